@@ -65,7 +65,6 @@ def _print(text: str) -> None:
 
 
 async def _line(prompt: str) -> str:
-    """Returns a line that the person types."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
@@ -157,7 +156,6 @@ async def _ask_for_field(field: Field, schema: Mapping[str, Any]) -> Any:
 
 
 def _value(text: str, field: Field, schema: Mapping[str, Any]) -> Any:
-    """Returns the value that was typed for a field."""
     if not text:
         raise ValueError("A value is required.")
     typed: Any = text

@@ -81,7 +81,9 @@ def command(
 
 def _run(name: str, args: Sequence[str]) -> int:
     """Runs a program of `benchmarks/` in the current directory, and returns its exit code."""
-    clone = next((place for place in (Path.cwd(), HERE) if _has(place, name)), None)
+    files = f"benchmarks/{name}.py", "src/tidings/__init__.py"
+    places = (place for place in (Path.cwd(), HERE) if all((place / file).is_file() for file in files))
+    clone = next(places, None)
     if clone is None:
         raise click.ClickException(
             f"There is no benchmarks/{name}.py here. The benchmarks come with a clone of the project, not with the "
@@ -105,7 +107,3 @@ def _run(name: str, args: Sequence[str]) -> int:
                 process.wait(_TIDY_SECONDS)
             process.kill()
             process.wait()
-
-
-def _has(place: Path, name: str) -> bool:
-    return all((place / part).is_file() for part in (f"benchmarks/{name}.py", "src/tidings/__init__.py"))

@@ -24,7 +24,6 @@ class ProgressLine:
         self._line = None if lines else DrawnLine()
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Shows a progress notification."""
         if self._line is None and self._as_json:
             event = {"progress": progress, "total": total, "message": message}
             click.echo(json.dumps({key: value for key, value in event.items() if value is not None}))

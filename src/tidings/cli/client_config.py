@@ -43,12 +43,7 @@ def program(extra: str) -> list[str]:
 def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | None, token: str | None) -> None:
     """Prints the configuration to standard output, and how to use it to standard error.
 
-    Args:
-        client: One of `CLIENTS`.
-        name: The name of the server in the client.
-        argv: The command that starts the server.
-        http: The address of a server that the user starts. None: the client starts it.
-        token: The token that the server requires.
+    `argv` starts the server. With an address, the user starts it; without, the client.
     """
     server = Command(name, argv) if http is None else HttpEndpoint(name, http.url, token)
     made = snippet(client, server, platform=sys.platform)

@@ -65,7 +65,6 @@ class ListedItems:
 
     @property
     def ids(self) -> list[str]:
-        """The names or URIs of the items."""
         return [str(item[self.kind.id]) for item in self.items]
 
     @property
@@ -74,7 +73,6 @@ class ListedItems:
         return [name for name, times in Counter(self.ids).items() if times > 1]
 
     def find(self, name: str) -> Item:
-        """Returns the item of this name or URI."""
         for item in self.items:
             if item[self.kind.id] == name:
                 return item
@@ -89,11 +87,9 @@ class Conversation:
         self.server = client.server
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Returns the server's answer to a request, as JSON."""
         return self._client.request(method, params)
 
     def ping(self) -> float:
-        """Returns the seconds that the server takes to answer."""
         return self._client.ping()
 
     def load(self, kind: ListKind) -> ListedItems:
@@ -187,7 +183,6 @@ def _invalid(kind: ListKind, reason: str, payload: Any) -> OneShotFailed:
 
 
 def _complaint(kind: ListKind, item: object) -> str | None:
-    """Returns the reason why an item is malformed; None if it is not."""
     if (given := as_dict_or_none(item)) is None:
         return "an item is not an object"
     for key in dict.fromkeys((kind.id, "name")):

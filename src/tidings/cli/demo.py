@@ -38,6 +38,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
         raise Refusal(packages_missing("The demo", missing, extra="vault,web"))
     listening, address = listen_for_page("127.0.0.1", port)
 
+    from tidings.inspector.http.app import STATIC
     from tidings.inspector.http.gate import Key
 
     key = Key(address.port)
@@ -45,7 +46,7 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     typed = is_terminal(sys.stdin)
     automatic = not typed and seconds is None
     click.echo(f"{url}\n")
-    built = _is_built()
+    built = (STATIC / "index.html").is_file()
     with listening, opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
         code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
@@ -53,12 +54,6 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _is_built() -> bool:
-    from tidings.inspector.http.app import STATIC
-
-    return (STATIC / "index.html").is_file()
 
 
 def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:

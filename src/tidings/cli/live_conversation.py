@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast
 
 import click
@@ -60,23 +61,23 @@ def live_client(
     return client
 
 
+@dataclass(kw_only=True)
 class _Tap:
     """Prints messages and HTTP exchanges to standard error, and hands messages on."""
 
-    def __init__(self, *, verbose: bool, on_message: Callable[[Message], None] | None) -> None:
-        self._verbose = verbose
-        self._on_message = on_message
+    verbose: bool
+    on_message: Callable[[Message], None] | None
 
     def message(self, message: Message) -> None:
-        if self._on_message is not None:
-            self._on_message(message)
-        if self._verbose:
+        if self.on_message is not None:
+            self.on_message(message)
+        if self.verbose:
             text = json.dumps(message.body, ensure_ascii=False)
             cut = f" … (of {message.size:,} bytes)" if message.cut else ""
             _print(f"{'←' if message.incoming else '→'} {harmless(text)}{cut}", "place" if message.incoming else "name")
 
     def exchange(self, exchange: Exchange) -> None:
-        if self._verbose and exchange.ended is not None:
+        if self.verbose and exchange.ended is not None:
             outcome = exchange.error or f"HTTP {exchange.status}"
             took = (exchange.ended - exchange.began) * 1000
             _print(f"  {exchange.method} {exchange.url}: {outcome} ({took:.0f} ms)", "dim")
@@ -110,8 +111,6 @@ class Loop:
             self._task.cancel()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of `work`."""
-
         async def running() -> T:
             self._task = asyncio.current_task()
             return await work
@@ -189,11 +188,9 @@ class LiveConversation:
             raise
 
     def ping(self) -> float:
-        """Returns the seconds that the server takes to answer."""
         return self._loop.run(self.client.ping())
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Returns the server's answer to a request, as JSON."""
         return self.run(self._request(method, params))
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

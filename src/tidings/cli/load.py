@@ -99,7 +99,6 @@ class Load:
         self._began = 0.0
 
     async def run(self, pairs: tuple[str, ...], given: dict[str, Any] | None) -> None:
-        """Connects and makes the calls."""
         from tidings.cli.live_conversation import NO_LISTS, arguments_for, live_client, timeouts
         from tidings.client.config import Backoff, CacheLimits, ClientConfig
 
@@ -173,7 +172,6 @@ class Load:
         }
 
     def show(self) -> None:
-        """Prints the result."""
         figures = self.figures()
         click.echo(
             f"{counted(figures['calls'], 'call')} of {self.tool} in {figures['seconds']:.1f} s, "
@@ -185,5 +183,4 @@ class Load:
 
 
 def _percentile(times: list[float], part: float) -> float:
-    """Returns the nearest-rank percentile of sorted times."""
     return times[max(0, math.ceil(round(part * len(times), 6)) - 1)]

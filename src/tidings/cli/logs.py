@@ -62,9 +62,7 @@ _OPTIONS: Final = (
 def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
     """Writes the log to standard error from now on.
 
-    Args:
-        level: The lowest level that is logged. None: "info" for Tidings and "warning" for other packages.
-        as_json: Write one JSON object per line: time, level, logger, message and, if there is one, the traceback.
+    Without a level: "info" for Tidings and "warning" for other packages. `as_json`: one JSON object per line.
     """
     handler = logging.StreamHandler(sys.stderr) if as_json else _Terminal()
     handler.setFormatter(_JsonLine() if as_json else _Line(None if level is None else _DETAILED))

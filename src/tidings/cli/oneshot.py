@@ -212,7 +212,6 @@ def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | li
 
 
 def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
-    """Takes the common options out of `given`."""
     token = given.pop("token")
     extras = Extras(
         dict(given.pop("headers")),

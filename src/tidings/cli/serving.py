@@ -156,7 +156,6 @@ class BearerToken:
         self._expected = f"bearer {token}".encode()
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        """Handles one request."""
         if scope["type"] != "http" or self._admits(scope):
             await self._app(scope, receive, send)
             return
@@ -189,11 +188,7 @@ class Http:
 def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clients: bool = True) -> Http | None:
     """Opens the socket, if there is an address, and logs what is served and where.
 
-    Args:
-        what: What is served, for "Serving …".
-        address: Where to serve. None: over standard input and output.
-        token: The token that clients must send.
-        for_clients: Whether the command has `--config`.
+    Without an address, it is served over standard input and output. `for_clients`: the command has `--config`.
     """
     if address is not None:
         listening, address = listen(address)

@@ -44,7 +44,6 @@ class Configured(click.Command):
         return {str(each.envvar): each for each in self._options if str(each.envvar).startswith(self.prefix)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the options; a variable with a wrong value is named in the error."""
         try:
             return super().parse_args(ctx, args)
         except click.BadParameter as error:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import click
@@ -56,12 +57,15 @@ def command(
         raise failed(error, is_command=options.chosen.is_command) from error
 
 
+@dataclass(eq=False, repr=False)
 class _Watch:
-    def __init__(self, options: OneShotOptions, uris: tuple[str, ...], *, diff: bool, program: str | None) -> None:
-        self._options = options
-        self._uris = uris
-        self._diff = diff
-        self._program = program
+    options: OneShotOptions
+    uris: tuple[str, ...]
+    _: KW_ONLY
+    diff: bool
+    program: str | None
+
+    def __post_init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._away = False
 
@@ -74,11 +78,11 @@ class _Watch:
         from tidings.client.events import RefreshFailed, StateChanged
 
         config = ClientConfig(
-            timeouts=replace(timeouts(self._options), ping_interval=10.0, ping=5.0),
+            timeouts=replace(timeouts(self.options), ping_interval=10.0, ping=5.0),
             backoff=Backoff(delays=(0.5, 1.0, 2.0), tries=None),
             list_changed=NO_LISTS,
         )
-        client = live_client(self._options, config)
+        client = live_client(self.options, config)
         client.on(StateChanged, self._log_state)
         client.on(RefreshFailed, lambda event: logger.info("Cannot read %s now: %s", event.uri, event.error.message))
         async with contextlib.AsyncExitStack() as stack:
@@ -86,7 +90,7 @@ class _Watch:
             await _connected(client)
             if not client.supports_subscriptions:
                 logger.info("The server has no subscriptions: polling it every few seconds.")
-            async with contextlib.aclosing(client.watch(self._uris)) as reads:
+            async with contextlib.aclosing(client.watch(self.uris)) as reads:
                 async for read in reads:
                     await self._take(read.uri, plain(read.result).get("contents") or [])
                     if count is not None and (count := count - 1) == 0:
@@ -101,16 +105,16 @@ class _Watch:
             logger.info("The server is back.")
 
     async def _take(self, uri: str, contents: list[Content]) -> None:
-        if self._program is not None:
-            await _run(self._program, uri, b"".join(bytes_of(content) for content in contents))
+        if self.program is not None:
+            await _run(self.program, uri, b"".join(bytes_of(content) for content in contents))
             return
         text = "\n".join(_text_of(content) for content in contents)
         before = self._texts.get(uri)
         self._texts[uri] = text
         changes = None
-        if before is not None and self._diff:
+        if before is not None and self.diff:
             changes = list(unified(before.splitlines(), text.splitlines(), context=2))
-        if self._options.as_json:
+        if self.options.as_json:
             what = {"contents": contents} if changes is None else {"diff": "\n".join(changes)}
             click.echo(json.dumps({"uri": uri, "at": round(time.time(), 3), **what}, ensure_ascii=False))
         else:
@@ -119,7 +123,7 @@ class _Watch:
 
     def _print(self, uri: str, text: str, changes: list[str] | None) -> None:
         terminal = sys.stdout.isatty()
-        if terminal or len(self._uris) > 1:
+        if terminal or len(self.uris) > 1:
             now = clock(time.time()) if terminal else ""
             click.echo(styled(f"— {harmless(uri)} {now}".rstrip(), "place"))
         if changes is not None:

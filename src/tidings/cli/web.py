@@ -45,7 +45,6 @@ class Value(_ParamType):
         self._setting = setting
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parses the value; an error names the option or the variable."""
         try:
             return self._setting.parse(value)
         except BadSetting as error:

@@ -123,7 +123,6 @@ class CommandPipe:
         return self._stderr.decode(errors="replace").strip()
 
     def send(self, line: bytes) -> None:
-        """Writes a line, as soon as the command reads."""
         self._outgoing += line + b"\n"
         self._write()
 
@@ -340,7 +339,6 @@ class WireClient:
     # Requests
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Returns the server's answer to a request."""
         try:
             result = self._ask(method, params, time.monotonic() + self._request_seconds)
         except _Silent:
@@ -358,7 +356,6 @@ class WireClient:
         return result
 
     def ping(self) -> float:
-        """Returns the seconds that the server takes to answer."""
         began = time.monotonic()
         try:
             self._ask("server/discover" if self._version else "ping", {}, began + self._request_seconds)

@@ -66,36 +66,18 @@ __all__ = [
     "refusal",
 ]
 
-_HOMES = {
-    "ASK": "tidings.client.questions",
-    "Backoff": "tidings.client.config",
-    "Cache": "tidings.client.cache",
-    "CacheLimits": "tidings.client.config",
-    "ClientConfig": "tidings.client.config",
-    "Exchange": "tidings.client.transports.tap",
-    "ListChanged": "tidings.client.config",
-    "LiveClient": "tidings.client.live",
-    "Malformed": "tidings.client.mirrors",
-    "Message": "tidings.client.transports.tap",
-    "Pending": "tidings.client.pending",
-    "PendingRequest": "tidings.client.questions",
-    "Poll": "tidings.client.config",
-    "PromptGet": "tidings.client.cache",
-    "QueueEntry": "tidings.client.queue",
-    "QueueStatus": "tidings.client.queue",
-    "RequestQueue": "tidings.client.queue",
-    "ResourceRead": "tidings.client.cache",
-    "Responder": "tidings.client.questions",
-    "Signal": "tidings.client.states",
-    "State": "tidings.client.states",
-    "Status": "tidings.client.queue",
-    "Tap": "tidings.client.transports.tap",
-    "TemplateRead": "tidings.client.cache",
-    "Timeouts": "tidings.client.config",
-    "ToolCall": "tidings.client.cache",
-    "connect": "tidings.client.live",
-    "refusal": "tidings.client.questions",
+_NAMES = {
+    "cache": ("Cache", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
+    "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
+    "live": ("LiveClient", "connect"),
+    "mirrors": ("Malformed",),
+    "pending": ("Pending",),
+    "questions": ("ASK", "PendingRequest", "Responder", "refusal"),
+    "queue": ("QueueEntry", "QueueStatus", "RequestQueue", "Status"),
+    "states": ("Signal", "State"),
+    "transports.tap": ("Exchange", "Message", "Tap"),
 }
+_HOMES = {name: f"tidings.client.{file}" for file, names in _NAMES.items() for name in names}
 
 
 if not TYPE_CHECKING:  # A type checker is to find names that are misspelt.

@@ -150,7 +150,6 @@ def _block(block: ContentBlock) -> int:
 
 
 def _value(value: object) -> int:
-    """Returns the bytes of a JSON value, however deep."""
     size = 0
     waiting: list[object] = [value]
     while waiting:
@@ -175,16 +174,12 @@ LONGEST_TTL: Final = 24 * 60 * 60.0
 
 
 class ContentKind(StrEnum):
-    """The kinds of invocations. Each has keys of its own."""
+    """The kinds of invocations. Each has keys of its own: the URI, the URI template or the name, without arguments."""
 
     RESOURCE = "resource"
-    """By its URI."""
     TEMPLATE = "template"
-    """By its URI template, whatever was filled in."""
     PROMPT = "prompt"
-    """By its name, whatever was filled in."""
     TOOL = "tool"
-    """By its name, whatever it was called with."""
 
 
 OnChange = Callable[[Invocation | None, ContentKind, str], None]
@@ -325,12 +320,17 @@ class ContentCache(Cache):
         room for it, or its lifetime is over.
         """
         kind, key = place_of(invocation)
-        entry = _Entry(invocation, weigh(invocation), self._expiry(invocation, age))
+        expires, limits = inf, self._limits
+        if isinstance(invocation, ResourceRead | TemplateRead) and invocation.result.ttl_ms > 0:
+            # The age is below zero if the wall clock was set back.
+            expires = self._clock() + lasts(invocation.result) - max(age, 0.0)
+        entry = _Entry(invocation, weigh(invocation), expires)
         self._drop(kind, key)
-        if not self._fits(entry):
+        if limits.entries <= 0 or entry.size > limits.size or (expires != inf and self._has_expired(entry)):
             self._on_change(None, kind, key)
             return
-        self._make_room(entry.size)
+        while self._entries and (len(self._entries) >= limits.entries or self._size + entry.size > limits.size):
+            self._remove(*next(iter(self._entries)))
         self._entries[kind, key] = entry
         self._size += entry.size
         if isinstance(invocation, TemplateRead):
@@ -345,23 +345,6 @@ class ContentCache(Cache):
         """Returns all copies of a resource, whether read by URI or through templates."""
         found = [self.get_resource(uri), *map(self.get_resource_template, list(self._templates.get(uri, ())))]
         return [copy for copy in found if copy is not None]
-
-    def _expiry(self, invocation: Invocation, age: float) -> float:
-        if not isinstance(invocation, ResourceRead | TemplateRead) or invocation.result.ttl_ms <= 0:
-            return inf
-        # The age is below zero if the wall clock was set back.
-        return self._clock() + lasts(invocation.result) - max(age, 0.0)
-
-    def _fits(self, entry: _Entry) -> bool:
-        return (
-            self._limits.entries > 0
-            and entry.size <= self._limits.size
-            and (entry.expires == inf or not self._has_expired(entry))
-        )
-
-    def _make_room(self, size: int) -> None:
-        while self._entries and (len(self._entries) >= self._limits.entries or self._size + size > self._limits.size):
-            self._remove(*next(iter(self._entries)))
 
 
 def lasts(result: ReadResourceResult) -> float:

@@ -4,15 +4,13 @@ import copy
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import (
-    CallToolResult,
     CompleteResult,
-    GetPromptResult,
     PromptReference,
     ReadResourceResult,
     ResourceTemplateReference,
@@ -40,8 +38,6 @@ from tidings.errors import MalformedMessage, ResourceNotFound, TidingsError
 
 ValueT = TypeVar("ValueT")
 Metadata = Mapping[str, Any]
-
-
 _MOST_UNREAD: Final = 10_000
 
 
@@ -74,25 +70,17 @@ class UnreadChanges:
             self._changes[uri] = latest, number + more
 
 
+@dataclass(eq=False, repr=False)
 class Calls:
     """The calls of one client."""
 
-    def __init__(
-        self,
-        requests: Requests,
-        subscriptions: Subscriptions,
-        lists: Lists,
-        cache: ContentCache,
-        events: EventHub,
-        *,
-        unread: UnreadChanges,
-    ) -> None:
-        self._requests = requests
-        self._subscriptions = subscriptions
-        self._lists = lists
-        self._cache = cache
-        self._events = events
-        self._unread = unread
+    requests: Requests
+    subscriptions: Subscriptions
+    lists: Lists
+    cache: ContentCache
+    events: EventHub
+    _: KW_ONLY
+    unread: UnreadChanges
 
     async def read(
         self,
@@ -101,11 +89,10 @@ class Calls:
         *,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ResourceRead:
-        """Reads a resource for the user."""
         read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, timeout=timeout)
         if not entry.asked_user:
-            self._subscriptions.has_read(read, generation)
-        self._events.emit(ResourceContentChanged(uri, read))
+            self.subscriptions.has_read(read, generation)
+        self.events.emit(ResourceContentChanged(uri, read))
         return read
 
     async def refresh(self, uri: str) -> ResourceRead:
@@ -113,21 +100,21 @@ class Calls:
         try:
             read, generation, entry = await self._read(uri, None, aside=True)
         except ResourceNotFound:
-            if self._cache.copies(uri):
-                self._cache.clear_resource_and_resource_template(uri)
-                self._events.emit(ResourceUpdated(uri))
+            if self.cache.copies(uri):
+                self.cache.clear_resource_and_resource_template(uri)
+                self.events.emit(ResourceUpdated(uri))
             raise
-        changed = any(digest(copy.result) != read.digest for copy in self._cache.copies(uri))
+        changed = any(digest(copy.result) != read.digest for copy in self.cache.copies(uri))
         if changed:  # Nothing announced it, for example because there was no connection.
-            self._cache.clear_resource_and_resource_template(uri)
-        is_new = self._cache.get_resource(uri) is None
-        if not self._subscriptions.has_read(read, generation, keep=not entry.asked_user):
+            self.cache.clear_resource_and_resource_template(uri)
+        is_new = self.cache.get_resource(uri) is None
+        if not self.subscriptions.has_read(read, generation, keep=not entry.asked_user):
             # It changed again, and will be read again. If it keeps changing, watchers must not wait for the end.
-            self._subscriptions.pass_on(read)
+            self.subscriptions.pass_on(read)
         elif is_new:
             if changed:
-                self._events.emit(ResourceUpdated(uri))
-            self._events.emit(ResourceContentChanged(uri, read))
+                self.events.emit(ResourceUpdated(uri))
+            self.events.emit(ResourceContentChanged(uri, read))
         return read
 
     async def _read(
@@ -145,30 +132,29 @@ class Calls:
 
         def send(link: Link, _: QueueEntry) -> Awaitable[ReadResourceResult]:
             nonlocal generation, change, changes
-            generation = self._subscriptions.generation(uri)
-            latest, more = self._unread.take(uri)
+            generation = self.subscriptions.generation(uri)
+            latest, more = self.unread.take(uri)
             change, changes = latest or change, changes + more
             return link.client.read_resource(uri, meta=meta)
 
         try:
-            result, entry = await self._requests.run(
+            result, entry = await self.requests.run(
                 "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=timeout
             )
         except BaseException:
-            self._unread.put_back(uri, change, changes)
+            self.unread.put_back(uri, change, changes)
             raise
         read = ResourceRead(uri, result, metadata=metadata)
-        if self._events.wanted(ReadCompleted):
-            self._events.emit(ReadCompleted(read, entry, change, changes))
+        if self.events.wanted(ReadCompleted):
+            self.events.emit(ReadCompleted(read, entry, change, changes))
         return read, generation, entry
 
     async def read_from_template(
         self, uri_template: str, params: Mapping[str, str], metadata: Metadata | None = None
     ) -> TemplateRead:
-        """Reads the resource of a template, filled in with `params`."""
-        known = [template.uri_template for template in self._lists.templates.items]
+        known = [template.uri_template for template in self.lists.templates.items]
         if uri_template not in known:
-            known = [template.uri_template for template in await self._lists.templates.load()]
+            known = [template.uri_template for template in await self.lists.templates.load()]
         if uri_template not in known:
             raise ResourceNotFound(
                 f"The server has no resource template {uri_template!r}; it has {', '.join(known) or 'none'}."
@@ -183,15 +169,14 @@ class Calls:
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
-        if self._cache.get_resource(uri) is read:
-            self._cache.put(filled)
-        self._events.emit(ResourceTemplateContentChanged(uri_template, filled))
+        if self.cache.get_resource(uri) is read:
+            self.cache.put(filled)
+        self.events.emit(ResourceTemplateContentChanged(uri_template, filled))
         return filled
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, metadata: Metadata | None = None
     ) -> PromptGet:
-        """Gets a prompt, filled in by the server."""
         _sendable("name", {name: None})
         given = (
             None
@@ -200,16 +185,16 @@ class Calls:
         )
         texts, meta = _sendable("arguments", given), cast("Any", _sendable("metadata", metadata))
 
-        def send(link: Link, _: QueueEntry) -> Awaitable[GetPromptResult]:
-            return link.client.get_prompt(name, texts, meta=meta)
-
-        result, entry = await self._requests.run(
-            "prompts/get", {"name": name, "arguments": texts or {}}, send, safe=True
+        result, entry = await self.requests.run(
+            "prompts/get",
+            {"name": name, "arguments": texts or {}},
+            lambda link, _: link.client.get_prompt(name, texts, meta=meta),
+            safe=True,
         )
         prompt = PromptGet(name, result, texts, metadata=metadata)
         if not entry.asked_user:
-            self._cache.put(prompt)
-        self._events.emit(PromptContentChanged(name, prompt))
+            self.cache.put(prompt)
+        self.events.emit(PromptContentChanged(name, prompt))
         return prompt
 
     async def call_tool(
@@ -222,19 +207,14 @@ class Calls:
         on_progress: OnProgress | None = None,
         idempotent: bool = False,
     ) -> ToolCall:
-        """Calls a tool."""
         _sendable("name", {name: None})
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
-
-        def send(link: Link, _: QueueEntry) -> Awaitable[CallToolResult]:
-            return link.client.call_tool(name, params, meta=meta)
-
         try:
-            result, entry = await self._requests.run(
+            result, entry = await self.requests.run(
                 "tools/call",
                 {"name": name, "arguments": params},
-                send,
+                lambda link, _: link.client.call_tool(name, params, meta=meta),
                 safe=idempotent or self._is_safe(name),
                 timeout=timeout,
                 on_progress=on_progress,
@@ -248,12 +228,11 @@ class Calls:
 
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
         if keep:
-            self._cache.put(call)
-        self._events.emit(ToolCallResultChanged(call.tool_name, call))
+            self.cache.put(call)
+        self.events.emit(ToolCallResultChanged(call.tool_name, call))
 
     def _is_safe(self, name: str) -> bool:
-        """Returns whether the server says that a second call has no further effect."""
-        for tool in self._lists.tools.items:
+        for tool in self.lists.tools.items:
             if tool.name == name and (hints := tool.annotations) is not None:
                 return bool(hints.read_only_hint or hints.idempotent_hint)
         return False
@@ -266,7 +245,6 @@ class Calls:
         timeout: float | None,  # noqa: ASYNC109 - a limit that progress moves
         safe: bool,
     ) -> dict[str, Any]:
-        """Sends a request as it is."""
         if method.startswith("notifications/"):
             raise ValueError(f"{method} is a notification, which has no answer. Send a request.")
         _sendable("method", {method: None})
@@ -275,7 +253,7 @@ class Calls:
         def send(link: Link, _: QueueEntry) -> Awaitable[dict[str, Any]]:
             return link.send_raw(method, copy.deepcopy(given))  # The session adds what its connection needs.
 
-        result, _ = await self._requests.run(method, given, send, safe=safe, timeout=timeout)
+        result, _ = await self.requests.run(method, given, send, safe=safe, timeout=timeout)
         return result
 
     async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
@@ -290,8 +268,8 @@ class Calls:
                     raise
             return time.perf_counter() - began
 
-        seconds, _ = await self._requests.run(
-            "ping", {}, send, safe=True, aside=True, timeout=self._requests.ping_seconds
+        seconds, _ = await self.requests.run(
+            "ping", {}, send, safe=True, aside=True, timeout=self.requests.timeouts.ping
         )
         return seconds
 
@@ -301,15 +279,15 @@ class Calls:
         argument: Mapping[str, str],
         context: Mapping[str, str] | None = None,
     ) -> CompleteResult:
-        """Asks for completions of an argument."""
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
         if not all(isinstance(given.get(key), str) for key in ("name", "value")):
             raise ValueError(f"The argument to complete needs a name and a value, both texts, not {given!r}")
-
-        def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
-            return link.client.complete(ref, given, known)
-
-        result, _ = await self._requests.run("completion/complete", {"argument": given}, send, safe=True)
+        result, _ = await self.requests.run(
+            "completion/complete",
+            {"argument": given},
+            lambda link, _: link.client.complete(ref, given, known),
+            safe=True,
+        )
         return result
 
 

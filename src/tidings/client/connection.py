@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -47,40 +48,29 @@ OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
 """Opens a link within the given seconds, and the feed of its era."""
 
 
+@dataclass(eq=False, repr=False)
 class Connection:
     """The state of a client's connection, and the task that changes it."""
 
-    def __init__(
-        self,
-        name: str,
-        open_link: OpenLink,
-        config: ClientConfig,
-        events: EventHub,
-        *,
-        attach: Callable[[Link, ChangeFeed], Awaitable[None]],
-        detach: Callable[[], Awaitable[None]],
-        gave_up: Callable[[TidingsError], None],
-        is_busy: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.name = name
-        self._open_link = open_link
-        self._config = config
-        self._events = events
-        self._attach = attach
-        self._detach = detach
-        self._gave_up = gave_up
-        self._is_busy = is_busy
+    name: str
+    open_link: OpenLink
+    config: ClientConfig
+    events: EventHub
+    _: KW_ONLY
+    attach: Callable[[Link, ChangeFeed], Awaitable[None]]
+    detach: Callable[[], Awaitable[None]]
+    gave_up: Callable[[TidingsError], None]
+    is_busy: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
         self._wakeup = Wakeup()
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._feed: ChangeFeed | None = None
         self.state = State.DISCONNECTED
         self.error: TidingsError | None = None
-        """The last failure, until it is connected again."""
         self.link: Link | None = None
-        """The link, while it is connected."""
         self.tries = 0
-        """The number of attempts that have failed in a row."""
         self.next_retry: datetime | None = None
         self._retries = 0
         """The number of automatic attempts since the last success."""
@@ -91,35 +81,21 @@ class Connection:
     # Using a connection.
 
     def check(self) -> None:
-        """Checks that there is a connection, or an attempt at one.
-
-        Raises:
-            TidingsError: There is none, and will be none until `connect` is called.
-        """
-        if self._task is None or self.state is State.DISCONNECTING:
-            raise self._absence()
+        """Raises a `TidingsError` if there is no connection, and will be none until `connect` is called."""
+        if self._task is not None and self.state is not State.DISCONNECTING:
+            return
+        if isinstance(self.error, GaveUp):
+            raise GaveUp(self.error.message, server=self.name) from self.error.__cause__
+        raise self.error or NotConnected(
+            f"Not connected to {self.name}. Use `async with tidings.connect(...)`, or call connect().", server=self.name
+        )
 
     async def ready(self) -> Link:
-        """Waits for a link, and returns it.
-
-        Raises:
-            TidingsError: There will be none until `connect` is called.
-        """
+        """Waits for a link, and returns it. Raises a `TidingsError` as `check` does."""
         while self.link is None or self.link.over:
             self.check()
             await self._wakeup.wait()
         return self.link
-
-    def _absence(self) -> TidingsError:
-        if isinstance(self.error, GaveUp):
-            gave_up = GaveUp(self.error.message, server=self.name)
-            gave_up.__cause__ = self.error.__cause__
-            return gave_up
-        if self.error is not None:
-            return self.error
-        return NotConnected(
-            f"Not connected to {self.name}. Use `async with tidings.connect(...)`, or call connect().", server=self.name
-        )
 
     async def answers(self, link: Link, *, is_busy: Callable[[], bool] = lambda: False) -> bool:
         """Returns whether the server still answers on this link. If not, the link is lost.
@@ -133,7 +109,7 @@ class Connection:
         ping, heard = QueueEntry("ping", "ping", {}, aside=True), link.heard
         token = current_call.set(ping)
         try:
-            async with asyncio.timeout(self._config.timeouts.ping):
+            async with asyncio.timeout(self.config.timeouts.ping):
                 await self._feed.ping()
         except MCPError as error:
             broken = is_broken_off(error.error.code, error.error.message)
@@ -149,7 +125,7 @@ class Connection:
                 return True  # It was never sent, so the silence means nothing.
             if link.heard != heard or is_busy():
                 return True
-            seconds = self._config.timeouts.ping
+            seconds = self.config.timeouts.ping
             link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
         except Exception as error:  # noqa: BLE001 - in any case, there was no answer
             link.lose(ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
@@ -168,12 +144,10 @@ class Connection:
         await self.ready()
 
     async def reconnect(self) -> None:
-        """Tries again now: after the client gave up, or instead of the rest of a pause."""
         self._hurry.set()
         await self.connect()
 
     async def disconnect(self) -> None:
-        """Ends the connection. It is over when this returns."""
         if (task := self._task) is None:
             return
         if self.state is not State.DISCONNECTING:
@@ -184,7 +158,7 @@ class Connection:
                 self.link, link = None, self.link
                 self._wakeup()
                 try:
-                    await self._detach()
+                    await self.detach()
                 finally:
                     await link.close()
         await asyncio.shield(task)
@@ -204,7 +178,6 @@ class Connection:
             self._wakeup()
 
     async def _abandon(self, error: TidingsError) -> None:
-        """Fails everything that waits, because of a fault in this program."""
         if (link := self.link) is not None:
             self.link = None
             await link.close(seconds=0)
@@ -217,19 +190,19 @@ class Connection:
         self._give_up()
 
     async def _one_life(self) -> None:
-        """Makes one attempt, holds the connection while it lasts, and waits for the next attempt."""
         try:
-            link, self._feed = await self._open()
+            link, feed = await self._open()
         except TidingsError as error:
             if self.state is State.CONNECTING:
                 self._failed(error)
         else:
-            await self._live(link)
+            self._feed = feed
+            await self._live(link, feed)
         if self.state is State.ERROR:
             await self._pause()
 
     async def _open(self) -> tuple[Link, ChangeFeed]:
-        opening = asyncio.ensure_future(self._open_link(self._config.timeouts.connect))
+        opening = asyncio.ensure_future(self.open_link(self.config.timeouts.connect))
         leaving = asyncio.ensure_future(self._leaving())
         try:
             await asyncio.wait((opening, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -247,65 +220,54 @@ class Connection:
             self._hurry.clear()
             await self._hurry.wait()
 
-    async def _live(self, link: Link) -> None:
-        """Holds a link until it ends."""
+    async def _live(self, link: Link, feed: ChangeFeed) -> None:
         if self.state is not State.CONNECTING:
             await link.close()
             return
         self.error, self.next_retry, self.tries, self._retries = None, None, 0, 0
         self.link = link
         began = asyncio.get_running_loop().time()
-        await self._attach(link, self._require_feed())
+        await self.attach(link, feed)
         self._signal(Signal.HANDSHAKE_COMPLETE)
         while not link.over:
             try:
-                async with asyncio.timeout(self._config.timeouts.ping_interval):
+                async with asyncio.timeout(self.config.timeouts.ping_interval):
                     await link.until_over()
             except TimeoutError:
                 # Many servers do one thing at a time. A request that runs has its own time limit.
-                await self.answers(link, is_busy=self._is_busy)
+                await self.answers(link, is_busy=self.is_busy)
         await link.close(seconds=0)
         if self.link is link:  # Otherwise `disconnect` does the rest.
             await self._lost(link, asyncio.get_running_loop().time() - began)
 
     async def _lost(self, link: Link, lasted: float) -> None:
         self.link = None
-        await self._detach()
+        await self.detach()
         if self.state is not State.CONNECTED:
             return  # It was disconnected meanwhile.
         self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
         self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
-        if self._config.backoff.tries != 0:
+        if self.config.backoff.tries != 0:
             self._announce_retry(max(self._short_lives - 1, 0))
         self._signal(Signal.CONNECTION_LOST)
-
-    def _require_feed(self) -> ChangeFeed:
-        if self._feed is None:
-            raise RuntimeError("a link was opened without a feed")
-        return self._feed
 
     def _failed(self, error: TidingsError) -> None:
         self.error = error
         self.tries += 1
-        if self._may_retry(error):
+        limit = self.config.backoff.tries
+        is_hopeless = isinstance(error, _HOPELESS) or not (error.retryable or self._was_connected)
+        if not is_hopeless and (limit is None or self._retries < limit):
             self._announce_retry(self._retries)
         self._signal(Signal.TIMEOUT if isinstance(error, ConnectTimedOut) else Signal.TRANSPORT_ERROR)
 
-    def _may_retry(self, error: TidingsError) -> bool:
-        limit = self._config.backoff.tries
-        if isinstance(error, _HOPELESS) or not (error.retryable or self._was_connected):
-            return False
-        return limit is None or self._retries < limit
-
     def _announce_retry(self, attempt: int) -> None:
-        pause = self._config.backoff.pause(attempt)
+        pause = self.config.backoff.pause(attempt)
         if isinstance(self.error, SessionExpired) and attempt == 0 and self._short_lives < 2:
             pause = 0.0  # The server is there, and only needs a new handshake.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
 
     async def _pause(self) -> None:
-        """Waits for the next attempt, or gives up."""
         if self.next_retry is None:
             self._give_up()
             return
@@ -330,11 +292,11 @@ class Connection:
             self.error.__cause__ = last
         error, self._task, self.tries = self.error or last, None, 0
         self._signal(Signal.GIVE_UP)
-        self._gave_up(error)
+        self.gave_up(error)
 
     def _signal(self, signal: Signal) -> None:
         old, self.state = self.state, next_state(self.state, signal)
         if self.state is State.CONNECTED:
             self._was_connected = True
-        self._events.emit(StateChanged(old, self.state, signal, self.error, self.tries, self.next_retry))
+        self.events.emit(StateChanged(old, self.state, signal, self.error, self.tries, self.next_retry))
         self._wakeup()

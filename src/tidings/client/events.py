@@ -297,7 +297,6 @@ class EventHub:
         self._on_close: list[Callable[[], None]] = []
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
-        """Calls `handler` with each event of this kind, until the returned function is called."""
         handlers = self._handlers.setdefault(kind, [])
         handlers.append(handler)
         return lambda: handlers.remove(handler) if handler in handlers else None
@@ -307,7 +306,6 @@ class EventHub:
         return bool(self._everything or self._handlers.get(kind))
 
     def emit(self, event: Event) -> None:
-        """Calls the handlers, now."""
         for handler in (*self._handlers.get(type(event), ()), *self._everything):
             try:
                 outcome = handler(event)
@@ -363,7 +361,6 @@ class EventHub:
             on_close.remove(wake.set)
 
     async def aclose(self) -> None:
-        """Cancels handlers that still run, and ends all streams."""
         on_close, self._on_close = self._on_close, []
         for wake in on_close:
             wake()

@@ -100,7 +100,6 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
 
 
 def _invalid(error: ValidationError) -> str:
-    """Returns what is wrong with a result, in one line."""
     # An answer may also be a request for input. Complaints about that shape are left out.
     items = [item for item in error.errors() if "InputRequired" not in str(item["loc"])] or error.errors()
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
@@ -111,12 +110,8 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data or error.error.data}}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
-    if (
-        status is not None
-        and status >= 400
-        and (by_status := http_error(status)) is not None
-        and code != INVALID_PARAMS
-    ):
+    by_status = http_error(status) if status is not None and status >= 400 else None
+    if by_status is not None and code != INVALID_PARAMS:
         return by_status
     if (no_answer := _no_answer(code, text, method, status, details)) is not None:
         return no_answer
@@ -130,17 +125,13 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
         return NotSupported(f"The server has no {method} ({text}).", **details)
     if code == UNSUPPORTED_PROTOCOL_VERSION:
         versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
-        return UnsupportedVersion(
-            f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older.",
-            **details,
-        )
+        return UnsupportedVersion(f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older.", **details)
     if code == INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
         return LimitReached(f"{text}. Wait, and try again; or use one client for all.", **details)
     return RequestFailed(text or f"The server answered {method} with error {code}.", **details)
 
 
 def _no_answer(code: int, text: str, method: str, status: int | None, details: dict[str, Any]) -> TidingsError | None:
-    """Returns the error if there was no answer, or the SDK could not read it."""
     if text.startswith(_TOO_LARGE):
         return MessageTooLarge(
             f"The server's answer to {method} exceeds the limit for one message ({text}). Ask for less, or raise "
@@ -233,14 +224,7 @@ def _cleaned(data: Any, clean: Callable[[str], str]) -> Any:
 def connect_error(
     error: BaseException, name: str, status: int | None = None, speaks: Sequence[object] = ()
 ) -> TidingsError:
-    """Returns the named error for a failed connection.
-
-    Args:
-        error: What was raised.
-        name: The server's name.
-        status: The HTTP status, if there is one.
-        speaks: The protocol versions that the server states.
-    """
+    """Returns the named error for a failed connection. `speaks` are the protocol versions that the server states."""
     for cause in sorted(_causes(error), key=_is_consequence):
         match cause:
             case TidingsError():

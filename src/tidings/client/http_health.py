@@ -23,19 +23,13 @@ class Holder(Protocol):
     """The owner of the connection."""
 
     @property
-    def name(self) -> str:
-        """The server's name for people."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def over(self) -> bool:
-        """True if the connection has ended."""
-        ...
+    def over(self) -> bool: ...
 
     @property
-    def is_open(self) -> bool:
-        """True if the handshake was completed."""
-        ...
+    def is_open(self) -> bool: ...
 
     def lose(self, error: TidingsError) -> None:
         """Ends the connection because of an error."""
@@ -74,7 +68,6 @@ class HttpHealth:
         return self._signing_in > 0
 
     def close(self) -> None:
-        """Stops the timer."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

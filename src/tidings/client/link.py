@@ -99,27 +99,22 @@ class Link:
 
     @property
     def client(self) -> Client:
-        """The SDK's client, once the link is open."""
         return self._ready.result()
 
     @property
     def session(self) -> ClientSession:
-        """The SDK's session, once the link is open."""
         return self._ready.result().session
 
     @property
     def name(self) -> str:
-        """The server's name for people."""
         return self._setup.target.name
 
     @property
     def pid(self) -> int | None:
-        """The number of the process, if the server is a command."""
         return None if self._command is None else self._command.pid
 
     @property
     def over(self) -> bool:
-        """True if it has ended, or is about to."""
         return self._over.is_set() or self.ended.is_set()
 
     @property
@@ -128,15 +123,10 @@ class Link:
         return self._ready.done()
 
     async def until_over(self) -> None:
-        """Waits until it has ended, or is about to."""
         await self._over.wait()
 
     async def open(self, seconds: float) -> None:
-        """Connects and shakes hands.
-
-        Raises:
-            TidingsError: That failed, or took longer than `seconds`. Nothing is left of it.
-        """
+        """Connects and shakes hands. If that fails or takes too long, nothing is left of it."""
         self._task = asyncio.create_task(self._live(), name=f"tidings link to {self.name}")
         try:
             async with asyncio.timeout(seconds) as self._clock:
@@ -232,7 +222,6 @@ class Link:
         return client
 
     async def _server(self, stack: AsyncExitStack) -> Any:
-        """Returns what the SDK's client connects to: a transport, or a server object."""
         setup, target = self._setup, self._setup.target
         if isinstance(target, HttpTarget):
             return open_transport(

@@ -7,7 +7,8 @@ announcement arrives meanwhile. A load that failed leaves the list as it was, an
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
@@ -20,6 +21,7 @@ from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListCha
 from tidings.client.cache import ContentCache
 from tidings.client.config import ListChanged
 from tidings.client.events import (
+    Event,
     EventHub,
     ListLoaded,
     PromptsChanged,
@@ -50,27 +52,20 @@ class Malformed:
 _Pages = tuple[tuple[ItemT, ...], tuple[Mapping[str, Any], ...], tuple[Malformed, ...]]
 
 
+@dataclass(eq=False, repr=False)
 class Mirror(Generic[ItemT]):
     """One of the server's lists, as last loaded."""
 
-    def __init__(
-        self,
-        method: str,
-        key: str,
-        kind: type[ItemT],
-        *,
-        fetch: FetchPage,
-        loaded: "Callable[[Mirror[ItemT], tuple[ItemT, ...], TidingsError | None], None]",
-        wakeup: Wakeup,
-        max_pages: int,
-    ) -> None:
-        self._method = method
-        self._key = key
-        self._kind = kind
-        self._fetch = fetch
-        self._loaded = loaded
-        self._wakeup = wakeup
-        self._max_pages = max_pages
+    method: str
+    key: str
+    kind: type[ItemT]
+    _: KW_ONLY
+    fetch: FetchPage
+    loaded: "Callable[[Mirror[ItemT], tuple[ItemT, ...], TidingsError | None], None]"
+    wakeup: Wakeup
+    max_pages: int
+
+    def __post_init__(self) -> None:
         self._asked = 0
         self._answered = 0
         self._outcome: TidingsError | None = None
@@ -85,7 +80,6 @@ class Mirror(Generic[ItemT]):
         """True if it was loaded, or failed to load, since the last `clear`."""
 
     def changed(self) -> None:
-        """Loads it again, soon."""
         self._asked += 1
         if self._timer is not None:
             self._timer.cancel()
@@ -101,16 +95,15 @@ class Mirror(Generic[ItemT]):
         """Loads the list, and returns it. Raises a `TidingsError` if that failed."""
         self.changed()
         asked = self._asked
-        await self._wakeup.until(lambda: self._answered >= asked or self._task is None)
+        await self.wakeup.until(lambda: self._answered >= asked or self._task is None)
         if self._answered < asked:
-            raise Disconnected(f"The client was disconnected before {self._method} was done.", method=self._method)
+            raise Disconnected(f"The client was disconnected before {self.method} was done.", method=self.method)
         if self._outcome is not None:
             raise self._outcome
         return self.items
 
     @property
     def busy(self) -> bool:
-        """True if it is being loaded, or waits for that."""
         return self._task is not None or self._timer is not None
 
     async def _load(self) -> None:
@@ -123,9 +116,9 @@ class Mirror(Generic[ItemT]):
             except TidingsError as failure:
                 error = failure
             self._outcome, self._answered, self.tried = error, asked, True
-            self._loaded(self, before, error)
+            self.loaded(self, before, error)
             self.raw = ()
-            self._wakeup()
+            self.wakeup()
         if self._outcome is not None and self._outcome.retryable:
             self._timer = asyncio.get_running_loop().call_later(self._pauses.next(), self._again)
 
@@ -136,10 +129,10 @@ class Mirror(Generic[ItemT]):
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("loading %s failed", self._method, exc_info=error)
+            logger.error("loading %s failed", self.method, exc_info=error)
         elif not task.cancelled() and self._answered < self._asked:
             self._start()  # It changed after the last load, and before this.
-        self._wakeup()
+        self.wakeup()
 
     async def _pages(self) -> "_Pages[ItemT]":
         try:
@@ -156,8 +149,8 @@ class Mirror(Generic[ItemT]):
         malformed: list[Malformed] = []
         seen: set[str] = set()
         params: dict[str, Any] = {}
-        for _ in range(self._max_pages):
-            page = await self._fetch(self._method, params)
+        for _ in range(self.max_pages):
+            page = await self.fetch(self.method, params)
             self._read(page, items, raw, malformed)
             cursor: Any = page.get("nextCursor")
             if cursor is None:
@@ -165,31 +158,27 @@ class Mirror(Generic[ItemT]):
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a text"
                 raise MalformedMessage(
-                    f"The server's {self._method} {what}, so it never ends. This is a fault of the server.",
-                    method=self._method,
+                    f"The server's {self.method} {what}, so it never ends. This is a fault of the server.",
+                    method=self.method,
                 )
             seen.add(cursor)
             params = {"cursor": cursor}
         raise RequestFailed(
-            f"The server's {self._method} has more than {self._max_pages} pages. If that is right, raise "
+            f"The server's {self.method} has more than {self.max_pages} pages. If that is right, raise "
             "ClientConfig.max_pages.",
-            method=self._method,
+            method=self.method,
         )
 
     def _read(
-        self,
-        page: Mapping[str, Any],
-        items: list[ItemT],
-        raw: list[Mapping[str, Any]],
-        malformed: list[Malformed],
+        self, page: Mapping[str, Any], items: list[ItemT], raw: list[Mapping[str, Any]], malformed: list[Malformed]
     ) -> None:
-        told: Any = page.get(self._key)
+        told: Any = page.get(self.key)
         if not isinstance(told, list):
             raise MalformedMessage(
-                f"The server's answer to {self._method} has no list of {self._key}. This is a fault of the server.",
-                method=self._method,
+                f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server.",
+                method=self.method,
             )
-        model = cast("type[BaseModel]", self._kind)
+        model = cast("type[BaseModel]", self.kind)
         for item in cast("list[Any]", told):
             try:
                 items.append(cast("ItemT", model.model_validate(item, by_name=False)))
@@ -200,11 +189,9 @@ class Mirror(Generic[ItemT]):
                 malformed.append(Malformed(item, reason))
 
     def clear(self) -> None:
-        """Empties the list."""
         self.items, self.malformed, self.tried = (), (), False
 
     async def aclose(self) -> None:
-        """Stops loading."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -228,18 +215,22 @@ class Lists:
         absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
     ) -> None:
         self._chosen = chosen
-        self._cache = cache
         self._events = events
         self._wakeup = wakeup
         self._absorb_tools = absorb_tools
         self._capabilities = ServerCapabilities()
         options: Any = {"fetch": fetch, "wakeup": wakeup, "max_pages": max_pages}
         self.tools = Mirror("tools/list", "tools", Tool, loaded=self._tools_loaded, **options)
-        self.resources = Mirror("resources/list", "resources", Resource, loaded=self._resources_loaded, **options)
-        self.templates = Mirror(
-            "resources/templates/list", "resourceTemplates", ResourceTemplate, loaded=self._templates_loaded, **options
+        loaded: Any = partial(self._announce, name="resources", event=ResourcesChanged, forget=cache.clear_resource)
+        self.resources = Mirror("resources/list", "resources", Resource, loaded=loaded, **options)
+        loaded = partial(
+            self._announce, name="templates", event=ResourceTemplatesChanged, forget=cache.clear_resource_template
         )
-        self.prompts = Mirror("prompts/list", "prompts", Prompt, loaded=self._prompts_loaded, **options)
+        self.templates = Mirror(
+            "resources/templates/list", "resourceTemplates", ResourceTemplate, loaded=loaded, **options
+        )
+        loaded = partial(self._announce, name="prompts", event=PromptsChanged, forget=cache.clear_prompt)
+        self.prompts = Mirror("prompts/list", "prompts", Prompt, loaded=loaded, **options)
 
     def __iter__(self) -> Iterator[Mirror[Any]]:
         return iter((self.tools, self.resources, self.templates, self.prompts))
@@ -247,35 +238,28 @@ class Lists:
     def attach(self, capabilities: ServerCapabilities) -> None:
         """Loads the lists of a newly connected server whose changes it does not announce."""
         self._capabilities = capabilities
-        told = self.wanted
-        for change, mirrored, is_told in (
-            (ToolsListChanged(), self._has_tools, told.tools),
-            (ResourcesListChanged(), self._has_resources, told.resources),
-            (PromptsListChanged(), self._has_prompts, told.prompts),
-        ):
-            if mirrored and not is_told:
+        mirrored, announced = self._mirrored, self.wanted
+        for change in (ToolsListChanged(), ResourcesListChanged(), PromptsListChanged()):
+            if mirrored.wants(change) and not announced.wants(change):
                 self._reload(change)
 
     @property
-    def _has_tools(self) -> bool:
-        return self._chosen.tools and self._capabilities.tools is not None
-
-    @property
-    def _has_resources(self) -> bool:
-        return self._chosen.resources and self._capabilities.resources is not None
-
-    @property
-    def _has_prompts(self) -> bool:
-        return self._chosen.prompts and self._capabilities.prompts is not None
+    def _mirrored(self) -> Filter:
+        chosen, can = self._chosen, self._capabilities
+        return Filter(
+            tools=chosen.tools and can.tools is not None,
+            resources=chosen.resources and can.resources is not None,
+            prompts=chosen.prompts and can.prompts is not None,
+        )
 
     @property
     def wanted(self) -> Filter:
         """The lists whose changes are subscribed to."""
-        can, anyway = self._capabilities, self._chosen.unadvertised
+        can, anyway, mirrored = self._capabilities, self._chosen.unadvertised, self._mirrored
         return Filter(
-            tools=self._has_tools and bool(anyway or (can.tools and can.tools.list_changed)),
-            resources=self._has_resources and bool(anyway or (can.resources and can.resources.list_changed)),
-            prompts=self._has_prompts and bool(anyway or (can.prompts and can.prompts.list_changed)),
+            tools=mirrored.tools and bool(anyway or (can.tools and can.tools.list_changed)),
+            resources=mirrored.resources and bool(anyway or (can.resources and can.resources.list_changed)),
+            prompts=mirrored.prompts and bool(anyway or (can.prompts and can.prompts.list_changed)),
         )
 
     def changed(self, change: Change) -> None:
@@ -295,15 +279,15 @@ class Lists:
 
     @property
     def busy(self) -> bool:
-        """True if one of the lists is being loaded."""
         return any(mirror.busy for mirror in self)
 
     async def first_loads(self) -> None:
         """Waits until each mirrored list was loaded once, or failed to load."""
+        mirrored = self._mirrored
         mirrors: list[Mirror[Any]] = [
-            *([self.tools] if self._has_tools else []),
-            *([self.resources, self.templates] if self._has_resources else []),
-            *([self.prompts] if self._has_prompts else []),
+            *([self.tools] if mirrored.tools else []),
+            *([self.resources, self.templates] if mirrored.resources else []),
+            *([self.prompts] if mirrored.prompts else []),
         ]
         await self._wakeup.until(lambda: all(mirror.tried for mirror in mirrors))
 
@@ -316,49 +300,39 @@ class Lists:
             pairs = zip(mirror.items, mirror.raw, strict=True)
             mirror.raw = tuple(item for tool, item in pairs if id(tool) in known)
             mirror.items = kept
-        self._events.emit(ToolsChanged(mirror.items, error))
-        self._emit_raw("tools", mirror, error)
+        self._announce(mirror, before, error, name="tools", event=ToolsChanged)
 
-    def _resources_loaded(
-        self, mirror: Mirror[Resource], before: tuple[Resource, ...], error: TidingsError | None
-    ) -> None:
-        here = {str(resource.uri) for resource in mirror.items}
-        for gone in {str(resource.uri) for resource in before} - here:
-            self._cache.clear_resource(gone)
-        self._events.emit(ResourcesChanged(mirror.items, error))
-        self._emit_raw("resources", mirror, error)
-
-    def _templates_loaded(
-        self, mirror: Mirror[ResourceTemplate], before: tuple[ResourceTemplate, ...], error: TidingsError | None
-    ) -> None:
-        here = {template.uri_template for template in mirror.items}
-        for gone in {template.uri_template for template in before} - here:
-            self._cache.clear_resource_template(gone)
-        self._events.emit(ResourceTemplatesChanged(mirror.items, error))
-        self._emit_raw("templates", mirror, error)
-
-    def _prompts_loaded(self, mirror: Mirror[Prompt], before: tuple[Prompt, ...], error: TidingsError | None) -> None:
-        here = {prompt.name for prompt in mirror.items}
-        for gone in {prompt.name for prompt in before} - here:
-            self._cache.clear_prompt(gone)
-        self._events.emit(PromptsChanged(mirror.items, error))
-        self._emit_raw("prompts", mirror, error)
-
-    def _emit_raw(
+    def _announce(
         self,
-        name: Literal["tools", "resources", "templates", "prompts"],
         mirror: Mirror[Any],
+        before: tuple[Any, ...],
         error: TidingsError | None,
+        *,
+        name: Literal["tools", "resources", "templates", "prompts"],
+        event: Callable[[Any, TidingsError | None], Event],
+        forget: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """Drops the content of items that are gone, and announces the list."""
+        for gone in {_id(item) for item in before} - {_id(item) for item in mirror.items}:
+            forget(gone)
+        self._events.emit(event(mirror.items, error))
         if self._events.wanted(ListLoaded):
             self._events.emit(ListLoaded(name, mirror.raw, mirror.malformed, error))
 
     def clear(self) -> None:
-        """Empties all lists."""
         for mirror in self:
             mirror.clear()
 
     async def aclose(self) -> None:
-        """Stops loading."""
         for mirror in self:
             await mirror.aclose()
+
+
+def _id(item: Tool | Resource | ResourceTemplate | Prompt) -> str:
+    match item:
+        case Resource():
+            return str(item.uri)
+        case ResourceTemplate():
+            return item.uri_template
+        case _:
+            return item.name

@@ -35,8 +35,6 @@ _ids = count(1)
 
 
 class _ListenStream:
-    """One `subscriptions/listen`, from the request to its end."""
-
     def __init__(self, wanted: Filter, since: str | None) -> None:
         self.id = f"tidings-listen-{next(_ids)}"
         self.wanted = wanted
@@ -203,7 +201,9 @@ class ModernFeed:
         lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
         if isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
             raise error
-        named = {uri for uri in _named_uris(error) if uri in part.subscriptions}
+        data = as_dict(as_dict(error.data).get("rpc_data"))
+        named = {uri for uri in as_list(data.get("uris")) or [data.get("uri")] if isinstance(uri, str)}
+        named &= part.subscriptions
         if isinstance(error, LimitReached) and len(texts) > 1:
             self._most = len(texts) // 2
         elif named or len(texts) == 1:
@@ -254,7 +254,6 @@ class ModernFeed:
         stream.acknowledged.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
     def _lost(self, stream: _ListenStream) -> None:
-        """Opens a stream again that ended."""
         self._reopening.add(stream)
         task = asyncio.create_task(self._reopen(stream))
         self._tasks.add(task)
@@ -270,7 +269,6 @@ class ModernFeed:
         return bool(self._reopening) or any(stream.until is not None for stream in self._streams.values())
 
     async def _reopen(self, stream: _ListenStream) -> None:
-        """Opens a stream again, and finds out what was missed."""
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted = stream.honoured
@@ -304,8 +302,7 @@ class ModernFeed:
 
     def _not_subscribable(self, uri: str) -> TidingsError:
         return NotSubscribable(
-            f"The server does not announce changes of {uri}. Use `watch`, which polls.",
-            server=self._link.name,
+            f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self._link.name
         )
 
     def _close(self, stream: _ListenStream) -> None:
@@ -378,11 +375,4 @@ class ModernFeed:
 
 
 def _lists(what: Filter) -> Filter:
-    """Returns the lists in `what`, without the resources."""
     return Filter(tools=what.tools, prompts=what.prompts, resources=what.resources)
-
-
-def _named_uris(error: TidingsError) -> list[str]:
-    """Returns the URIs that the server names in its refusal."""
-    data = as_dict(as_dict(error.data).get("rpc_data"))
-    return [uri for uri in as_list(data.get("uris")) or [data.get("uri")] if isinstance(uri, str)]

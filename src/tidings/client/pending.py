@@ -56,8 +56,6 @@ class NotPending(LookupError):
 
 
 class _Waiting(Generic[AnswerT]):
-    """An entry, and the event that its answer sets."""
-
     def __init__(self, entry: PendingRequest, convert: Callable[[object], AnswerT]) -> None:
         self.entry = entry
         self.convert = convert
@@ -175,12 +173,7 @@ class Pending:
         self._waiting.pop(waiting.entry.id, None)
         waiting.settle(outcome)
 
-    async def _ask(
-        self,
-        kind: Kind,
-        params: Params,
-        convert: Callable[[object], AnswerT],
-    ) -> AnswerT | ErrorData:
+    async def _ask(self, kind: Kind, params: Params, convert: Callable[[object], AnswerT]) -> AnswerT | ErrorData:
         entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server)
         waiting = _Waiting(entry, convert)
         outcome: AnswerT | ErrorData | Exception = RequestCancelled(
@@ -204,10 +197,7 @@ class Pending:
         if waiting.outcome is not None:
             return waiting.outcome
         return AnswerTimedOut(
-            self.timeout_message,
-            server=self.server or None,
-            method=METHODS[waiting.entry.kind],
-            elapsed=self.timeout,
+            self.timeout_message, server=self.server or None, method=METHODS[waiting.entry.kind], elapsed=self.timeout
         )
 
     async def _respond(self, waiting: _Waiting[Any]) -> None:

@@ -127,7 +127,12 @@ class RequestQueue:
             entry.turn = asyncio.get_running_loop().create_future()
             self._waiting[entry.id] = entry
             self._on_change(entry)
-            timer = self._set_timer(entry, within)
+            late = RequestTimedOut(
+                f"{method} waited {within:g} s for its turn, behind other requests. Allow more at once with "
+                "ClientConfig(concurrency=...), or give it longer with Timeouts(total=...).",
+                method=method,
+            )
+            timer = asyncio.get_running_loop().call_later(within, self._stop, entry, late)
             try:
                 await entry.turn
             except BaseException as error:
@@ -140,14 +145,6 @@ class RequestQueue:
         entry.status, entry.started_at = Status.IN_PROGRESS, time.time()
         self._on_change(entry)
         return entry
-
-    def _set_timer(self, entry: QueueEntry, within: float) -> asyncio.TimerHandle:
-        late = RequestTimedOut(
-            f"{entry.method} waited {within:g} s for its turn, behind other requests. Allow more at once with "
-            "ClientConfig(concurrency=...), or give it longer with Timeouts(total=...).",
-            method=entry.method,
-        )
-        return asyncio.get_running_loop().call_later(within, self._stop, entry, late)
 
     def end(self, entry: QueueEntry, error: BaseException | None = None) -> None:
         """Ends a request, and begins the next one's turn."""

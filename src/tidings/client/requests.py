@@ -7,6 +7,7 @@ or its tool is marked as idempotent or read-only. Any other fails with `EffectUn
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -30,15 +31,14 @@ _ATTEMPTS: Final = 5
 """Attempts for one request: one that crashes the server must not do so forever."""
 
 
+@dataclass(eq=False, repr=False)
 class Requests:
     """Sends the requests of one client."""
 
-    def __init__(self, connection: Connection, queue: RequestQueue, timeouts: Timeouts, events: EventHub) -> None:
-        self._connection = connection
-        self._queue = queue
-        self._timeouts = timeouts
-        self._events = events
-        self.ping_seconds = timeouts.ping
+    connection: Connection
+    queue: RequestQueue
+    timeouts: Timeouts
+    events: EventHub
 
     async def run(
         self,
@@ -56,37 +56,38 @@ class Requests:
         Progress that the server reports starts its timeout anew, and is announced as an event.
         """
         began = _now()
-        self._connection.check()
-        entry = await self._queue.enter(method, params, aside=aside, within=self._timeouts.total)
+        self.connection.check()
+        entry = await self.queue.enter(method, params, aside=aside, within=self.timeouts.total)
 
         async def made(progress: float, total: float | None, message: str | None) -> None:
-            self._progress(entry, progress, total, message)
+            if self.timeouts.progress_resets and entry.scope is not None and not entry.holds:
+                entry.scope.deadline = min(_now() + entry.seconds, entry.until)
+            self.events.emit(ProgressMade(entry, progress, total, message))
             if on_progress is not None:
                 on_progress(progress, total, message)
 
         entry.on_progress = made
         try:
-            entry.result = result = await self._attempt(entry, send, safe, timeout or self._timeouts.request, began)
+            entry.result = result = await self._attempt(entry, send, safe, timeout or self.timeouts.request, began)
         except TidingsError as error:
             error.method, error.elapsed = error.method or method, _now() - began
-            error.server = error.server or self._connection.name
-            self._queue.end(entry, error)
+            error.server = error.server or self.connection.name
+            self.queue.end(entry, error)
             raise
         except BaseException as error:
-            self._queue.end(entry, error)
+            self.queue.end(entry, error)
             raise
-        self._queue.end(entry)
+        self.queue.end(entry)
         return result, entry
 
     async def _attempt(
         self, entry: QueueEntry, send: Send[ResultT], safe: bool, seconds: float, began: float
     ) -> ResultT:
-        """Sends it until it is answered, or must not be sent again."""
-        until = began + self._timeouts.total
+        until = began + self.timeouts.total
         while True:
             if entry.cancel_reason is not None:
                 raise entry.cancel_reason
-            link = self._connection.link
+            link = self.connection.link
             if link is None or link.over:
                 link = await self._connected(entry, until)
             try:
@@ -105,10 +106,9 @@ class Requests:
                         await anyio.sleep(min(0.25 * 2**entry.attempts, 5.0))
 
     async def _connected(self, entry: QueueEntry, until: float) -> Link:
-        """Waits for a connection, within the time for the whole request."""
         with anyio.CancelScope(deadline=until) as entry.scope:
-            return await self._connection.ready()
-        raise entry.cancel_reason or self._late(entry, self._timeouts.total, "no connection came back in that time")
+            return await self.connection.ready()
+        raise entry.cancel_reason or self._late(entry, self.timeouts.total, "no connection came back in that time")
 
     async def _send(self, link: Link, entry: QueueEntry, send: Send[ResultT], seconds: float, until: float) -> ResultT:
         entry.attempts += 1
@@ -140,7 +140,7 @@ class Requests:
         if entry.http_status == 503:
             entry.may_have_arrived = False
         in_doubt = is_broken_off(error.error.code, error.error.message) or entry.http_status in AWAY
-        if link.over or (in_doubt and not await self._connection.answers(link)):
+        if link.over or (in_doubt and not await self.connection.answers(link)):
             return self._lost(link)
         if entry.http_status in (400, 404) and is_lost_session(error):
             entry.may_have_arrived = False
@@ -157,21 +157,15 @@ class Requests:
             f"No answer to {entry.method} within {seconds:g} s; {rest}. Give it longer with timeout=... or "
             "Timeouts(request=...), or cancel earlier.",
             method=entry.method,
-            server=self._connection.name,
+            server=self.connection.name,
         )
-
-    def _progress(self, entry: QueueEntry, progress: float, total: float | None, message: str | None) -> None:
-        """Starts the timeout of a request anew, because the server reported progress."""
-        if self._timeouts.progress_resets and entry.scope is not None and not entry.holds:
-            entry.scope.deadline = min(_now() + entry.seconds, entry.until)
-        self._events.emit(ProgressMade(entry, progress, total, message))
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
         """Stops the clock of a request while a person is asked; of all the user's requests, if it is not known which.
 
         Returns the requests that are held, for `release`.
         """
-        held = [entry] if entry is not None else [each for each in self._queue.running() if not each.aside]
+        held = [entry] if entry is not None else [each for each in self.queue.running() if not each.aside]
         for each in held:
             each.asked_user = True
             each.hold()
@@ -179,12 +173,11 @@ class Requests:
 
     def release_waiting(self) -> None:
         """Cancels requests that wait for a person: the connection was lost, so the answer would be in vain."""
-        for entry in self._queue.running():
+        for entry in self.queue.running():
             if entry.holds and entry.scope is not None:
                 entry.scope.cancel()
 
     def release(self, held: list[QueueEntry]) -> None:
-        """Undoes `hold`."""
         for each in held:
             each.release()
 

@@ -47,11 +47,6 @@ _ANSWERS: Final[dict[Kind, tuple[str, ...]]] = {
     "sampling": ("reply", "reject", "ask"),
     "roots": ("reject", "ask"),
 }
-_CONDITIONS: Final[dict[Kind, tuple[str, ...]]] = {
-    "elicitation": ("server", "times", "url"),
-    "sampling": ("server", "times"),
-    "roots": ("server", "times"),
-}
 _REASON: Final = "A script refuses this"
 
 
@@ -67,19 +62,17 @@ class Rule:
     times: int | None
 
     def fits(self, request: PendingRequest) -> bool:
-        """Returns whether this rule fits a question."""
         return (
             request.kind == self.kind
             and _like(request.message, self.pattern)
             and _like(request.server, self.server)
-            and self._fits_url(request.url)
+            and (
+                request.url is not None and fnmatchcase(request.url, self.url)
+                if self.url is not None
+                # A rule accepts a URL only if it names it.
+                else request.url is None or not isinstance(self.answer, dict)
+            )
         )
-
-    def _fits_url(self, url: str | None) -> bool:
-        if self.url is None:
-            # A rule accepts a URL only if it names it.
-            return url is None or not isinstance(self.answer, dict)
-        return url is not None and fnmatchcase(url, self.url)
 
 
 def _like(text: str, pattern: str) -> bool:
@@ -90,11 +83,9 @@ def load(path: str | os.PathLike[str]) -> list[Rule]:
     """Returns the rules of the script at `path`. Raises `ValueError` if there is a mistake in it."""
     file = Path(path)
     rules = _parsed(file)
-    match rules:
-        case list():
-            return [_rule(rule, f"{file}, rule {number}") for number, rule in enumerate(cast("list[Any]", rules), 1)]
-        case _:
-            raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")
+    if not isinstance(rules, list):
+        raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")  # noqa: TRY004
+    return [_rule(rule, f"{file}, rule {number}") for number, rule in enumerate(cast("list[Any]", rules), 1)]
 
 
 def _parsed(file: Path) -> object:
@@ -151,12 +142,11 @@ def _rule(value: object, where: str) -> Rule:
 
 
 def _kind(rule: Mapping[str, Any], where: str) -> Kind:
-    """Returns the kind of question that a rule answers, after a check of its keys."""
     kinds: list[Kind] = [kind for kind in _ANSWERS if kind in rule]
     if len(kinds) != 1:
         raise ValueError(f"{where} must name the kind of question. Use one of the keys {', '.join(_ANSWERS)}.")
     kind = kinds[0]
-    known = (kind, *_ANSWERS[kind], *_CONDITIONS[kind])
+    known = (kind, *_ANSWERS[kind], "server", "times", *(("url",) if kind == "elicitation" else ()))
     if unknown := [key for key in rule if key not in known]:
         raise ValueError(f"{where} has {unknown[0]!r}, which no rule for {kind} has. It may have: {', '.join(known)}.")
     return kind
@@ -220,27 +210,17 @@ def _times(value: object, where: str) -> int:
 
 
 def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder:
-    """Returns a responder that answers questions for roots with these, and leaves the rest to the person.
-
-    Raises:
-        ValueError: One of them cannot be a root.
-    """
+    """Returns a responder for these roots, which leaves other questions to the person. Raises `ValueError`."""
     answer = rooted(roots if isinstance(roots, str) else list(roots))
     return lambda request: answer if request.kind == "roots" else ASK
 
 
 def script_responder(path: str | os.PathLike[str]) -> Responder:
-    """Returns a responder that follows the script at `path`.
-
-    Raises:
-        ValueError: There is a mistake in the script. The message says where, and what to do.
-    """
+    """Returns a responder that follows the script at `path`. Raises `ValueError` if there is a mistake in it."""
     return _Script(load(path))
 
 
 class _Script:
-    """The rules, and the number of times that each was used."""
-
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
         self._used = [0] * len(rules)

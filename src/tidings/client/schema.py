@@ -44,7 +44,6 @@ _OUTPUT_SECONDS: Final = 1.0
 _LARGEST_SCHEMA: Final = 500_000
 """Characters of a schema. In a larger one, the library takes too long to follow a reference, and checks no clock."""
 _REMEMBERED: Final = 512
-"""Schemas that are remembered as valid."""
 _LONGEST_COMPLAINT: Final = 200
 _DEEPEST: Final = 150
 """The depth to which a value or a schema is checked. Python gives up a little later, and in the midst of the library's
@@ -70,8 +69,7 @@ def time_limit(seconds: float) -> Generator[None]:
 def schema_error(schema: Mapping[str, Any]) -> ValidationError | None:
     """Returns what is wrong with a schema itself. One that takes too long to check counts as valid.
 
-    Raises:
-        DeadlineExceeded: It is so large that nothing should be checked against it.
+    A schema so large that nothing should be checked against it raises `DeadlineExceeded`.
     """
     text = json.dumps(schema, default=str)
     if len(text) > _LARGEST_SCHEMA:
@@ -143,7 +141,6 @@ def _short(text: str) -> str:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    """Returns the bounded validator of the draft that a schema names."""
     return _bounded(validator_for(cast("Any", schema), default=jsonschema.Draft202012Validator))
 
 
@@ -299,7 +296,6 @@ def _own_names(_validator: Any, instance: dict[str, Any], schema: dict[str, Any]
 
 
 def _own_places(validator: Any, instance: list[Any], schema: dict[str, Any]) -> set[int]:
-    """Returns the places that a schema itself evaluates."""
     items: Any = schema.get("items", [])
     if "unevaluatedItems" in schema or "additionalItems" in schema or not isinstance(items, list):
         return set(range(len(instance)))

@@ -67,16 +67,13 @@ def _divert(record: logging.LogRecord) -> bool:
     clean = _clean.get()
     if clean is None:
         return True
-    if _logger.isEnabledFor(logging.DEBUG):
-        _logger.handle(_as_debug(record, clean))
-    return False
-
-
-def _as_debug(record: logging.LogRecord, clean: Clean) -> logging.LogRecord:
+    if not _logger.isEnabledFor(logging.DEBUG):
+        return False
     ours = copy.copy(record)
     ours.name, ours.levelno, ours.levelname = _logger.name, logging.DEBUG, logging.getLevelName(logging.DEBUG)
     ours.msg, ours.args = clean(f"{record.name}: {record.getMessage()}"), None
     if record.exc_info:
         # As text: the exception may quote a URL with a key in it.
         ours.exc_text, ours.exc_info = clean(_formatter.formatException(record.exc_info)), None
-    return ours
+    _logger.handle(ours)
+    return False

@@ -28,6 +28,15 @@ _KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
     "stdio": None,
 }
 
+_JSON_TYPES: Final[dict[type, str]] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+
 
 @dataclass(frozen=True)
 class ServersFileEntry:
@@ -46,11 +55,7 @@ class ServersFileEntry:
 
 
 def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> ServersFileEntry:
-    """Returns the server called `name` in the file at `path`; without a name, the only one there.
-
-    Raises:
-        BadTarget: There is no such file or server, or the entry is not valid.
-    """
+    """Returns the server called `name` in the file at `path`; without a name, the only one there."""
     servers = _servers(path)
     if name is None:
         if len(servers) != 1:
@@ -67,11 +72,7 @@ def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> Serv
 
 
 def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) -> ServersFileEntry:
-    """Returns one entry with its variables filled in. `where` begins the message of an error.
-
-    Raises:
-        BadTarget: It is not a valid entry, or a variable is not set.
-    """
+    """Returns one entry with its variables filled in. `where` begins the message of an error."""
     return _EntryReader(where, raw, environ).entry(name)
 
 
@@ -104,19 +105,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def _kind(value: object) -> str:
     """Returns the name of a JSON type. Never the value itself: it may be a secret."""
-    match value:
-        case str():
-            return "a text"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return "null"
+    return _JSON_TYPES.get(type(value), "null")
 
 
 class _EntryReader:

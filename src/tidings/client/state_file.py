@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Place = tuple[str, str]
-"""A kind and a key."""
 
 _SCHEMA: Final = Schema(
     application_id=0x54494453,  # "TIDS"
@@ -133,7 +132,6 @@ class WriteBatch:
     """True if everything from before is removed first."""
 
     def then(self, later: "WriteBatch") -> "WriteBatch":
-        """Returns both as one."""
         if later.cleared:
             return later
         return replace(later, entries=self.entries | later.entries, cleared=self.cleared)
@@ -292,14 +290,8 @@ class StateFile:
 
     `identity` stands for both, so that what one principal may read is never shown to another; several may share a
     file, in one process or in many. If two processes have the same identity, the last to write wins, and its content
-    counts as covered.
-
-    Args:
-        path: The file.
-        identity: The server and the principal.
-        delay: Seconds until a change is written.
-        retry: Seconds until a failed write is tried again; then ever longer.
-        timeout: Seconds for which another process may keep the file locked.
+    counts as covered. A change is written after `delay` seconds; a write that failed is repeated after `retry` seconds,
+    then ever later. Another process may keep the file locked for `timeout` seconds.
     """
 
     def __init__(
@@ -326,11 +318,7 @@ class StateFile:
         self._closed = False
 
     async def load(self) -> Saved:
-        """Returns what is saved. A file that does not exist is created, for this user alone.
-
-        Raises:
-            StateUnusable: The file cannot be used. The message says why, and what to do.
-        """
+        """Returns what is saved. A file that does not exist is created, for this user alone. Raises `StateUnusable`."""
         loaded = await asyncio.shield(self._in_thread(self._file.load))
         self._subscriptions, self._cursor = loaded.subscriptions, loaded.cursor
         for place in loaded.unreadable:
@@ -345,22 +333,16 @@ class StateFile:
         )
 
     def note_put(self, invocation: Invocation, covered: bool) -> None:
-        """Saves `invocation` in place of what its key had.
-
-        `covered`: a subscription to its URI was established before it was read, and still is.
-        """
+        """Saves `invocation`. `covered`: a subscription to its URI was established before it was read, and still is."""
         self._note(place_of(invocation), StatePut(invocation, covered))
 
     def note_uncovered(self, read: ResourceRead) -> None:
-        """Saves that a subscription no longer keeps this copy current."""
         self.note_put(read, covered=False)
 
     def note_removed(self, kind: ContentKind, key: str) -> None:
-        """Removes what was saved under `kind` and `key`."""
         self._note((kind, key), None)
 
     def note_subscriptions(self, subscriptions: Iterable[str]) -> None:
-        """Saves the subscriptions."""
         self._subscriptions = frozenset(subscriptions)
         self._changed()
 

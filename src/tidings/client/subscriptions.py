@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidings._kit.backoff import Pauses
@@ -69,20 +70,16 @@ class Interest:
         """Those of `explicit` that are prefixes, and whose resources are read after each change."""
 
     def changed(self) -> None:
-        """Takes note that `explicit` changed."""
         self._prefixes = tuple(text[:-1] for text in self.explicit if text.endswith("*"))
 
     def is_granted(self, uri: object) -> bool:
-        """Returns whether this is a subscription of the user that the server accepted."""
         return uri in self.explicit and uri not in self._asking
 
     @property
     def all(self) -> frozenset[str]:
-        """Everything that is wanted."""
         return frozenset(self.explicit).union(self._watched, self.kept)
 
     def wants(self, uri: str) -> bool:
-        """Returns whether this very URI is wanted."""
         return uri in self.explicit or uri in self._watched or uri in self.kept
 
     def concerned(self, uri: str) -> list[str]:
@@ -119,7 +116,6 @@ class Interest:
         return [uri for uri in waited if not self._asking[uri]]
 
     def drop(self, uri: str) -> None:
-        """Removes a subscription of the user."""
         self._watched.unpin(uri)
         self.refreshed.discard(uri)
         self.explicit.pop(uri, None)
@@ -127,6 +123,7 @@ class Interest:
         self.kept.discard(uri)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Subscriptions:
     """The wanted subscriptions, the established ones, and which copies are known to be current.
 
@@ -134,33 +131,23 @@ class Subscriptions:
     covered for the next process when nobody watches them any more.
     """
 
-    def __init__(
-        self,
-        *,
-        cache: ContentCache,
-        events: EventHub,
-        wakeup: Wakeup,
-        poll: Poll,
-        lists: Callable[[], Filter],
-        list_changed: Callable[[Change], None],
-        refresher: Refresher,
-        prefix_refresher: Refresher,
-        store: SubscriptionStore | None = None,
-    ) -> None:
-        self._cache = cache
-        self._events = events
-        self._wakeup = wakeup
-        self._poll = poll
-        self._lists = lists
-        self._list_changed = list_changed
-        self._refresher = refresher
-        self._prefix_refresher = prefix_refresher
-        self._store = store
+    cache: ContentCache
+    events: EventHub
+    wakeup: Wakeup
+    poll: Poll
+    lists: Callable[[], Filter]
+    list_changed: Callable[[Change], None]
+    refresher: Refresher
+    prefix_refresher: Refresher
+    store: SubscriptionStore | None = None
+
+    def __post_init__(self) -> None:
         self._version = 1
         """Raised with each change of what is wanted. `_synced` is the version that the server has been told."""
         self._synced = 0
         self._refused: dict[str, TidingsError] = {}
-        self._known = Filter()
+        self.known = Filter()
+        """The part of the filter that the server has announced without a gap, up to the cursor."""
         self._established: frozenset[str] = frozenset()
         self._generations: dict[str, int] = {}
         self._covered: set[str] = set()
@@ -168,7 +155,7 @@ class Subscriptions:
         self._task: asyncio.Task[None] | None = None
         self._broken: TidingsError | None = None
         self.cursor: str | None = None
-        self.watches = Watches(self, wakeup)
+        self.watches = Watches(self, self.wakeup)
         self._wanted = Interest(self.watches)
 
     # What is wanted.
@@ -186,15 +173,10 @@ class Subscriptions:
 
     @property
     def supported(self) -> bool:
-        """True if the connected server offers subscriptions to resources."""
         return self._feed is not None and self._feed.supported
 
     async def add(self, uris: Iterable[str], *, refresh: bool = False) -> None:
-        """Subscribes, and waits until the subscriptions are established.
-
-        Raises:
-            TidingsError: The server refused one of them. The others are established.
-        """
+        """Subscribes, and waits until that is established. Raises the error of one that the server refused."""
         wanted = [check_subscription(uri) for uri in uris]
         new = self._wanted.ask(wanted)
         version = self._touch()
@@ -215,7 +197,7 @@ class Subscriptions:
             raise next(iter(failed.values()))
 
     async def _established_at(self, version: int) -> None:
-        await self._wakeup.until(lambda: self._synced >= version or self._broken is not None)
+        await self.wakeup.until(lambda: self._synced >= version or self._broken is not None)
         if self._broken is not None:
             raise self._broken
 
@@ -230,7 +212,7 @@ class Subscriptions:
             return
         version = self._drop(old)
         self._announce()
-        await self._wakeup.until(lambda: self._synced >= version or self._feed is None)
+        await self.wakeup.until(lambda: self._synced >= version or self._feed is None)
 
     def _drop(self, uris: Iterable[str]) -> int:
         for uri in uris:
@@ -243,53 +225,44 @@ class Subscriptions:
             self._generations.pop(uri, None)
             self._uncover(uri)
             self._refused.pop(uri, None)
-            self._refresher.forget(uri)
+            self.refresher.forget(uri)
 
     def clear(self) -> None:
-        """Removes all subscriptions."""
         had = any(self)
         self._drop([*self._wanted.explicit, *self._wanted.kept])
-        self._known, self.cursor = Filter(), None
+        self.known, self.cursor = Filter(), None
         if had:
             self._announce()
 
     def restore(self, uris: Iterable[str], covered: Iterable[str], cursor: str | None) -> None:
-        """Continues where an earlier process ended."""
         self._wanted.explicit.update(dict.fromkeys(uris))
         if cursor is not None:
             self._covered = set(covered)
             self._wanted.kept = self._covered.difference(self._wanted.explicit)
-            self._known, self.cursor = Filter.of(self._covered), cursor
+            self.known, self.cursor = Filter.of(self._covered), cursor
         self._touch()
 
     def _touch(self) -> int:
         self._version += 1
         self._wanted.changed()
-        self._wakeup()
+        self.wakeup()
         return self._version
 
     def _announce(self) -> None:
-        if self._store is not None:
-            self._store.note_subscriptions(frozenset(self))
-        self._events.emit(SubscriptionsChanged(tuple(self)))
+        if self.store is not None:
+            self.store.note_subscriptions(frozenset(self))
+        self.events.emit(SubscriptionsChanged(tuple(self)))
 
     # The server is kept informed.
 
-    @property
-    def known(self) -> Filter:
-        """The part of the filter that the server has announced without a gap, up to the cursor."""
-        return self._known
-
     def attach(self, link: Link, feed: ChangeFeed) -> None:
-        """Uses this feed from now on."""
         self._feed = feed
         self._synced = 0
         self._task = asyncio.create_task(self._keep_synced(link, feed))
-        self._refresher.resume()
-        self._prefix_refresher.resume()
+        self.refresher.resume()
+        self.prefix_refresher.resume()
 
     async def detach(self) -> None:
-        """Stops using the feed."""
         task, feed, self._task, self._feed = self._task, self._feed, None, None
         self._synced = 0
         if task is not None:
@@ -307,14 +280,15 @@ class Subscriptions:
         self._broken = error
 
     async def aclose(self) -> None:
-        """Stops reading."""
-        await self._refresher.aclose()
-        await self._prefix_refresher.aclose()
+        await self.refresher.aclose()
+        await self.prefix_refresher.aclose()
 
     async def _keep_synced(self, link: Link, feed: ChangeFeed) -> None:
         pauses = Pauses(_RETRY_DELAYS)
         while not link.over:
-            version, wanted = self._version, self._filter(feed)
+            version, lists = self._version, self.lists()
+            uris = self.all if feed.supported else frozenset[str]()
+            wanted = Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
             failed: TidingsError | None = None
             try:
                 refused = await feed.sync(wanted)
@@ -324,7 +298,7 @@ class Subscriptions:
                     return
                 logger.info("subscriptions at %s: %s", link.name, error)
                 for change in _list_changes(wanted):
-                    self._list_changed(change)
+                    self.list_changed(change)
                 refused = dict.fromkeys(wanted.subscriptions, error)
             self._settle(version, wanted, refused, feed)
             pause: float | None = None
@@ -334,12 +308,7 @@ class Subscriptions:
                 pauses.reset()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._wakeup.until(lambda version=version: self._version != version)
-
-    def _filter(self, feed: ChangeFeed) -> Filter:
-        lists = self._lists()
-        uris = self.all if feed.supported else frozenset[str]()
-        return Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
+                    await self.wakeup.until(lambda version=version: self._version != version)
 
     def _settle(self, version: int, wanted: Filter, refused: dict[str, TidingsError], feed: ChangeFeed) -> None:
         if not feed.supported:
@@ -349,29 +318,29 @@ class Subscriptions:
         for uri, error in refused.items():
             self._uncover(uri)
             if uri not in before and uri in self._established:
-                self._events.emit(SubscriptionFailed(uri, error))
-        self._known = Filter(
+                self.events.emit(SubscriptionFailed(uri, error))
+        self.known = Filter(
             tools=wanted.tools,
             prompts=wanted.prompts,
             resources=wanted.resources,
             uris=wanted.uris - refused.keys(),
             prefixes=frozenset(prefix for prefix in wanted.prefixes if prefix + "*" not in refused),
         )
-        self._established = self._known.subscriptions
-        for uri in self._covered - self._known.uris:
+        self._established = self.known.subscriptions
+        for uri in self._covered - self.known.uris:
             self._uncover(uri)
         self._synced = version
         for uri in self.watches:
             self._set_polling(uri)
             if (watched := self.watches.get(uri)) is not None and watched.latest is None and not watched.is_gone:
                 self._provide(watched)
-        self._wakeup()
+        self.wakeup()
 
     def _set_polling(self, uri: str) -> None:
         if (watched := self.watches.get(uri)) is None:
             return
         if uri in self._refused:  # If the reason may pass, the subscription is tried again besides.
-            self.watches.start_polling(watched, self._poll, self._refresher.want)
+            self.watches.start_polling(watched, self.poll, self.refresher.want)
         else:
             self.watches.stop_polling(watched)
 
@@ -381,8 +350,8 @@ class Subscriptions:
         return (
             self._hears
             and self._synced >= self._version
-            and self._refresher.idle
-            and self._prefix_refresher.idle
+            and self.refresher.idle
+            and self.prefix_refresher.idle
             and self.watches.handed_over
         )
 
@@ -394,7 +363,7 @@ class Subscriptions:
 
     def changed(self, change: Change) -> None:
         if not isinstance(change, ResourceUpdated):
-            self._list_changed(change)
+            self.list_changed(change)
             return
         concerned = self._wanted.concerned(change.uri) if len(change.uri) <= MAX_URI_LENGTH else []
         if not concerned:
@@ -402,53 +371,53 @@ class Subscriptions:
         for uri in concerned:
             self._generations[uri] = self._generations.get(uri, 0) + 1
             self._covered.discard(uri)
-            self._cache.clear_resource_and_resource_template(uri)
-        self._events.emit(change)
+            self.cache.clear_resource_and_resource_template(uri)
+        self.events.emit(change)
         for uri in concerned:
             if uri in self.watches:
-                self._refresher.want(uri)
+                self.refresher.want(uri)
             elif self._wanted.refreshes(uri) and not uri.endswith("*"):
-                self._prefix_refresher.want(uri)
+                self.prefix_refresher.want(uri)
 
     def _uncover(self, uri: str) -> None:
         if uri in self._covered:
             self._covered.discard(uri)
-            if self._store is not None and (read := self._cache.get_resource(uri)) is not None:
-                self._store.note_uncovered(read)
+            if self.store is not None and (read := self.cache.get_resource(uri)) is not None:
+                self.store.note_uncovered(read)
 
     def unknown(self, what: Filter) -> None:
         for change in _list_changes(what):
-            self._list_changed(change)
-        held = self._cache.uris()
+            self.list_changed(change)
+        held = self.cache.uris()
         for uri in what.uris:
             self._generations[uri] = self._generations.get(uri, 0) + 1
             self._uncover(uri)
             if uri in self.watches or uri in held:
-                self._refresher.want(uri)
+                self.refresher.want(uri)
         for prefix in what.prefixes:
             for uri in held - what.uris - self._covered:
                 if uri.startswith(prefix):
                     self.changed(ResourceUpdated(uri))
             if prefix + "*" in self._established:  # Anything under it may have changed since.
-                self._events.emit(ResourceUpdated(prefix + "*"))
+                self.events.emit(ResourceUpdated(prefix + "*"))
 
     def refused(self, uri: str, error: TidingsError) -> None:
         self._refused[uri] = error
         self._uncover(uri)
-        self._known = without(self._known, Filter.of([uri]))
-        self._established = self._known.subscriptions
-        self._events.emit(SubscriptionFailed(uri, error))
+        self.known = without(self.known, Filter.of([uri]))
+        self._established = self.known.subscriptions
+        self.events.emit(SubscriptionFailed(uri, error))
         self._set_polling(uri)
         if error.retryable:
             self._touch()
 
     def moved(self, cursor: str | None) -> None:
         self.cursor = cursor
-        if self._store is not None:
-            self._store.note_cursor(cursor)
+        if self.store is not None:
+            self.store.note_cursor(cursor)
 
     def resumed(self) -> None:
-        self._wakeup()
+        self.wakeup()
 
     # Content is read.
 
@@ -461,14 +430,13 @@ class Subscriptions:
         if generation != self.generation(read.uri):
             return False
         if keep:
-            if self._feed is not None and read.uri in self._known.uris and self._wanted.wants(read.uri):
+            if self._feed is not None and read.uri in self.known.uris and self._wanted.wants(read.uri):
                 self._covered.add(read.uri)
-            self._cache.put(read)
+            self.cache.put(read)
         self.pass_on(read)
         return True
 
     def pass_on(self, read: ResourceRead) -> None:
-        """Passes content on to watchers."""
         if (watched := self.watches.get(read.uri)) is not None:
             watched.update(read)
 
@@ -478,13 +446,13 @@ class Subscriptions:
 
     def is_fresh(self, uri: str) -> bool:
         """Returns whether the copy in the cache is known to be what the server has now."""
-        return self._hears and self._synced > 0 and uri in self._covered and not self._refresher.is_stale(uri)
+        return self._hears and self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
 
     # Watches begin and end: this is their `WatchSource`.
 
     def watch_added(self, watched: WatchedResource) -> None:
-        # If a newer version is on its way to the server, `_known` may be about to change.
-        if self._synced >= self._version and watched.uri in self._known.uris:
+        # If a newer version is on its way to the server, `known` may be about to change.
+        if self._synced >= self._version and watched.uri in self.known.uris:
             self._provide(watched)
         else:
             self._touch()  # Subscribed first and read then, so that no change is missed in between.
@@ -492,17 +460,17 @@ class Subscriptions:
     def _provide(self, watched: WatchedResource) -> None:
         """Gives a watcher its first content, from the cache if that is known to be current."""
         uri = watched.uri
-        cached = self._cache.get_resource(uri)
+        cached = self.cache.get_resource(uri)
         if cached is not None and self.is_fresh(uri):
             watched.update(cached)
-        elif uri in self._known.uris and not self._refresher.is_stale(uri):
-            self._refresher.want(uri)
+        elif uri in self.known.uris and not self.refresher.is_stale(uri):
+            self.refresher.want(uri)
 
     def watch_removed(self, watched: WatchedResource) -> None:
         uri = watched.uri
         if uri in self._wanted.explicit or uri in self._wanted.kept:
             return
-        if self._store is not None and uri in self._covered:
+        if self.store is not None and uri in self._covered:
             self._wanted.kept.add(uri)
             return
         self._forget_unwanted(uri)

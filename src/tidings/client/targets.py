@@ -29,8 +29,6 @@ _LONGEST_NAME: Final = 120
 
 
 class _Target:
-    """The common part of all targets."""
-
     @cached_property
     def secrets(self) -> frozenset[str]:
         """Texts of six characters or more that must not be shown."""
@@ -53,7 +51,6 @@ class _Target:
         return set()
 
     def _shown(self) -> str:
-        """Returns the name before its secrets are masked."""
         raise NotImplementedError
 
 
@@ -103,7 +100,6 @@ class CommandTarget(_Target):
 
     @property
     def identity(self) -> str:
-        """Identifies the command with its arguments. Not for people: it is only used hashed."""
         return json.dumps(["command", self.command, self.args, sorted(self.env.items()), self.cwd])
 
     def _secret_values(self) -> set[str]:
@@ -125,7 +121,6 @@ class ServerTarget(_Target):
 
     @property
     def identity(self) -> str:
-        """Identifies the kind and name of the server."""
         kind = type(self.server)
         return json.dumps(["server", kind.__module__, kind.__qualname__, self.server.name])
 
@@ -166,8 +161,6 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 @dataclass(frozen=True)
 class _Given:
-    """The options besides the target."""
-
     headers: Mapping[str, str] | None
     token: str | None
     auth: httpx2.Auth | None
@@ -192,22 +185,7 @@ def parse_target(
     cwd: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Target:
-    """Returns the value of `target`.
-
-    Args:
-        target: A URL; a command, as a list of texts or as one text that is split as a shell does; the path of a JSON
-            file of servers, followed by `#name` if it has several; an MCP server object; a transport object of the
-            SDK, which can be connected to only once.
-        headers: Sent with each request. For a server at a URL.
-        token: Sent as `Authorization: Bearer <token>`. For a server at a URL.
-        auth: Any other way to authenticate. For a server at a URL.
-        env: Variables for the program, besides the few that it inherits. For a command.
-        cwd: The directory in which the program runs. For a command.
-        environ: The variables for `${NAME}` in a JSON file.
-
-    Raises:
-        BadTarget: It is not understood.
-    """
+    """Returns the value of `target`, or raises `BadTarget`. `tidings.connect` describes the arguments."""
     given = _Given(
         _texts("headers", headers),
         _text("token", token),
@@ -318,7 +296,10 @@ def _http(
     if given.auth is not None and not callable(getattr(given.auth, "async_auth_flow", None)):
         raise BadTarget(f"auth= must be an httpx2.Auth, not {_type(given.auth)}. For a bearer token, use token=.")
     if given.token is not None:
-        merged |= _headers({"Authorization": f"Bearer {_bare(given.token)}"})
+        bare = given.token.removeprefix("Bearer ")
+        if not bare.strip():
+            raise BadTarget("The token is empty. Pass one, or leave token= out.")
+        merged |= _headers({"Authorization": f"Bearer {bare}"})
     return HttpTarget(url, merged, given.auth, kind, title, hidden)
 
 
@@ -346,13 +327,6 @@ def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
             what = "a line break" if "\n" in value or "\r" in value else "a character that HTTP does not allow"
             raise BadTarget(f"The header {name} has {what} in it. Remove it; perhaps it came from the end of a file.")
     return {name: value.strip() for name, value in (headers or {}).items()}
-
-
-def _bare(token: str) -> str:
-    bare = token.removeprefix("Bearer ")
-    if not bare.strip():
-        raise BadTarget("The token is empty. Pass one, or leave token= out.")
-    return bare
 
 
 def _from_object(target: object, given: _Given) -> Target:

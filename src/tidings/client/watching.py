@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Protocol, cast
 
 from tidings._kit.backoff import Backoff
@@ -24,11 +25,7 @@ _RETRIES: Final = Backoff((0.2, 1.0, 5.0, 30.0))
 
 
 def check_watched(uri: object) -> str:
-    """Returns `uri` if it can be watched.
-
-    Raises:
-        InvalidUri: It is not a URI, or it is a prefix with a `*`.
-    """
+    """Returns `uri`. Raises `InvalidUri` if it is not a URI, or a prefix with a `*`."""
     if isinstance(uri, str) and uri.endswith("*"):
         shown = uri if len(uri) <= 80 else "…" + uri[-79:]
         raise InvalidUri(
@@ -101,12 +98,7 @@ class Watcher:
         return self._wake is not None and bool(self._news)
 
     async def next(self) -> ResourceRead:
-        """Returns the next content that differs from what was seen.
-
-        Raises:
-            ResourceNotFound: None of the resources exists or has existed, and the watcher is not patient.
-            TidingsError: There will be no more content of one of them.
-        """
+        """Returns the next content that differs from what was seen. Raises the error if there will be no more."""
         while True:
             while self._news:
                 watched = self._news.pop(next(iter(self._news)))
@@ -156,7 +148,6 @@ class Watches:
         return iter(tuple(self._watched))
 
     def get(self, uri: str) -> WatchedResource | None:
-        """Returns the watched resource with this URI, if it is watched."""
         return self._watched.get(uri)
 
     @property
@@ -185,7 +176,6 @@ class Watches:
             self._hold(uri, watcher)
 
     def unpin(self, uri: str) -> None:
-        """Undoes `pin`."""
         if (watcher := self._pinned.pop(uri, None)) is not None and (watched := self._watched.get(uri)) is not None:
             self._release(watched, watcher)
 
@@ -220,7 +210,6 @@ class Watches:
             watched.polling = asyncio.create_task(_poll(watched, poll, read))
 
     def stop_polling(self, watched: WatchedResource) -> None:
-        """Undoes `start_polling`."""
         if watched.polling is not None:
             watched.polling.cancel()
             watched.polling = None
@@ -237,6 +226,7 @@ async def _poll(watched: WatchedResource, poll: Poll, read: Callable[[str], None
         pause = poll.interval if watched.digest != before else min(pause * 1.5, poll.longest)
 
 
+@dataclass(eq=False, repr=False)
 class Refresher:
     """Reads what may have changed, `at_once` at a time.
 
@@ -245,20 +235,14 @@ class Refresher:
     longest are passed over.
     """
 
-    def __init__(
-        self,
-        read: Callable[[str], Awaitable[object]],
-        *,
-        failed: Callable[[str, TidingsError], None],
-        wakeup: Wakeup,
-        at_once: int = 16,
-        most_waiting: int | None = None,
-    ) -> None:
-        self._read = read
-        self._failed = failed
-        self._wakeup = wakeup
-        self._at_once = at_once
-        self._most_waiting = most_waiting
+    read: Callable[[str], Awaitable[object]]
+    _: KW_ONLY
+    failed: Callable[[str, TidingsError], None]
+    wakeup: Wakeup
+    at_once: int = 16
+    most_waiting: int | None = None
+
+    def __post_init__(self) -> None:
         self._stale: dict[str, None] = {}
         self._reading: set[str] = set()
         self._failures: dict[str, int] = {}
@@ -272,13 +256,12 @@ class Refresher:
         self._stop_timer(uri)
         self._parked.discard(uri)
         self._stale[uri] = None
-        if self._most_waiting is not None and len(self._stale) > self._most_waiting:
+        if self.most_waiting is not None and len(self._stale) > self.most_waiting:
             self.forget(next(iter(self._stale)))
-        if len(self._workers) < self._at_once and uri not in self._reading:
+        if len(self._workers) < self.at_once and uri not in self._reading:
             self._workers.add(asyncio.create_task(self._work()))
 
     def forget(self, uri: str) -> None:
-        """Does not read a resource any more."""
         self._stop_timer(uri)
         self._parked.discard(uri)
         self._stale.pop(uri, None)
@@ -305,7 +288,7 @@ class Refresher:
             del self._stale[uri]
             self._reading.add(uri)
             try:
-                await self._read(uri)
+                await self.read(uri)
                 self._failures.pop(uri, None)
             except TidingsError as error:
                 self._handle_failure(uri, error)
@@ -313,7 +296,7 @@ class Refresher:
                 logger.exception("reading %s again failed", uri)
             finally:
                 self._reading.discard(uri)
-                self._wakeup()
+                self.wakeup()
 
     def _handle_failure(self, uri: str, error: TidingsError) -> None:
         if uri in self._stale:
@@ -325,10 +308,9 @@ class Refresher:
             pause = _RETRIES.delay(failures - 1)
             self._timers[uri] = asyncio.get_running_loop().call_later(pause, self.want, uri)
         if not isinstance(error, Cancelled):  # The user cancelled this read, not the watch.
-            self._failed(uri, error)
+            self.failed(uri, error)
 
     def resume(self) -> None:
-        """Goes on with what waited for a connection."""
         for uri in tuple(self._parked):
             self.want(uri)
 
@@ -337,7 +319,6 @@ class Refresher:
             timer.cancel()
 
     async def aclose(self) -> None:
-        """Stops reading."""
         self._stale.clear()
         self._parked.clear()
         for uri in tuple(self._timers):

@@ -75,7 +75,6 @@ class ServerFacts:
 
     @property
     def era(self) -> Era:
-        """The era of the protocol that both sides agreed on."""
         return "modern" if self.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
 
 
@@ -95,6 +94,7 @@ class ClientWiring:
         tap: Tap | None = None,
     ) -> None:
         self.target = target
+        self.name = target.name
         self.config = config = config or ClientConfig()
         self.events = EventHub()
         self.wakeup = Wakeup()
@@ -169,11 +169,6 @@ class ClientWiring:
         self._unread = UnreadChanges()
         self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events, unread=self._unread)
 
-    @property
-    def name(self) -> str:
-        """The server's name for people, without secrets."""
-        return self.target.name
-
     # The life of the client.
 
     async def restore(self) -> None:
@@ -209,17 +204,12 @@ class ClientWiring:
         return connected and self.subscriptions.is_current and not self.lists.busy
 
     def feed(self) -> ChangeFeed:
-        """Returns the feed of the current connection.
-
-        Raises:
-            ConnectionLost: There is no connection.
-        """
+        """Returns the feed of the current connection. Raises `ConnectionLost` if there is none."""
         if self._feed is None:
             raise ConnectionLost(f"{self.name} went away.", server=self.name)
         return self._feed
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Asks for log messages of this level, on this connection and on later ones."""
         self._log_level = level
         await self.requests.run(
             "logging/setLevel",
@@ -249,7 +239,11 @@ class ClientWiring:
         self.server = ServerFacts(
             client.protocol_version, client.server_info, client.server_capabilities, client.instructions
         )
-        return link, self._make_feed(link, self.server.era)
+        seconds, subscriptions = self.config.timeouts.request, self.subscriptions
+        if self.server.era == "modern":
+            since, known = subscriptions.cursor, subscriptions.known
+            return link, ModernFeed(link, subscriptions, seconds, since=since, known=known)
+        return link, LegacyFeed(link, subscriptions, seconds)
 
     async def _open_sse(self, deadline: float) -> Link | None:
         """Tries the oldest transport: the server accepts no POST, and may offer a stream of events instead."""
@@ -262,12 +256,6 @@ class ClientWiring:
             return None
         self.is_sse = True
         return link
-
-    def _make_feed(self, link: Link, era: Era) -> ChangeFeed:
-        seconds, subscriptions = self.config.timeouts.request, self.subscriptions
-        if era == "modern":
-            return ModernFeed(link, subscriptions, seconds, since=subscriptions.cursor, known=subscriptions.known)
-        return LegacyFeed(link, subscriptions, seconds)
 
     async def _attach(self, link: Link, feed: ChangeFeed) -> None:
         self._feed = feed

@@ -147,14 +147,14 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
     wrong = sum(each.verdict == "wrong" for each in findings)
     look = sum(each.verdict == "look" for each in findings)
     if as_json:
-        click.echo(json.dumps({"ok": not wrong, "findings": [_as_json(each) for each in findings]}, indent=2))
+        shown = [asdict(each) for each in findings]
+        shown = [{key: value for key, value in each.items() if value or key != "cure"} for each in shown]
+        click.echo(json.dumps({"ok": not wrong, "findings": shown}, indent=2))
+    elif wrong or look:
+        click.echo(f"\n{wrong or 'Nothing'} wrong{f', {look} worth a look' if look else ''}.")
     else:
-        click.echo(f"\n{_summary(wrong, look)}")
+        click.echo("\nEverything is fine.")
     ctx.exit(1 if wrong else 0)
-
-
-def _as_json(finding: Finding) -> dict[str, str]:
-    return {key: value for key, value in asdict(finding).items() if value or key != "cure"}
 
 
 def _lines(finding: Finding) -> str:
@@ -164,9 +164,3 @@ def _lines(finding: Finding) -> str:
     if finding.cure:
         lines += [f"       → {line}" for line in harmless(finding.cure).splitlines()]
     return "\n".join(lines)
-
-
-def _summary(wrong: int, look: int) -> str:
-    if not wrong and not look:
-        return "Everything is fine."
-    return f"{wrong or 'Nothing'} wrong{f', {look} worth a look' if look else ''}."

@@ -115,7 +115,6 @@ def _servers(entries: Iterable[ServerEntry]) -> str:
 
 
 def _writable(path: Path) -> bool:
-    """Returns whether the file can be written and replaced."""
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
 
 

@@ -221,12 +221,8 @@ def packages(_: CheckedPath) -> Iterator[Finding]:
         return
     missing = list(_missing(required, None))
     if missing:
-        yield Finding(
-            "tidings",
-            "wrong",
-            f"{tidings.__version__}; these packages are missing: {', '.join(missing)}.",
-            _install(""),
-        )
+        words = f"{tidings.__version__}; these packages are missing: {', '.join(missing)}."
+        yield Finding("tidings", "wrong", words, _install(""))
     else:
         yield Finding("tidings", "ok", f"{tidings.__version__}, with mcp {importlib.metadata.version('mcp')}.")
     for extra, purpose in PURPOSES.items():
@@ -331,6 +327,5 @@ def _missing(required: list[str], extra: str | None) -> Iterator[str]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Returns the numbers of a version, for comparison."""
     numbers = re.match(r"[\d.]*", version)
     return tuple(int(part) for part in (numbers[0] if numbers else "").split(".") if part)

@@ -99,13 +99,8 @@ async def open_transport(
 ) -> AsyncGenerator[TransportStreams]:
     """Connects to `target`, and yields the streams for the SDK.
 
-    Args:
-        target: The server.
-        max_message: Bytes of one message from the server.
-        watch: Gets the outcome of each exchange.
-        kind: The transport; by default the target's own, or streamable HTTP.
-        timeouts: The time for a person to sign in, and for which a connection may be silent.
-        tap: Reports everything that goes over the wire.
+    `kind` is the transport; by default the target's own, or streamable HTTP. `timeouts` limits the time for a person
+    to sign in, and for which a connection may be silent.
     """
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK logs it.
@@ -249,7 +244,6 @@ async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized
 
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
-    """Returns the answer of a server that refuses a message for want of a sign-in."""
     details = {"code": INTERNAL_ERROR, "message": error.message, "data": {"code": error.code}}
     return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
 

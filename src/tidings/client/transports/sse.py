@@ -5,7 +5,7 @@ limit. A POST that is refused fails that message alone; one that cannot be sent 
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from urllib.parse import urljoin
 
@@ -151,7 +151,5 @@ async def _post(client: httpx2.AsyncClient, endpoint: str, message: SessionMessa
         message="Session terminated" if gone else f"Server returned an error response ({response.status_code})",
     )
     refusal = JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
-    try:
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # The session is over.
         await read.send(SessionMessage(refusal))
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        return  # The session is over.

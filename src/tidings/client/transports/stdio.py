@@ -125,7 +125,6 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes | LineTooLong]:
-        """Yields the lines that `data` completes."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             self._add(data[start:end])
@@ -173,15 +172,8 @@ async def open_command(
 ) -> AsyncGenerator["RunningCommand"]:
     """Runs a command while this is entered. It is gone when this is left, however that happens.
 
-    Args:
-        target: The command.
-        max_message: Bytes of one message from it. A longer one is skipped, and the request that waits for it fails.
-        on_stderr: Called with each line of its standard error, secrets masked.
-        on_garbage: Called with the beginning of each line of its standard output that is not a message, secrets masked.
-        tap: Reports each message.
-
-    Raises:
-        CommandFailed: It could not be started.
+    A message of more than `max_message` bytes is skipped, and the request that waits for it fails. `on_garbage` gets
+    the beginning of each line of standard output that is not a message. Secrets are masked.
     """
     command = RunningCommand(target, max_message, on_stderr, on_garbage, tap)
     try:
@@ -191,17 +183,17 @@ async def open_command(
         await run_to_end(command.close())
 
 
+@dataclass(eq=False, repr=False)
 class RunningCommand:
     """A command that speaks MCP, and how it ended."""
 
-    def __init__(
-        self, target: CommandTarget, max_message: int, on_stderr: OnText, on_garbage: OnText, tap: TapReporter | None
-    ) -> None:
-        self._target = target
-        self._max_message = max_message
-        self._on_stderr = on_stderr
-        self._on_garbage = on_garbage
-        self._tap = tap
+    target: CommandTarget
+    max_message: int
+    on_stderr: OnText
+    on_garbage: OnText
+    tap: TapReporter | None
+
+    def __post_init__(self) -> None:
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._input = _Input(self._pass_in)
         self._stderr: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -219,7 +211,6 @@ class RunningCommand:
 
     @property
     def pid(self) -> int | None:
-        """The number of its process."""
         return None if self._program is None else self._program.pid
 
     @property
@@ -233,8 +224,7 @@ class RunningCommand:
         return "\n".join(self._stderr)[-_TAIL_CHARACTERS:]
 
     async def start(self) -> None:
-        """Starts the program. Raises `CommandFailed`."""
-        target = self._target
+        target = self.target
         env = get_default_environment() | dict(target.env)
         try:
             words = (target.command, *target.args)
@@ -267,7 +257,6 @@ class RunningCommand:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, program: Program) -> None:
-        """Waits for the program to end, and ends the streams."""
         await program.exited.wait()
         await asyncio.wait((self._listener,), timeout=_IDLE)
         self.ended.set()
@@ -288,7 +277,7 @@ class RunningCommand:
     # Output.
 
     async def _read_stdout(self, stdout: asyncio.StreamReader) -> None:
-        lines = LineSplitter(self._max_message)
+        lines = LineSplitter(self.max_message)
         try:
             while data := await self._more(stdout):
                 for line in lines.feed(data):
@@ -309,18 +298,18 @@ class RunningCommand:
 
     async def _deliver(self, line: bytes | LineTooLong) -> None:
         if isinstance(line, LineTooLong):
-            if self._tap is not None:
-                self._tap.too_large(line.size, request=line.answers())
-            text = f"A message of {line.size:,} bytes was skipped; the limit is {self._max_message:,}."
-            await self._pass_out(MessageTooLarge(text, server=self._target.name))
-            if refusal := line.refusal(self._max_message):
+            if self.tap is not None:
+                self.tap.too_large(line.size, request=line.answers())
+            text = f"A message of {line.size:,} bytes was skipped; the limit is {self.max_message:,}."
+            await self._pass_out(MessageTooLarge(text, server=self.target.name))
+            if refusal := line.refusal(self.max_message):
                 await self._pass_out(refusal)
         elif message := _parsed(line):
-            if self._tap is not None:
-                self._tap.message(line, incoming=True)
+            if self.tap is not None:
+                self.tap.message(line, incoming=True)
             await self._pass_out(message)
-        elif garbage := _shown(line, self._target.clean):
-            self._report(self._on_garbage, garbage[:_GARBAGE_CHARACTERS])
+        elif garbage := _shown(line, self.target.clean):
+            self._report(self.on_garbage, garbage[:_GARBAGE_CHARACTERS])
 
     async def _pass_out(self, item: SessionMessage | Exception) -> None:
         # If the stream is closed, the session is over, and nobody needs the message.
@@ -336,16 +325,16 @@ class RunningCommand:
         self._keep_stderr(lines.rest())
 
     def _keep_stderr(self, line: bytes | LineTooLong) -> None:
-        text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else _shown(line, self._target.clean)
+        text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else _shown(line, self.target.clean)
         if text:
             self._stderr.append(text)
-            self._report(self._on_stderr, text)
+            self._report(self.on_stderr, text)
 
     def _report(self, listener: OnText, text: str) -> None:
         try:
             listener(text)
         except Exception:
-            logger.exception("A listener to the output of %s failed; the connection goes on", self._target.name)
+            logger.exception("A listener to the output of %s failed; the connection goes on", self.target.name)
 
     # Input.
 
@@ -356,8 +345,8 @@ class RunningCommand:
             self._spawn(self._refuse(message, error))
             return
         if self._program is not None:
-            if self._tap is not None:
-                self._tap.message(text, incoming=False)
+            if self.tap is not None:
+                self.tap.message(text, incoming=False)
             try:
                 self._program.stdin.write(text.encode() + b"\n")
                 await self._program.stdin.drain()
@@ -381,9 +370,7 @@ class _Input:
     def __init__(self, pass_in: Callable[[SessionMessage], Coroutine[Any, Any, None]]) -> None:
         self._pass_in = pass_in
         self.closed = False
-        """Closed from this side."""
         self.broken = False
-        """Closed by the program."""
 
     async def send(self, item: SessionMessage, /) -> None:
         if self.closed:

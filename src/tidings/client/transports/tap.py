@@ -116,7 +116,6 @@ class TapReporter:
         self._report(self._tap.message, lambda: Message(True, body, size, exchange, cut=True))
 
     def begin(self, method: str, url: str, headers: Mapping[str, str]) -> Exchange:
-        """Reports the beginning of an HTTP exchange."""
         if (token := headers.get("authorization")) and token not in self._learned:
             self._learned.append(token)
             self._secrets = self._known | forms(self._learned)
@@ -126,14 +125,12 @@ class TapReporter:
         return exchange
 
     def answered(self, exchange: Exchange, status: int, headers: Mapping[str, str], *, is_stream: bool) -> Exchange:
-        """Reports the beginning of the answer."""
         shown = self._headers(headers)
         now = replace(exchange, status=status, response_headers=shown, is_stream=is_stream, answered=time.time())
         self._report(self._tap.exchange, lambda: now)
         return now
 
     def ended(self, exchange: Exchange, error: BaseException | None = None, *, received: int = 0) -> None:
-        """Reports the end of an exchange."""
         why = None if error is None else self.clean(f"{type(error).__name__}: {error}".rstrip(": "))
         self._report(self._tap.exchange, lambda: replace(exchange, ended=time.time(), error=why, received=received))
 
