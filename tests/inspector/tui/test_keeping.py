@@ -79,7 +79,7 @@ async def test_a_catalog_that_is_only_read_stays_as_it_is(tmp_path: Path) -> Non
         await until(pilot, lambda: "127.0.0.1:9" in app.session.servers)
         app.choose("known")
         await pilot.press("X", "enter")
-        await shows(pilot, "open for reading only")
+        await shows(pilot, "read-only")
         assert in_file(tmp_path) == KNOWN
 
 
