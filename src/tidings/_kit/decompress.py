@@ -166,7 +166,7 @@ class Decompressor:
 
     @property
     def cut_short(self) -> bool:
-        """Whether the data ended before an encoding did."""
+        """True if the data ended before an encoding did."""
         return self._received[0] > 0 and not all(layer.finished for layer in self._layers)
 
 

@@ -1,4 +1,4 @@
-"""Where two sequences differ, in bounded work: items, words within lines, hunks with context, unified text.
+"""The differences of two sequences, in bounded work: items, words within lines, hunks with context, unified text.
 
     differing(old, new).changes             # what to replace in `old` to get `new`
     changed_words(gone, come)               # where the words of replaced lines differ
@@ -101,7 +101,7 @@ class Hunk:
     new_count: int
     lines: tuple[DiffLine, ...]
     heading: str = ""
-    """Where it is, in words."""
+    """Its place in words."""
     left_out: int = 0
     """Lines of it that are not in `lines`."""
 
@@ -403,7 +403,7 @@ def _walked_back(trace: list["array[int]"], place: int, new_place: int) -> list[
 
 
 def _common_words(before: str, after: str) -> int:
-    """How many characters both begin with, up to the end of a word: one that differs is shown in full."""
+    """Counts the characters both begin with, up to the end of a word: one that differs is shown in full."""
     start = common_start(before, after)
     least = max(start - _LONGEST_WORD, 0) if start < max(len(before), len(after)) else start
     while start > least and before[start - 1].isalnum():

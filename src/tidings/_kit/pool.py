@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from tidings._kit.worker import LEFT, WorkerLimits, framed, read_answer, read_frame, worker_command
@@ -41,7 +40,6 @@ _MOST: Final = 4
 _PIPE: Final = 2**20
 """Bytes of answers that may lie in a pipe: a process goes on while nobody has time to take them."""
 _START_SECONDS: Final = 60.0
-_LEAVING_SECONDS: Final = 1.0
 _TRIES: Final = 3
 """Processes that a job is given to if each leaves in that moment."""
 _IN_HAND: Final = 2
@@ -49,7 +47,7 @@ _IN_HAND: Final = 2
 _AHEAD: Final = 10
 """Answers of each process that may wait to be taken: so many that it goes on while a batch of them is used."""
 _STOP_SECONDS: Final = 0.1
-"""How often it is asked whether to stop, while a process works."""
+"""Seconds between two questions whether to stop, while a process works."""
 
 Kind = Literal["start", "busy", "timeout", "crash", "stopped"]
 
@@ -107,7 +105,7 @@ class WorkerProcess:
         self.pid = self._process.pid
         self.ended = False
         self.last = False
-        """Whether it has said that it ends."""
+        """True once it has said that it ends."""
 
     @property
     def usable(self) -> bool:
@@ -151,7 +149,7 @@ class WorkerProcess:
                 if self._is_silent:
                     # It is about to end by itself. To kill it in that moment would lose its exit code.
                     with suppress(subprocess.TimeoutExpired):
-                        self._process.wait(_LEAVING_SECONDS)
+                        self._process.wait(1.0)
                 self.kill()
                 self._process.wait()
                 for pipe in (self._jobs, self._answers):
@@ -205,9 +203,7 @@ class WorkerPool(Generic[T]):
         self._turns = asyncio.Semaphore(self.count)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._turns = None
         self._free.clear()
         for process in tuple(self._all):
@@ -285,9 +281,8 @@ class WorkerPool(Generic[T]):
 
     def _answer(self, process: WorkerProcess, job: object) -> T:
         process.send(job)
-        content = process.receive()
         try:
-            return self._decode(content)
+            return self._decode(process.receive())
         except ValueError as error:
             raise WorkerGone(f"not an answer: {error}") from error
 
@@ -400,7 +395,7 @@ class BulkPool(Generic[JobT, T]):
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

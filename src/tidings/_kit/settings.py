@@ -62,7 +62,7 @@ class Setting:
 
     @property
     def many(self) -> bool:
-        """Whether it may be given several times; its value is then a tuple."""
+        """True if it may be given several times; its value is then a tuple."""
         return self.kind in ("networks", "domains")
 
     @property

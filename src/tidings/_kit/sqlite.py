@@ -41,7 +41,7 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _ATTEMPTS: Final = 5
-"""How often work is done on a file that is replaced meanwhile."""
+"""Times that work is done on a file that is replaced meanwhile."""
 _CHECKPOINT_BYTES: Final = 4 * 2**20
 _PAGE: Final = 4096
 _FREED_PAGES: Final = 2000
@@ -125,9 +125,9 @@ class Database:
     """Seconds that a lock of another process may last."""
     on_damage: OnDamage = OnDamage.REFUSE
     create: bool = True
-    """Whether a file that does not exist, or is empty, becomes a database."""
+    """Make a database of a file that does not exist, or is empty."""
     private: bool = True
-    """Whether a new file is readable for its owner alone."""
+    """Make a new file readable for its owner alone."""
     exclusive: bool = False
     """The owner holds a lock on a file of its own, so that no other process uses this one. The file is not looked for
     before each use, and SQLite moves the log into the file by itself (`wal_autocheckpoint`). `connection` and
@@ -368,7 +368,7 @@ class Database:
             self.opened(connection)
 
     def _is_ours(self, connection: sqlite3.Connection) -> bool:
-        """Whether it is a database of this schema; False if it is empty. Anything else raises `DatabaseUnfit`."""
+        """Returns whether it is a database of this schema; False if it is empty. Else raises `DatabaseUnfit`."""
         application: int = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         known = self.schema.version

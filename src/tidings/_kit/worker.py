@@ -52,7 +52,7 @@ class WorkerLimits:
     nice: int = 0
     """By how much its priority is lowered."""
     collect: bool = True
-    """Whether Python looks for cyclic garbage. Off, work that makes none is quicker."""
+    """Let Python look for cyclic garbage. Off, work that makes none is quicker."""
     warm_up: str | None = None
     """A function to call before the first job, `module:function`: for what makes the first job slow."""
 

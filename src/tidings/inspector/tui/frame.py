@@ -94,10 +94,9 @@ _STATES: Final = {
 
 def state_mark(view: ServerView) -> tuple[str, str]:
     """Returns the symbol and the color of a server's state."""
-    mark, ink = _STATES.get(str(view.state), ("○", "faint"))
     if str(view.state) == "disconnected" and view.error is not None:
         return "✕", "bad"
-    return mark, ink
+    return _STATES.get(str(view.state), ("○", "faint"))
 
 
 def draw_server(paces: Callable[[str], ChangeRate], now: Callable[[], float]) -> Draw:
@@ -189,14 +188,10 @@ def question_parts(questions: int) -> list[BarPart]:
 
 def tab_note(name: str, view: ServerView | None) -> str:
     """Returns the number beside a tab's name."""
-    if view is None:
-        return ""
-    if name in ("tools", "resources", "prompts"):
-        count = len(getattr(view, name))
-        return f"{count:,}" if count else ""
-    if name == "requests":
-        running = running_requests(view)
-        return f"{running} running" if running else ""
+    if view is not None and name in ("tools", "resources", "prompts") and (count := len(getattr(view, name))):
+        return f"{count:,}"
+    if view is not None and name == "requests" and (running := running_requests(view)):
+        return f"{running} running"
     return ""
 
 
@@ -234,8 +229,8 @@ class Timeline(Widget):
     Timeline { height: 4; background: $t-ground; border-bottom: hkey $t-line; }
     """
 
-    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._pace = ChangeRate()
         self._now = 0.0
         self._drawn: object = None

@@ -66,8 +66,8 @@ class Caller(Container):
     Caller RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
     """
 
-    def __init__(self, pane: Pane, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self, pane: Pane) -> None:
+        super().__init__()
         self._pane = pane
         self.callee: Callee | None = None
         self.calls: Table[RequestView] = Table(lambda request: request.id, lambda request: str(request.params))

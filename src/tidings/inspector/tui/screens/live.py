@@ -89,11 +89,8 @@ def list_page(change: ChangeView) -> TextSource:
     if items is None:
         return Words([("The list is about to be loaded again.", "soft")])
     lines: list[list[tuple[str, str]]] = []
-    for names, sign, ink in (
-        (items.added, "+", "added_ink"),
-        (items.removed, "-", "removed_ink"),
-        (items.changed, "~", "ink"),
-    ):
+    kinds = ((items.added, "+", "added_ink"), (items.removed, "-", "removed_ink"), (items.changed, "~", "ink"))
+    for names, sign, ink in kinds:
         lines += [[(f"{sign} ", ink), (one_line(name), ink)] for name in names]
     if items.more:
         lines.append([(f"and {items.more:,} more", "faint")])
@@ -113,7 +110,7 @@ def draw_change(change: ChangeView, colors: ColorScheme) -> list[tuple[Line, Lin
     elif change.merged:
         right = f"{change.merged + 1} merged"
     else:
-        right = took(change.fresh_in) if change.fresh_in is not None else ""
+        right = took(change.fresh_in)
     return [(left, [(right, colors["faint"])] if right else [])]
 
 
@@ -121,7 +118,7 @@ def hop_parts(change: ChangeView) -> tuple[list[BarPart], list[BarPart], Parts, 
     """Returns the time of each hop and the total, in fewer words if there is less room."""
     merged = f"   {counted(change.merged, 'change')} before it merged into this"
     more = [BarPart(merged, "faint")] if change.merged else []
-    fresh = took(change.fresh_in) if change.fresh_in is not None else ""
+    fresh = took(change.fresh_in)
     total = [BarPart(f"fresh in {fresh}", "b-accent")] if fresh else []
     brief = [BarPart(fresh, "b-accent")] if fresh else []
     hops = _hops(change, HOPS)

@@ -66,11 +66,8 @@ def exchange_text(exchange: ExchangeView) -> str:
 
 def summary(body: dict[str, Any], limit: int = 160) -> str:
     """Returns the content of a message without its frame."""
-    for part in ("params", "result", "error", "head"):
-        if part in body:
-            value = body[part]
-            return one_line(value if isinstance(value, str) else shown(value), limit)
-    return ""
+    value = next((body[part] for part in ("params", "result", "error", "head") if part in body), "")
+    return one_line(value if isinstance(value, str) else shown(value), limit)
 
 
 def draw_message(message: MessageView, colors: ColorScheme) -> list[tuple[Line, Line]]:
@@ -82,10 +79,8 @@ def draw_message(message: MessageView, colors: ColorScheme) -> list[tuple[Line, 
         (f" {arrow} ", colors[ink]),
         (one_line(name), colors["bad" if message.kind == "error" else "ink"]),
     ]
-    if message.kind == "response":
-        left.append((" answered", colors["soft"]))
-    if message.kind == "error":
-        left.append((" failed", colors["bad"]))
+    if message.kind in ("response", "error"):
+        left.append((" answered", colors["soft"]) if message.kind == "response" else (" failed", colors["bad"]))
     left.append(("  " + summary(message.body), colors["faint"]))
     right = took(message.took) if message.incoming and message.took is not None else size(message.size)
     return [(left, [(right, colors["faint"])])]
@@ -132,15 +127,11 @@ def exchange_page(exchange: ExchangeView) -> TextSource:
     ]
     if exchange.error:
         lines.append([(one_line(exchange.error, 2000), "bad")])
-    for title, headers in (
-        ("Sent", exchange.request_headers),
-        (f"Answer {exchange.status or ''}", exchange.response_headers),
-    ):
+    answer = f"Answer {exchange.status or ''}"
+    for title, headers in (("Sent", exchange.request_headers), (answer, exchange.response_headers)):
         lines += [[], [(title, "b-ink")]]
-        lines += [
-            [(f"{one_line(key)}: ", "updated"), (one_line(value, 2000), "ink")]
-            for key, value in (headers or {}).items()
-        ]
+        for key, value in (headers or {}).items():
+            lines.append([(f"{one_line(key)}: ", "updated"), (one_line(value, 2000), "ink")])
     return Words(*lines)
 
 

@@ -224,15 +224,14 @@ class ResourcesPane(CallerPane):
             self.caller.take()
 
     def _show_resource(self, row: ResourceRow | None) -> None:
-        name, facts = self._name, self._facts
         if row is None:
-            name.show([])
-            facts.show([])
+            self._name.show([])
+            self._facts.show([])
             self.versions.clear()
             return
-        name.show([BarPart(one_line(row.key), "b-ink")], subscription_parts(self.view, row))
+        self._name.show([BarPart(one_line(row.key), "b-ink")], subscription_parts(self.view, row))
         if row.kind == "folder":
-            facts.show([BarPart(counted(row.count, "resource"), "soft")])
+            self._facts.show([BarPart(counted(row.count, "resource"), "soft")])
             self.versions.clear("Enter folds and unfolds it. s subscribes to all that begins with this address.")
             return
         item = row.item or {}
@@ -240,7 +239,7 @@ class ResourcesPane(CallerPane):
         if isinstance(item.get("size"), int):
             told.append(size(item["size"]))
         told.append(str(item.get("description") or ""))
-        facts.show([BarPart(one_line(" · ".join(part for part in dict.fromkeys(told) if part)), "soft")])
+        self._facts.show([BarPart(one_line(" · ".join(part for part in dict.fromkeys(told) if part)), "soft")])
         versions = versions_of(self.view, row.key)
         if (error := failed_read(self.view, row.key, versions)) is not None:
             self.versions.clear()
@@ -280,14 +279,14 @@ class ResourcesPane(CallerPane):
             return [([("{} ", colors["tools"]), (one_line(row.label), colors["ink"])], [("template", colors["faint"])])]
         subscription = self.view.subscriptions.get(row.key)
         mark, ink = ("● ", "accent") if subscription is not None else ("  ", "faint")
-        right: Line = []
-        if subscription is not None:
-            if subscription.error is not None:
-                right = [("failed", colors["bad"])]
-            elif subscription.last_update is not None:
-                right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", colors["faint"])]
-            else:
-                right = [("subscribed", colors["faint"])]
+        if subscription is None:
+            right: Line = []
+        elif subscription.error is not None:
+            right = [("failed", colors["bad"])]
+        elif subscription.last_update is not None:
+            right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", colors["faint"])]
+        else:
+            right = [("subscribed", colors["faint"])]
         label = row.label if self.is_tree else row.key
         return [([(indent, colors["faint"]), (mark, colors[ink]), (one_line(label), colors["ink"])], right)]
 

@@ -77,8 +77,8 @@ class Versions(Vertical):
     Versions { height: 1fr; }
     """
 
-    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.mode = "changes"
         self.versions: Sequence[Any] = ()
         self.at = -1

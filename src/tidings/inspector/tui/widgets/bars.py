@@ -105,8 +105,8 @@ class Bar(Widget):
     Bar { height: 1; width: 1fr; background: $t-pane; }
     """
 
-    def __init__(self, ground: str = "pane", id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self, ground: str = "pane", id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
         self._ground = ground
         self._ways: list[Parts] = [([], [])]
 

@@ -262,8 +262,8 @@ class Form(VerticalScroll):
     Form Static { color: $t-soft; }
     """
 
-    def __init__(self, id: str | None = None, leave: Callable[[], object] | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, can_focus=False)
+    def __init__(self, leave: Callable[[], object] | None = None) -> None:
+        super().__init__(can_focus=False)
         self._leave = leave
         self.root: Field | None = None
         self.typed = Typed()

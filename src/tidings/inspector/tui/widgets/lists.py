@@ -44,11 +44,7 @@ class RowList(ScrollView, can_focus=True):
 
     DEFAULT_CSS = """
     RowList {
-        background: $t-ground;
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-size-vertical: 1;
-        height: 1fr;
+        height: 1fr; background: $t-ground; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
     }
     """
 
@@ -78,12 +74,9 @@ class RowList(ScrollView, can_focus=True):
         empty: str = "",
         height: int = 1,
         id: str | None = None,  # noqa: A002 - Textual's name for it
-        classes: str | None = None,
     ) -> None:
-        super().__init__(id=id, classes=classes)
-        self.model = model
-        self.draw = draw
-        self.empty = empty
+        super().__init__(id=id)
+        self.model, self.draw, self.empty = model, draw, empty
         self.row_height = height
         self.cursor = 0
         self.drawn = 0
@@ -288,18 +281,9 @@ class Column(Vertical):
     Column.filtering Input { display: block; }
     """
 
-    def __init__(
-        self,
-        model: RowSource[Any],
-        draw: Draw,
-        *,
-        noun: str,
-        empty: str,
-        id: str | None = None,  # noqa: A002 - Textual's name for it
-        height: int = 1,
-    ) -> None:
-        super().__init__(id=id)
-        self.rows = RowList(model, draw, empty=empty, height=height)
+    def __init__(self, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:
+        super().__init__()
+        self.rows = RowList(model, draw, empty=empty)
         self.noun = noun
         self.extra: list[BarPart] = []
         """More words of the head, on its right."""

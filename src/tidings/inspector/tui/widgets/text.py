@@ -203,18 +203,14 @@ class TextView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = """
     TextView {
-        background: $t-ground;
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-size-vertical: 1;
-        height: 1fr;
-        padding: 0 0 0 1;
+        height: 1fr; padding: 0 0 0 1;
+        background: $t-ground; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
     }
     TextView:focus { background: $t-pane; }
     """
 
-    def __init__(self, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id, classes=classes)
+    def __init__(self, classes: str | None = None) -> None:
+        super().__init__(classes=classes)
         self.page = TextSource()
         self._key: object = None
         self._shift = 0
