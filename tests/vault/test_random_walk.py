@@ -14,9 +14,10 @@ from tests.vault.building import build
 from tidings.client import LiveClient
 from tidings.client.events import ResourceUpdated
 from tidings.errors import ServerError
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.index import Index
-from tidings.vault.resources.render import NotFound, render
+from tidings.vault.resources.render import render
 from tidings.vault.server import VaultServer
 from tidings.vault.view import IndexStatus, VaultView
 
@@ -145,7 +146,7 @@ def truth(root: Path) -> dict[str, str | None]:
     def text(uri: str) -> str | None:
         try:
             return render(view, uri).text
-        except NotFound:
+        except ResourceMissing:
             return None
 
     try:

@@ -33,12 +33,9 @@ logger = logging.getLogger(__name__)
 
 SEARCH: Final = "vault://search/"
 
-_SINGLE: Final = ("recent", "stats", "tags", "structure")
-"""The kinds with one resource each."""
-_MOST_LEFT: Final = 1000
-"""Resources without subscribers that are remembered."""
-_PAUSE_FACTOR: Final = 2
-"""The pause after a comparison of searches, as a multiple of its duration."""
+_SINGLE: Final = ("recent", "stats", "tags", "structure")  # The kinds with one resource each.
+_MOST_LEFT: Final = 1000  # Resources without subscribers that are remembered.
+_PAUSE_FACTOR: Final = 2  # The pause after a comparison of searches, as a multiple of its duration.
 _LONGEST_PAUSE: Final = 10.0
 
 
@@ -66,7 +63,6 @@ class SubscribedResources:
         return self._outlived and not known
 
     def end(self, subscription: str) -> None:
-        """Marks a resource as without subscribers."""
         self._present.discard(subscription)
         self._left[subscription] = self._clock()
 
@@ -108,7 +104,6 @@ class Touched:
         return self.everything or bool(self.paths)
 
     def may_change(self, address: VaultAddress) -> bool:
-        """Returns whether the resource at `address` may differ after this."""
         if self.everything:
             return True
         match address.kind:
@@ -150,8 +145,6 @@ def all_of(queries: Queries) -> Touched:
 
 
 class _KnownEntry(NamedTuple):
-    """A file in the index before it is stored again."""
-
     id: int
     hash: str | None
     mtime: int
@@ -175,10 +168,7 @@ def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str]
     tags = [*_found(queries, "tags", "key", old), *_first_of(changed, "tags")]
     linked = [*_found(queries, "links", "name", old), *_first_of(changed, "links")]
     return Touched(
-        paths,
-        moved,
-        linked=frozenset(linked),
-        tags=frozenset(above for tag in tags for above in _lineage(tag)),
+        paths, moved, linked=frozenset(linked), tags=frozenset(above for tag in tags for above in _lineage(tag))
     )
 
 
@@ -191,7 +181,6 @@ def _known(queries: Queries, paths: Sequence[str]) -> dict[str, _KnownEntry]:
 
 
 def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> list[str]:
-    """Returns the distinct values of a column for some files."""
     rows = queries.connection.execute(
         f"SELECT DISTINCT {column} FROM {table} WHERE file IN (SELECT value FROM json_each(?))",  # noqa: S608 - our own
         (json.dumps(files),),
@@ -200,7 +189,6 @@ def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> l
 
 
 def _first_of(entries: Iterable[IndexEntry], table: str) -> list[str]:
-    """Returns the first column of a table for these files."""
     return [row[0] for entry in entries for row in entry.rows.get(table, ())]
 
 
@@ -209,8 +197,7 @@ class ChangeDetector:
 
     def __init__(self, fingerprint: Callable[[Queries, str], str]) -> None:
         self._fingerprint = fingerprint
-        self._last: dict[str, str] = {}
-        """The current fingerprints of subscribed resources."""
+        self._last: dict[str, str] = {}  # The current fingerprints of subscribed resources.
 
     def around(
         self, queries: Queries, what: Touched, subscriptions: Iterable[str], store: Callable[[], None]

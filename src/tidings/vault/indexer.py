@@ -66,9 +66,7 @@ class IndexListener(Protocol):
         """The index is about to be closed or replaced: close all readers."""
         ...
 
-    def index_opened(self, index: Index) -> None:
-        """An index can be read now."""
-        ...
+    def index_opened(self, index: Index) -> None: ...
 
 
 class Indexer:
@@ -92,8 +90,7 @@ class Indexer:
         self._listener = listener
         self.status = IndexStatus("indexing", IndexProgress(0, 0))
         self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
-        self.complete = asyncio.Event()
-        """Set once the index has been equal to the disk."""
+        self.complete = asyncio.Event()  # Set once the index has been equal to the disk.
         self.lost: str | None = None
         """The reason why the folder in the vault's place is not taken for the vault, in words for the user."""
         self.index: Index
@@ -110,7 +107,6 @@ class Indexer:
         return VaultView(queries, self._vault, self.status)
 
     async def open(self) -> None:
-        """Opens the index."""
         # New ones, since this may be another event loop. A task that waits already waits for this run.
         if self.complete.is_set():
             self.complete = asyncio.Event()

@@ -110,7 +110,6 @@ class VaultLibrary:
 
     @property
     def status(self) -> IndexStatus:
-        """The state of the index."""
         return self._indexer.status
 
     async def ask(self, question: Callable[[VaultView], T], *, search: bool = False) -> T:
@@ -158,7 +157,6 @@ class VaultLibrary:
         return unknown and not uri.endswith("*")
 
     async def refresh(self, paths: Iterable[str]) -> None:
-        """Looks at these files and folders, and stores the differences."""
         await self._indexer.refresh(paths)
 
     async def settled(self) -> None:

@@ -42,13 +42,13 @@ from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
 from tidings.vault.prompts import prompts
 from tidings.vault.resources import listing, render
+from tidings.vault.resources.addresses import FAMILY
 from tidings.vault.resources.shapes import RenderedResource
 from tidings.vault.tools import tools
 
 logger = logging.getLogger(__name__)
 
-_READ_SECONDS = 10.0
-"""The wait for the first build, if a resource is not in the index yet."""
+_READ_SECONDS = 10.0  # The wait for the first build, if a resource is not in the index yet.
 _EVERYTHING = "vault://*"
 _ENDLESS = (SEARCH, "vault://daily/")
 
@@ -144,8 +144,8 @@ class VaultServer(LiveServer[None]):
         self.on_last_subscriber(_EVERYTHING)(self._end_interest)
         self.provide(_VaultResources(self.library))
         self.completion()(self._complete)
-        tools.register(self)
-        prompts.register(self)
+        tools.register(self, self.library, self.texts, read_only=read_only)
+        prompts.register(self, self.library)
 
     @property
     def notify(self) -> VaultNotifier:
@@ -217,7 +217,7 @@ class _VaultResources:
         return uri.startswith("vault://") and not (uri.endswith("*") and uri.startswith(_ENDLESS))
 
     def templates(self) -> Sequence[ResourceTemplate]:
-        return listing.templates()
+        return FAMILY.templates()
 
     async def page(self, cursor: str | None) -> tuple[Sequence[Resource], str | None]:
         return await self._library.ask(lambda view: listing.page(view, cursor))

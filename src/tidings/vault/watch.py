@@ -174,8 +174,7 @@ class _Inbox:
     """A queue from the watching thread to the event loop. From `most` paths on, some may be lost."""
 
     def __init__(self, most: int) -> None:
-        self.failure: Exception | None = None
-        """The reason why watching ended."""
+        self.failure: Exception | None = None  # The reason why watching ended.
         self._most = most
         self._paths: set[Path] = set()
         self._lost = False

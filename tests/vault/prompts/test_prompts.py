@@ -12,10 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
 from tests.vault.shelf import BEGINNING, Shelf
+from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault.notes.sections import EditRefused
 from tidings.vault.prompts import briefs, links, prompts
-from tidings.vault.resources.addresses import BadAddress
-from tidings.vault.resources.shapes import NotFound
 from tidings.vault.view import IndexProgress, IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +65,7 @@ def pointed(blocks: list[ContentBlock]) -> list[str]:
 
 async def test_the_prompts_are_listed_with_their_arguments(shelf: Shelf) -> None:
     desk = Desk(shelf)
-    prompts.register(desk)  # pyright: ignore[reportArgumentType] - all it needs is a library
+    prompts.register(desk, desk.library)  # pyright: ignore[reportArgumentType] - it has `ask`
 
     listed = await desk.list_prompts()
 
@@ -90,7 +89,7 @@ async def test_the_prompts_are_listed_with_their_arguments(shelf: Shelf) -> None
 async def test_each_prompt_can_be_had(shelf: Shelf) -> None:
     shelf.put({"Plan.md": "# Plan\n#a"})
     desk = Desk(shelf)
-    prompts.register(desk)  # pyright: ignore[reportArgumentType] - all it needs is a library
+    prompts.register(desk, desk.library)  # pyright: ignore[reportArgumentType] - it has `ask`
 
     for prompt in await desk.list_prompts():
         needed = {argument.name: "Plan" for argument in prompt.arguments or [] if argument.required}
@@ -112,7 +111,7 @@ async def test_a_wrong_argument_is_told_to_who_gave_it(
     shelf: Shelf, name: str, arguments: dict[str, str], told: str
 ) -> None:
     desk = Desk(shelf)
-    prompts.register(desk)  # pyright: ignore[reportArgumentType] - all it needs is a library
+    prompts.register(desk, desk.library)  # pyright: ignore[reportArgumentType] - it has `ask`
 
     with pytest.raises(MCPError, match=told):
         await desk.get_prompt(name, arguments)
@@ -335,9 +334,9 @@ def test_links_are_suggested_for_one_section(shelf: Shelf) -> None:
 def test_links_need_a_note_and_a_heading_that_are_there(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
-    with pytest.raises(NotFound, match=r"'pic.png' is no note"):
+    with pytest.raises(ResourceMissing, match=r"'pic.png' is no note"):
         links.brief(shelf.view(), "pic.png", "")
-    with pytest.raises(NotFound, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
+    with pytest.raises(ResourceMissing, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
         links.brief(shelf.view(), "Gardn", "")
     with pytest.raises(EditRefused, match="There is no heading 'nope'"):
         links.brief(shelf.view(), "Garden", "nope")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.uri_template import UriTemplate
 
-from tidings.vault.resources.addresses import FAMILIES, BadAddress, Family, VaultAddress, parse_address
+from tidings.server.families import BadAddress, ResourceKind
+from tidings.vault.resources.addresses import FAMILY, VaultAddress, parse_address
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -42,16 +43,16 @@ def test_a_uri_says_what_it_asks_for(uri: str, address: VaultAddress) -> None:
     ("uri", "cause"),
     [
         ("", "There are: vault://recent"),
-        ("http://recent", "no URI of a vault"),
-        ("vault:recent", "no URI of a vault"),
+        ("http://recent", "not a URI of this server"),
+        ("vault:recent", "not a URI of this server"),
         ("vault://notes/A.md", r"vault://note/\{path\}, vault://folder/\{path\}, vault://tag/\{tag\}, "),
         ("vault://recent/A.md", "nothing below vault://recent"),
         ("vault://note", r"does not say which. Write vault://note/\{path\}"),
         ("vault://note/", "does not say which"),
         ("vault://tag/%23", "does not say which"),
         ("vault://search/%20", "does not say which"),
-        ("vault://note/%ff", "no text"),
-        ("vault://note/\ud800", "no text"),
+        ("vault://note/%ff", "not UTF-8"),
+        ("vault://note/\ud800", "not UTF-8"),
         ("vault://daily/31.1.2026", "not a date"),
         ("vault://daily/2026-02-30", "not a date"),
         ("vault://daily/2026-W01", "not a date"),
@@ -64,8 +65,8 @@ def test_a_uri_says_what_it_asks_for(uri: str, address: VaultAddress) -> None:
         ("vault://recent?sort=name", "takes mode, limit and offset, each once"),
         ("vault://recent?limit=1&limit=2", "each once"),
         ("vault://stats?limit=1", "takes mode, each once"),
-        ("vault://attachment/a.png?mode=full", "takes none"),
-        ("vault://note/What?.md", "written %3F"),
+        ("vault://attachment/a.png?mode=full", "takes no parameters"),
+        ("vault://note/What?.md", "as %3F"),
         ("vault://note/A.md?mode=summary&limit=3", "lines of the text"),
     ],
 )
@@ -101,28 +102,28 @@ def test_an_address_survives_being_written(kind: str, about: str, mode: str, lim
 def test_any_text_is_an_address_or_refused(text: str) -> None:
     for uri in (text, f"vault://{text}", f"vault://note/{text}", f"vault://recent?{text}"):
         with suppress(BadAddress):
-            assert parse_address(uri).kind in FAMILIES
+            assert parse_address(uri).kind in FAMILY
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
-def test_a_template_matches_the_uris_of_its_kind(family: Family) -> None:
-    template = UriTemplate.parse(family.template)
-    name = family.about.strip("{+}")
+@pytest.mark.parametrize("kind", FAMILY.values(), ids=list(FAMILY))
+def test_a_template_matches_the_uris_of_its_kind(kind: ResourceKind) -> None:
+    template = UriTemplate.parse(FAMILY.template(kind))
+    name = kind.argument.strip("{+}")
     about = {"date": "2026-01-31"}.get(name, "Some place")
     values = {name: about} if name else {}
-    wanted = dict(zip(family.takes, ["full", "5", "10"], strict=False))
+    wanted = dict(zip(kind.query, ["full", "5", "10"], strict=False))
 
     uri = template.expand(values | wanted)
 
     assert template.match(uri) == values | wanted
     assert template.match(uri.partition("?")[0]) == values
     address = parse_address(uri)
-    assert (address.kind, address.argument) == (family.kind, about if name else "")
+    assert (address.kind, address.argument) == (kind.name, about if name else "")
     assert [str(value) for value in (address.mode, address.limit, address.offset)][: len(wanted)] == [*wanted.values()]
 
 
 def test_no_template_but_the_right_one_matches_a_uri() -> None:
-    templates = {family.kind: UriTemplate.parse(family.template) for family in FAMILIES.values()}
+    templates = {kind.name: UriTemplate.parse(FAMILY.template(kind)) for kind in FAMILY.values()}
     for uri in ("vault://note/a/b.md?limit=3", "vault://recent?limit=3", "vault://search/a%2Fb", "vault://tag/a/b"):
         assert [kind for kind, template in templates.items() if template.match(uri) is not None] == [
             parse_address(uri).kind

@@ -10,8 +10,9 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 
 from tests.vault.shelf import Shelf
-from tidings.vault.resources.addresses import FAMILIES, parse_address
-from tidings.vault.resources.listing import MOST, complete
+from tidings.server.families import MOST_COMPLETIONS
+from tidings.vault.resources.addresses import FAMILY, parse_address
+from tidings.vault.resources.listing import complete
 
 TODAY = date(2026, 1, 31)
 
@@ -26,7 +27,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 def offered(shelf: Shelf, ref: str, argument: str, value: str, **others: str) -> Completion:
     return complete(
         shelf.view(),
-        ResourceTemplateReference(uri=FAMILIES[ref].template) if ref in FAMILIES else PromptReference(name=ref),
+        ResourceTemplateReference(uri=FAMILY.template(FAMILY[ref])) if ref in FAMILY else PromptReference(name=ref),
         CompletionArgument(name=argument, value=value),
         CompletionContext(arguments=others) if others else None,
         today=TODAY,
@@ -82,17 +83,17 @@ def test_a_path_is_offered_so_that_the_template_gives_its_uri(shelf: Shelf) -> N
 
     offer = values(shelf, "note", "path", "")
 
-    uri = UriTemplate.parse(FAMILIES["note"].template).expand({"path": offer[0]})
+    uri = UriTemplate.parse(FAMILY.template(FAMILY["note"])).expand({"path": offer[0]})
     assert parse_address(uri).argument == odd
     assert values(shelf, "suggest_links", "path", "") == [odd]
 
 
 def test_no_more_than_a_hundred_are_offered_and_the_rest_is_counted(shelf: Shelf) -> None:
-    shelf.put({f"{number:03}.md": "" for number in range(MOST + 5)})
+    shelf.put({f"{number:03}.md": "" for number in range(MOST_COMPLETIONS + 5)})
 
     offer = offered(shelf, "note", "path", ".md")
 
-    assert (len(offer.values), offer.total, offer.has_more) == (MOST, MOST + 5, True)
+    assert (len(offer.values), offer.total, offer.has_more) == (MOST_COMPLETIONS, MOST_COMPLETIONS + 5, True)
     assert offered(shelf, "note", "path", "00").has_more is False
 
 

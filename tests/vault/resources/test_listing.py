@@ -9,8 +9,12 @@ from mcp.shared.uri_template import UriTemplate
 from mcp_types import Resource
 
 from tests.vault.shelf import Shelf
-from tidings.vault.resources.listing import PAGE, STATIC, BadCursor, page, templates
+from tidings.server.families import BadCursor
+from tidings.vault.resources.addresses import FAMILY
+from tidings.vault.resources.listing import PAGE, page
 from tidings.vault.resources.render import render
+
+SINGLES = len(FAMILY.singles(0.8))
 
 
 @pytest.fixture
@@ -45,9 +49,7 @@ def test_files_are_listed_by_path_with_what_a_client_may_show(shelf: Shelf) -> N
 
     resources, _ = page(shelf.view(), None)
 
-    shown = [
-        resource.model_dump(mode="json", by_alias=True, exclude_none=True) for resource in resources[len(STATIC) :]
-    ]
+    shown = [resource.model_dump(mode="json", by_alias=True, exclude_none=True) for resource in resources[SINGLES:]]
     assert shown == snapshot(
         [
             {
@@ -98,12 +100,12 @@ def test_pages_go_on_where_the_last_one_ended_whatever_came_and_went(shelf: Shel
     shelf.drop("0001.md", first[-1].name)
     rest, end = page(shelf.view(), cursor)
 
-    assert [resource.name for resource in rest] == names[PAGE - len(STATIC) :]
+    assert [resource.name for resource in rest] == names[PAGE - SINGLES :]
     assert end is None
 
 
 def test_a_page_that_is_just_full_is_the_last(shelf: Shelf) -> None:
-    shelf.put({f"{number:04}.md": "" for number in range(PAGE - len(STATIC))})
+    shelf.put({f"{number:04}.md": "" for number in range(PAGE - SINGLES)})
 
     resources, cursor = page(shelf.view(), None)
 
@@ -120,7 +122,7 @@ def test_a_cursor_that_no_page_gave_is_refused(shelf: Shelf, cursor: str) -> Non
 def test_whatever_is_listed_can_be_read_and_matches_a_template(shelf: Shelf) -> None:
     odd = "a b/ü#?%&+=[]{}'\"!$,;@.md"
     shelf.put({odd: "odd", "x.canvas": "{}", "y.base": "a: 1", "z.pdf": b"%PDF", "no ending": b"\0"})
-    matchers = [UriTemplate.parse(template.uri_template) for template in templates()]
+    matchers = [UriTemplate.parse(template.uri_template) for template in FAMILY.templates()]
 
     for resource in every(shelf):
         rendered = render(shelf.view(), resource.uri)
@@ -133,7 +135,7 @@ def test_whatever_is_listed_can_be_read_and_matches_a_template(shelf: Shelf) -> 
 
 
 def test_templates_say_what_may_be_asked() -> None:
-    assert [template.uri_template for template in templates()] == snapshot(
+    assert [template.uri_template for template in FAMILY.templates()] == snapshot(
         [
             "vault://recent{?mode,limit,offset}",
             "vault://stats{?mode}",
@@ -148,4 +150,4 @@ def test_templates_say_what_may_be_asked() -> None:
             "vault://attachment/{+path}",
         ]
     )
-    assert all(template.title and template.description for template in templates())
+    assert all(template.title and template.description for template in FAMILY.templates())

@@ -9,8 +9,8 @@ from inline_snapshot import snapshot
 
 from tests.vault.sample import PLAN, SAMPLE, content, text
 from tests.vault.shelf import Shelf
-from tidings.vault.resources.addresses import BadAddress
-from tidings.vault.resources.render import LARGEST, NotFound, ResourceTooLarge, fingerprint, render
+from tidings.server.families import BadAddress, ResourceMissing
+from tidings.vault.resources.render import LARGEST, ResourceTooLarge, fingerprint, render
 from tidings.vault.view import IndexStatus
 
 
@@ -114,7 +114,7 @@ def test_a_daily_note_is_found_by_its_date_and_the_apps_settings(empty: Shelf) -
     assert text(empty, "vault://daily/2026-01-31") == "# Today"
     assert text(empty, "vault://daily/today") == "# Today"
     assert content(empty, "vault://daily/today?mode=summary")["path"] == "Days/2026/01/31.md"
-    with pytest.raises(NotFound, match=r"There is no daily note of 2026-01-30. It would be 'Days/2026/01/30.md'."):
+    with pytest.raises(ResourceMissing, match=r"no daily note of 2026-01-30. It would be 'Days/2026/01/30.md'."):
         text(empty, "vault://daily/2026-01-30")
 
 
@@ -158,18 +158,18 @@ def test_an_attachment_that_is_no_file_any_more_says_so(shelf: Shelf) -> None:
     place = shelf.vault.locate("pic.png")
     place.unlink()
 
-    with pytest.raises(NotFound, match=r"'pic.png' cannot be read: No such file"):
+    with pytest.raises(ResourceMissing, match=r"'pic.png' cannot be read: No such file"):
         render(shelf.view(), "vault://attachment/pic.png")
-    with pytest.raises(NotFound, match="The vault cannot be reached at present"):
+    with pytest.raises(ResourceMissing, match="The vault cannot be reached at present"):
         render(shelf.view(IndexStatus("away")), "vault://attachment/pic.png")
 
     os.mkfifo(place)
-    with pytest.raises(NotFound, match=r"'pic.png' cannot be read: Permission denied"):
+    with pytest.raises(ResourceMissing, match=r"'pic.png' cannot be read: Permission denied"):
         render(shelf.view(), "vault://attachment/pic.png")
 
     place.unlink()
     place.symlink_to("/etc/hostname")
-    with pytest.raises(NotFound, match="leads out of the vault"):
+    with pytest.raises(ResourceMissing, match="leads out of the vault"):
         render(shelf.view(), "vault://attachment/pic.png")
 
 
@@ -194,7 +194,7 @@ def test_an_attachment_that_is_no_file_any_more_says_so(shelf: Shelf) -> None:
     ],
 )
 def test_what_is_not_there_is_answered_with_what_comes_nearest(shelf: Shelf, uri: str, told: str) -> None:
-    with pytest.raises(NotFound, match=told):
+    with pytest.raises(ResourceMissing, match=told):
         render(shelf.view(), uri)
     assert fingerprint(shelf.view(), uri) == ""
 

@@ -10,10 +10,10 @@ import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
 from tests.vault.shelf import Shelf
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.content import Texts
 from tidings.vault.files.outcomes import NotThere
 from tidings.vault.files.paths import BadPath
-from tidings.vault.resources.shapes import NotFound
 from tidings.vault.tools import lookup, naming, read, write
 from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.tools.results import refusals_told
@@ -69,13 +69,13 @@ def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(
 
 
 def test_a_file_that_is_not_there_yet_may_still_come(shelf: Shelf) -> None:
-    with pytest.raises(NotFound, match="still being built"):
+    with pytest.raises(ResourceMissing, match="still being built"):
         naming.meant(shelf.view(INDEXING), "Zzzzzz")
 
 
 def test_what_the_index_does_not_know_yet_has_no_facts(shelf: Shelf) -> None:
     shelf.vault.locate("New.md").write_text("new")
-    with pytest.raises(NotFound, match=r"'New\.md' is not in the index yet"):
+    with pytest.raises(ResourceMissing, match=r"'New\.md' is not in the index yet"):
         read.info(shelf.view(), "New")
 
 

@@ -32,10 +32,8 @@ from tidings.vault.notes.edits import diff
 Make = Callable[[FileContent | None], str]
 """Makes a file's new text from its current content; None if it does not exist."""
 
-_ATTEMPTS: Final = 5
-"""Attempts to write a file that another program keeps changing."""
-_SHORT_TEXT: Final = 2_000
-"""Characters of a text that a conflict shows whole."""
+_ATTEMPTS: Final = 5  # Attempts to write a file that another program keeps changing.
+_SHORT_TEXT: Final = 2_000  # Characters of a text that a conflict shows whole.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,6 @@ class OpenedFile:
         return self.mount.path("/".join((*self.folder, self.name)))
 
     def enter(self, *, create: bool = False) -> OpenFolder:
-        """Opens its folder."""
         return OpenFolder(self.mount.root, self.folder, create=create)
 
 
@@ -76,7 +73,6 @@ class Locks:
 
     @contextmanager
     def one(self, what: Hashable) -> Generator[None]:
-        """Holds one key."""
         with self._changed:
             # `everything` goes first, or it would wait for ever while others come and go.
             self._changed.wait_for(lambda: not self._alone and not self._waiting and not self._held[what])
@@ -90,7 +86,6 @@ class Locks:
 
     @contextmanager
     def everything(self) -> Generator[None]:
-        """Holds all keys."""
         with self._changed:
             self._waiting += 1
             try:
@@ -120,7 +115,6 @@ class Disk:
 
     @contextmanager
     def one(self, path: str, *, creating: bool = False) -> Generator[OpenedFile]:
-        """Holds the folder of one file, to change that file."""
         self._check_allowed()
         place = self.place(path, creating=creating)
         with self._locks.one((place.mount.root, place.folder)):
@@ -128,7 +122,6 @@ class Disk:
 
     @contextmanager
     def everything(self) -> Generator[None]:
-        """Holds the whole vault, to change several files."""
         self._check_allowed()
         with self._locks.everything():
             yield

@@ -82,7 +82,6 @@ class OpenFolder:
             self.discard()
 
     def close(self) -> None:
-        """Closes the folder's descriptor."""
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
@@ -102,11 +101,9 @@ class OpenFolder:
             return None
 
     def names(self) -> list[str]:
-        """Returns the names of all entries."""
         return os.listdir(self.place if self.fd is None else self.fd)  # noqa: PTH208 - it may be a descriptor
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Opens a file here and returns its descriptor."""
         return os.open(self.at(name), flags | _PLAIN, mode, dir_fd=self.fd)
 
     def read(self, name: str, largest: int) -> tuple[bytes, os.stat_result]:
@@ -122,7 +119,6 @@ class OpenFolder:
         os.link(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd, **_LINK)
 
     def unlink(self, name: str) -> None:
-        """Removes a file."""
         os.unlink(self.at(name), dir_fd=self.fd)
 
     def sync(self) -> None:

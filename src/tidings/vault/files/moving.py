@@ -32,9 +32,7 @@ class References(Protocol):
         """Returns the paths of the notes and canvases with links to any of these names; see `link_name`."""
         ...
 
-    def candidates(self, name: str, /) -> Sequence[str]:
-        """Returns the paths of the files with this name."""
-        ...
+    def candidates(self, name: str, /) -> Sequence[str]: ...
 
 
 def link_name(path: str) -> str:
@@ -109,7 +107,6 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
 
 
 def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
-    """Moves it, and returns its new folder."""
     with ExitStack() as stack:
         here = stack.enter_context(step.place.enter())
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
@@ -155,8 +152,7 @@ def _is_same(here: OpenFolder, name: str, there: OpenFolder, to: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    path: str
-    """Its path after the move."""
+    path: str  # Its path after the move.
     before: FileContent
     text: str
 
@@ -227,8 +223,6 @@ class _Files:
 
 
 class _FilesAfter:
-    """The files by name after the move."""
-
     def __init__(self, before: Names, moved: Mapping[str, str]) -> None:
         self._before = before
         self._moved = moved

@@ -42,7 +42,6 @@ class ObsidianSettings:
 
     @classmethod
     def read(cls, root: Path) -> "ObsidianSettings":
-        """Reads the settings of the vault in a folder."""
         folder = root / ".obsidian"
         app, daily, templates = (_load(folder / f"{name}.json") for name in ("app", "daily-notes", "templates"))
         template = _inner(_text(daily, "template"))
@@ -56,7 +55,6 @@ class ObsidianSettings:
         )
 
     def ignores(self, inner: str) -> bool:
-        """Returns whether the app hides a path from search."""
         return self._ignored.match(inner)
 
     @cached_property

@@ -27,8 +27,7 @@ from urllib.parse import quote, unquote
 from tidings._kit.text import quoted
 from tidings.vault.notes.model import key
 
-_LONGEST = 4096
-"""Characters; no system takes a longer path."""
+_LONGEST = 4096  # Characters; no system takes a longer path.
 
 # Names that begin with a dot are hidden anyway: `.~lock.…#` of LibreOffice, `.….swp` of Vim, `.syncthing.….tmp`,
 # `.stfolder`, `.dropbox…`, `.….icloud`, the `.~…` of Nextcloud.
@@ -227,7 +226,6 @@ class Vault:
         self._excluded = re.compile("|".join(map(_glob, exclude)), re.DOTALL) if exclude else None
 
     def mount_of(self, path: str) -> Mount:
-        """Returns the vault of a path, or raises `BadPath`."""
         return self.split(path)[0]
 
     def split(self, path: str) -> tuple[Mount, str]:
@@ -356,7 +354,6 @@ def _too_long(path: str) -> BadPath:
 
 
 def _missing(root: Path, inner: str) -> str:
-    """Returns the end of a path that is not on the disk yet."""
     names = inner.split("/")
     for count in range(len(names), 0, -1):
         if os.path.lexists(root.joinpath(*names[:count])):

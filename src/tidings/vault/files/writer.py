@@ -87,13 +87,7 @@ class VaultWriter:
         return self._change(path, lambda text: apply_edits(text, edits), if_match=if_match)
 
     def append(
-        self,
-        path: str,
-        content: str,
-        *,
-        if_match: str | None = None,
-        create: bool = True,
-        section: str | None = None,
+        self, path: str, content: str, *, if_match: str | None = None, create: bool = True, section: str | None = None
     ) -> FileWritten:
         """Adds lines to the end of a note, or of one of its sections (see `edits.ReplaceSection`).
 
@@ -102,13 +96,7 @@ class VaultWriter:
         return self._add(path, content, "append", if_match=if_match, create=create, section=section)
 
     def prepend(
-        self,
-        path: str,
-        content: str,
-        *,
-        if_match: str | None = None,
-        create: bool = True,
-        section: str | None = None,
+        self, path: str, content: str, *, if_match: str | None = None, create: bool = True, section: str | None = None
     ) -> FileWritten:
         """Adds to the beginning of a note, after its properties, or of one of its sections; see `append`."""
         return self._add(path, content, "prepend", if_match=if_match, create=create, section=section)

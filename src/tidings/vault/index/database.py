@@ -33,13 +33,11 @@ PAGE: Final = 8192
 """Bytes of a page. Most notes fit twice or more into one: the file is a fifth smaller than with the usual size."""
 
 _APPLICATION_ID: Final = 0x54494456  # "TIDV"
-_VERSION: Final = 1
-"""Raised with every change of the tables, or of how a file is read."""
+_VERSION: Final = 1  # Raised with every change of the tables, or of how a file is read.
 _SLOTS: Final = 16
 _TIMEOUT: Final = 5.0
 """Seconds that another process may keep the file locked."""
-_LONGEST_LOG: Final = 64 * 2**20
-"""Bytes of the write-ahead log before SQLite moves it into the main file."""
+_LONGEST_LOG: Final = 64 * 2**20  # Bytes of the write-ahead log before SQLite moves it into the main file.
 
 ROWS: Final = {
     "tags": ("key TEXT", "shown TEXT", "line INTEGER"),  # without '#'
@@ -124,11 +122,7 @@ SCHEMA: Final = Schema(
         *(_TAG_COUNTS, _META, *_INDICES),
     ),
     checked=("files", "fts", "tag_counts", "meta", *ROWS),
-    pragmas=(
-        f"PRAGMA page_size = {PAGE}",
-        "PRAGMA temp_store = MEMORY",
-        "PRAGMA secure_delete = OFF",
-    ),
+    pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),
 )
 _REBUILT: Final = "is damaged, and is rebuilt ({error})."
 _WORDING: Final = Wording(
@@ -141,14 +135,7 @@ _WORDING: Final = Wording(
         Trouble.UNKNOWN: _REBUILT,
     },
 )
-_BLOCKING: Final = {
-    Trouble.LOCKED,
-    Trouble.FULL,
-    Trouble.DISK,
-    Trouble.MEMORY,
-    Trouble.INTERRUPTED,
-    Trouble.NO_ACCESS,
-}
+_BLOCKING: Final = {Trouble.LOCKED, Trouble.FULL, Trouble.DISK, Trouble.MEMORY, Trouble.INTERRUPTED, Trouble.NO_ACCESS}
 
 
 class IndexBlocked(Exception):

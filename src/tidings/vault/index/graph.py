@@ -17,8 +17,7 @@ _BEFORE: Final = 300
 _AFTER: Final = 700
 """Characters of a long line that are shown around a link."""
 
-_CANVAS: Final = 1_000_000
-"""Characters of a canvas that are searched for a link."""
+_CANVAS: Final = 1_000_000  # Characters of a canvas that are searched for a link.
 
 _LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
 _SOME: Final = "(SELECT value FROM json_each(?))"
@@ -101,8 +100,7 @@ class _Reached:
 
     def __init__(self, start: str) -> None:
         self.came_from: dict[str, str | None] = {start: None}
-        self.edge = {start}
-        """The files of the last step."""
+        self.edge = {start}  # The files of the last step.
 
     def widen(self, neighbours: Iterable[tuple[str, str]]) -> None:
         """Goes one step further. `neighbours` are pairs of a file of the edge and one beside it."""
@@ -140,9 +138,7 @@ class ResolvedLink(NamedTuple):
     """A link with its place and its target."""
 
     source: str
-    """The path of the file with the link."""
     title: str
-    """The title of that file."""
     line: int
     text: str
     """The line of the link."""
@@ -157,8 +153,6 @@ class ResolvedLink(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A link in the index."""
-
     source: str
     source_kind: str
     title: str

@@ -94,7 +94,6 @@ class TagChanges:
             self._count(tags, -1)
 
     def add(self, rows: Iterable[Row], paths: Mapping[int, str]) -> None:
-        """Counts the new rows of tags."""
         after: dict[int, set[str]] = {}
         for file, _, tag, shown, line in rows:
             after.setdefault(file, set()).add(tag)
@@ -168,10 +167,8 @@ def _outward(tag: str) -> Iterator[str]:
         tag = tag.rpartition("/")[0]
 
 
-_LONG_LOG: Final = 4 * 2**20
-"""Bytes of the write-ahead log that is moved into the main file in idle times."""
-_MERGED_PAGES: Final = 200
-"""Pages of the full text that are merged at once."""
+_LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
+_MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
 
 _Files = Sequence[tuple[int, IndexEntry]]
 
@@ -251,12 +248,10 @@ class Index:
         return {path: Stamp(*stamp) for path, *stamp in rows}
 
     def hashes(self, paths: Iterable[str]) -> dict[str, str | None]:
-        """Returns the hashes of these files as they were read."""
         some = "SELECT path, hash FROM files WHERE path IN (SELECT value FROM json_each(?))"
         return dict(self._ask(some, (json.dumps([*paths]),)))
 
     def sharing(self, inodes: Iterable[int]) -> list[str]:
-        """Returns the paths of the files that have one of these inodes."""
         shared = "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))"
         return [path for (path,) in self._ask(shared, (json.dumps([*inodes]),))]
 
@@ -269,7 +264,6 @@ class Index:
             raise self.explained(DatabaseUnreadable(error)) from error
 
     def keep_roots(self, roots: Mapping[str, tuple[int, int]]) -> None:
-        """Stores the folders that were read."""
         if roots != self.roots():
             with self._database.transaction() as connection:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('roots', ?)", (json.dumps(roots),))

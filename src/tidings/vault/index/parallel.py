@@ -31,14 +31,10 @@ MANY_BYTES: Final = 5_000_000
 _CHUNK_FILES: Final = 50
 _CHUNK_BYTES: Final = 500_000
 """The size of one task of a worker process."""
-_WAITING_ANSWERS: Final = 10
-"""Answers of each process that may wait: so many that it goes on while a batch is stored."""
-_EARLY_FILES: Final = 3_000
-"""Files of an early start: more than can be read in that time."""
-_EARLY_ANSWERS: Final = 25
-"""Answers of each process that may wait in an early start."""
-_LARGEST_EARLY: Final = 100_000
-"""Bytes; larger files are left for later, so that waiting answers need little memory."""
+_WAITING_ANSWERS: Final = 10  # Answers of each process that may wait: so many that it goes on while a batch is stored.
+_EARLY_FILES: Final = 3_000  # Files of an early start: more than can be read in that time.
+_EARLY_ANSWERS: Final = 25  # Answers of each process that may wait in an early start.
+_LARGEST_EARLY: Final = 100_000  # Bytes; larger files are left for later, so that waiting answers need little memory.
 # The nice value leaves a core to the process that stores the answers, which takes longer. Entries contain no cycles,
 # and to look for garbage would take a tenth of the time.
 _LIMITS: Final = WorkerLimits(nice=10, collect=False)

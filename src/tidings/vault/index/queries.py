@@ -30,8 +30,7 @@ _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :w
 _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
 _HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - our own text, as below
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
-_COMMON: Final = 1000
-"""A tag of this many notes is searched note by note: the first ones are found soon."""
+_COMMON: Final = 1000  # A tag of this many notes is searched note by note: the first ones are found soon.
 
 
 class Queries:
@@ -45,7 +44,6 @@ class Queries:
         self.mounts = tuple(mounts)
 
     def close(self) -> None:
-        """Closes the connection."""
         self.connection.close()
 
     @contextmanager
@@ -173,7 +171,6 @@ class Queries:
     # Tags
 
     def tags(self) -> list[TagCount]:
-        """Returns all tags by key, including those of which only nested tags occur."""
         rows = self.connection.execute("SELECT key, shown, notes, total FROM tag_counts ORDER BY key")
         return [TagCount(*row) for row in rows]
 
@@ -197,21 +194,17 @@ class Queries:
     # Contents of notes
 
     def count(self, table: Literal["headings", "links", "tasks"], path: str) -> int:
-        """Returns the number of rows of a file in a table."""
         # They are numbered.
         return sum(n + 1 for (n,) in self._found("n", table, path, "n DESC LIMIT 1"))
 
     def headings(self, path: str, limit: int = -1) -> list[HeadingRow]:
-        """Returns the headings of a note, in order."""
         rows = self._found("level, text, line", "headings", path, f"n LIMIT {limit:d}")
         return [HeadingRow(*row) for row in rows]
 
     def blocks(self, path: str) -> list[BlockRow]:
-        """Returns the blocks of a note with ids, in order."""
         return [BlockRow(*row) for row in self._found("id, line", "blocks", path)]
 
     def aliases(self, path: str) -> list[str]:
-        """Returns the other names of a note."""
         return [shown for (shown,) in self._found("shown", "aliases", path)]
 
     def tags_of(self, path: str) -> list[str]:

@@ -32,8 +32,7 @@ Row = tuple[Any, ...]
 _ATTEMPTS: Final = 3
 _RACY_NS: Final = 2_000_000_000
 """Times this close count as equal, where a file system counts in seconds: the coarsest counts in two."""
-_RACY_FINE_NS: Final = 100_000_000
-"""The same where it counts in parts of a second: some ticks of the system's clock."""
+_RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
 _HASH_BYTES: Final = 8
 _SLICE: Final = 2**20

@@ -25,7 +25,6 @@ class FileRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name without the folders."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -51,7 +50,6 @@ class ListedFiles(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name without the folders."""
         return self.path.rpartition("/")[2]
 
 
@@ -65,7 +63,6 @@ class FolderRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name without the folders above."""
         return self.path.rpartition("/")[2]
 
 

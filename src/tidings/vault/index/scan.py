@@ -37,8 +37,7 @@ from tidings.vault.notes.model import IndexEntry, key
 
 _LARGE_FILE: Final = 1_000_000
 """Bytes of a file that a worker process always reads: parsing it would block all threads of this process."""
-_SMALL_CHUNK: Final = 600_000
-"""Bytes of small files that do not block other threads for long."""
+_SMALL_CHUNK: Final = 600_000  # Bytes of small files that do not block other threads for long.
 _LARGEST_HASHED: Final = 10_000_000
 _HASHED_BYTES: Final = 20_000_000
 """Larger attachments, or more at once, are not hashed: a vault may contain thousands of pictures."""
@@ -52,9 +51,7 @@ class ScanPlan(NamedTuple):
     """The work that makes the index equal to the disk."""
 
     changed: list[WalkedFile]
-    """Files to read."""
     gone: list[str]
-    """Files in the index that no longer exist."""
 
 
 class ScanBatch(NamedTuple):
@@ -62,7 +59,6 @@ class ScanBatch(NamedTuple):
 
     entries: list[IndexEntry]
     gone: list[str]
-    """Files that no longer exist."""
     unsettled: list[str]
     """Files that could not be read for now. Their entries stay until they are looked at again."""
     same: Sequence[Same] = ()

@@ -45,11 +45,9 @@ class FolderWalk:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self.unread: list[str] = []
-        """Folders that could not be read because of a disk error: their content is unknown."""
+        self.unread: list[str] = []  # Folders that could not be read because of a disk error: their content is unknown.
 
     def is_unread(self, path: str) -> bool:
-        """Returns whether a path lies in an unread folder."""
         return any(not folder or path.startswith(f"{folder}/") for folder in self.unread)
 
     def everything(self) -> Iterator[WalkedFile]:
@@ -74,7 +72,6 @@ class FolderWalk:
                     yield seen
 
     def file(self, path: str) -> WalkedFile | None:
-        """Returns the file at `path`, if there is one."""
         mount, inner = self._vault.split(path)
         place = os.path.join(mount.root, inner)  # noqa: PTH118 - faster
         try:

@@ -20,11 +20,9 @@ from tidings.vault.notes.model import Heading, NoteBlock, key
 
 NEWLINE = re.compile(r"\r?\n")
 
-_MOST_NAMED = 12
-"""Lines or names in a message."""
+_MOST_NAMED = 12  # Lines or names in a message.
 _MARKED_HEADING = re.compile(r"\s*(#{1,6})\s+(\S.*)")
-_SAMPLED_HEADINGS = 40
-"""Headings that show a note's style."""
+_SAMPLED_HEADINGS = 40  # Headings that show a note's style.
 
 Mode = Literal["replace", "append", "prepend"]
 

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from tidings._kit.text import quoted
+from tidings._kit.text import one_line, quoted
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.paths import uri
 from tidings.vault.index.rows import FileRow, TagCount
 from tidings.vault.resources.addresses import parse_address
-from tidings.vault.resources.shapes import MARKDOWN, NotFound, iso, one_line
+from tidings.vault.resources.shapes import MARKDOWN, iso
 from tidings.vault.view import VaultView, daily_dates, daily_places, local_today, standing
 
 NOTE_ROOM: Final = 8000
@@ -97,7 +98,7 @@ def _open(view: VaultView, last: FileRow) -> str:
     tasks = view.queries.tasks(path=last.path, done=False)
     if not tasks:
         return f"The last daily note, {last.path!r}, left nothing open."
-    shown = bullets(f"{one_line(task.text)} (line {task.line})" for task in tasks[:_TASKS])
+    shown = bullets(f"{one_line(task.text, 200)} (line {task.line})" for task in tasks[:_TASKS])
     more = f"\n- and {len(tasks) - _TASKS} more" if len(tasks) > _TASKS else ""
     return f"Open in the last daily note, {last.path!r}:\n{shown}{more}"
 
@@ -118,8 +119,7 @@ _MOST: Final = 50
 _ROOM: Final = 40_000
 """The number of characters of all notes together that a prompt includes."""
 
-_LEAST_ROOM: Final = 1000
-"""A note that would be cut to less is only linked."""
+_LEAST_ROOM: Final = 1000  # A note that would be cut to less is only linked.
 
 
 def recent_brief(view: VaultView, count: str, since: str, *, today: date | None = None) -> list[ContentBlock]:
@@ -160,11 +160,8 @@ def _texts(view: VaultView, notes: list[FileRow]) -> Iterator[ContentBlock]:
         room -= min(share, note.size)
 
 
-_MOST_TAGS: Final = 5000
-"""Only the most used tags are compared."""
-
-_LONG_ENOUGH: Final = 5
-"""Shorter words that differ in a letter are mostly different words."""
+_MOST_TAGS: Final = 5000  # Only the most used tags are compared.
+_LONG_ENOUGH: Final = 5  # Shorter words that differ in a letter are mostly different words.
 
 
 class Alike(NamedTuple):
@@ -252,10 +249,10 @@ _SINGLES: Final = 60
 
 
 def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
-    """Returns the messages about all tags, or about those below one. Raises `NotFound` if no note has that tag."""
+    """Returns the messages about all tags, or about those below one. Raises `ResourceMissing` for an unknown tag."""
     top = view.queries.tag(tag) if tag.strip(" #/") else None
     if tag.strip(" #/") and top is None:
-        raise NotFound(f"No note has the tag {tag!r}. Leave it out to look at all tags.")
+        raise ResourceMissing(f"No note has the tag {tag!r}. Leave it out to look at all tags.")
     every = [each for each in view.queries.tags() if each.notes and (top is None or _is_within(each.key, top.key))]
     about = f"the tags in #{top.shown}" if top else "the tags of my vault"
     return [

@@ -8,47 +8,38 @@ from typing import Final
 
 from mcp_types import ContentBlock
 
+from tidings._kit.suggest import question
+from tidings._kit.text import one_line
+from tidings.server.families import ResourceMissing
 from tidings.vault.index import graph
 from tidings.vault.index.rows import FileRow
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import section
 from tidings.vault.prompts.briefs import brought, bullets, told
 from tidings.vault.resources.render import find_file
-from tidings.vault.resources.shapes import NotFound, did_you_mean, one_line
 from tidings.vault.search.search import SearchPage, search
 from tidings.vault.search.tree import Or, Phrase, Query, Within
 from tidings.vault.view import VaultView, hidden_from_search
 
-_MOST: Final = 15
-"""The number of notes that are suggested for one reason."""
-
-_LOOKED_AT: Final = 100_000
-"""The number of characters of a note that are searched."""
-
-_LONGEST_NAME: Final = 6
-"""The number of words of the text that may form one name."""
-
-_CANDIDATES: Final = 40
-"""The number of words of the text whose rarity is looked up."""
-
-_RARE: Final = 8
-"""The number of them that are searched for."""
-
-_Suggestion = tuple[str, str]
-"""The path of a note, and the reason for its suggestion."""
+_MOST: Final = 15  # The number of notes that are suggested for one reason.
+_LOOKED_AT: Final = 100_000  # The number of characters of a note that are searched.
+_LONGEST_NAME: Final = 6  # The number of words of the text that may form one name.
+_CANDIDATES: Final = 40  # The number of words of the text whose rarity is looked up.
+_RARE: Final = 8  # The number of them that are searched for.
+_Suggestion = tuple[str, str]  # The path of a note, and the reason for its suggestion.
 
 
 def brief(view: VaultView, path: str, heading: str) -> list[ContentBlock]:
     """Returns the messages about notes that may be linked with one.
 
-    Raises `NotFound` for an unknown note, and `EditRefused` for an unknown or ambiguous heading.
+    Raises `ResourceMissing` for an unknown note, and `EditRefused` for an unknown or ambiguous heading.
     """
     try:
         file = find_file(view, path)
-    except NotFound as missing:
-        raise NotFound(f"{missing}{did_you_mean(view.queries.near(path))}") from None
+    except ResourceMissing as missing:
+        raise ResourceMissing(f"{missing}{question(view.queries.near(path))}") from None
     if file.kind != "note":
-        raise NotFound(f"{file.path!r} is no note.")
+        raise ResourceMissing(f"{file.path!r} is no note.")
     whole = view.queries.text(file.path) or ""
     part = section(whole, heading) if heading.strip() else None
     text = (part.text if part else whole)[:_LOOKED_AT]
@@ -123,7 +114,8 @@ def _mentioning(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
     for name in islice(dict.fromkeys([file.title, *view.queries.aliases(file.path)]), 5):
         if len(name) > 2:
             for hit in _search(view, Within("content", Phrase(name))).hits:
-                yield hit.path, "; ".join(f"line {match.line}: {one_line(match.text)}" for match in hit.matches) or name
+                lines = [f"line {match.line}: {one_line(match.text, 200)}" for match in hit.matches]
+                yield hit.path, "; ".join(lines) or name
 
 
 def _tagged(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:

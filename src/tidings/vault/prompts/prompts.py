@@ -5,8 +5,9 @@ and writes, and need not search. The size is bounded. Clients see the docstrings
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
+from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ContentBlock
 from pydantic import Field
@@ -15,17 +16,14 @@ from tidings.vault.library import VaultLibrary
 from tidings.vault.prompts import briefs, links
 from tidings.vault.view import VaultView
 
-if TYPE_CHECKING:
-    from tidings.vault.server import VaultServer
-
 Content = list[ContentBlock]
 
 _DAY: Final = "A date such as 2026-01-31, or 'today'."
 
 
-def register(server: "VaultServer") -> None:
-    """Adds the prompts to a server that has a `library`."""
-    prompts = Prompts(server.library)
+def register(server: MCPServer[Any], library: VaultLibrary) -> None:
+    """Adds the prompts to a server."""
+    prompts = Prompts(library)
     for title, function in (
         ("Plan the day", prompts.daily_note),
         ("Tidy tags", prompts.tidy_tags),
@@ -46,8 +44,7 @@ class Prompts:
         return await self._ask(lambda view: briefs.brief(view, date))
 
     async def tidy_tags(
-        self,
-        tag: Annotated[str, Field(description="Only this tag and those nested in it; all if left out.")] = "",
+        self, tag: Annotated[str, Field(description="Only this tag and those nested in it; all if left out.")] = ""
     ) -> Content:
         """Find tags that mean the same (misspelt, singular and plural, written differently), and merge them."""
         return await self._ask(lambda view: briefs.tags_brief(view, tag))

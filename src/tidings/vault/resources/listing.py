@@ -7,12 +7,8 @@ Completions begin with values that start with the typed text; then come values o
 nested tag), then those that contain it. Case is ignored. Paths for a template have `?`, `#` and `%` encoded.
 """
 
-import binascii
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from itertools import chain
 from typing import Final
 
 from mcp_types import (
@@ -22,13 +18,13 @@ from mcp_types import (
     CompletionContext,
     PromptReference,
     Resource,
-    ResourceTemplate,
     ResourceTemplateReference,
 )
 
+from tidings.server.families import MOST_COMPLETIONS, best_first, completion, cursor_after, key_before
 from tidings.vault.files.paths import uri
 from tidings.vault.notes.model import key
-from tidings.vault.resources.addresses import FAMILIES
+from tidings.vault.resources.addresses import FAMILY
 from tidings.vault.resources.shapes import MARKDOWN, iso, mime_type
 from tidings.vault.view import VaultView, daily_dates, local_today
 
@@ -36,52 +32,20 @@ PAGE: Final = 500
 
 _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
 
-STATIC: Final = tuple(
-    Resource(
-        name=family.kind,
-        uri=family.bare,
-        title=family.title,
-        description=family.description,
-        mime_type=family.mime_type,
-        annotations=Annotations(priority=0.8),
-    )
-    for family in FAMILIES.values()
-    if not family.about
-)
-"""The resources of which there is one."""
-
-
-class BadCursor(ValueError):
-    """The cursor was not given by a page."""
-
-
-def templates() -> list[ResourceTemplate]:
-    """Returns the URI templates of all kinds."""
-    return [
-        ResourceTemplate(
-            name=family.kind,
-            uri_template=family.template,
-            title=family.title,
-            description=family.description,
-            mime_type=family.mime_type,
-        )
-        for family in FAMILIES.values()
-    ]
-
 
 def page(view: VaultView, cursor: str | None) -> tuple[list[Resource], str | None]:
     """Returns the resources after `cursor`, or the first ones, and the cursor of the next page.
 
     Raises `BadCursor` for a cursor that no page gave.
     """
-    first = [] if cursor else list(STATIC)
+    first = [] if cursor else FAMILY.singles(priority=0.8)
     room = PAGE - len(first)
     rows: list[tuple[str, str, str, int, int]] = view.queries.connection.execute(
         "SELECT path, kind, title, size, mtime FROM files WHERE path > ? ORDER BY path LIMIT ?",
-        (_path(cursor) if cursor else "", room + 1),
+        (key_before(cursor) if cursor else "", room + 1),
     ).fetchall()
     resources = first + [resource(*row) for row in rows[:room]]
-    return resources, _cursor(rows[room - 1][0]) if len(rows) > room else None
+    return resources, cursor_after(rows[room - 1][0]) if len(rows) > room else None
 
 
 def resource(path: str, kind: str, title: str, size: int, mtime: int) -> Resource:
@@ -95,24 +59,6 @@ def resource(path: str, kind: str, title: str, size: int, mtime: int) -> Resourc
         annotations=Annotations(priority=_PRIORITY[kind], last_modified=iso(mtime)),
     )
 
-
-def _cursor(path: str) -> str:
-    return urlsafe_b64encode(path.encode()).decode()
-
-
-def _path(cursor: str) -> str:
-    try:
-        path = urlsafe_b64decode(cursor.encode("ascii")).decode()
-    except (UnicodeError, binascii.Error):
-        path = ""
-    # Whatever is left out of account when decoding was not in a cursor of ours.
-    if not path or _cursor(path) != cursor:
-        raise BadCursor("This cursor is none that the list gave. Begin again without one.")
-    return path
-
-
-MOST: Final = 100
-"""The largest number of values in a completion."""
 
 _NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
@@ -136,30 +82,26 @@ def complete(
     *,
     today: date | None = None,
 ) -> Completion:
-    """Returns the values that the argument may become.
-
-    Args:
-        view: The vault.
-        ref: The prompt or the template.
-        argument: Its name, and the typed text.
-        context: The other arguments, if given.
-        today: The current date.
-    """
+    """Returns the values that an argument of a prompt or a template may become."""
     typed = _clean(argument.value)
-    others = (context.arguments if context else None) or {}
+    values: list[str] = []
     match argument.name:
         case "path":
             return _paths(view, ref, typed)
         case "tag":
             return _stored(view, _TAGS, typed.lstrip("#"))
         case "heading":
-            return _ranked(_headings(view, _clean(others.get("path", ""))), typed)
+            path = _clean(((context.arguments if context else None) or {}).get("path", ""))
+            if path and (found := view.queries.find(path)):
+                values = [heading.text for heading in view.queries.headings(found.file.path)]
         case "date" | "since":
-            return _ranked(_dates(view, today or local_today()), typed)
+            days = sorted({today or local_today(), *daily_dates(view)}, reverse=True)
+            values = ["today", *(day.isoformat() for day in days)]
         case "mode":
-            return _ranked(["summary", "full"], typed)
+            values = ["summary", "full"]
         case _:
-            return Completion(values=[], total=0, has_more=False)
+            pass
+    return completion(best_first(values, typed, key))
 
 
 def _paths(view: VaultView, ref: PromptReference | ResourceTemplateReference, typed: str) -> Completion:
@@ -167,7 +109,9 @@ def _paths(view: VaultView, ref: PromptReference | ResourceTemplateReference, ty
         return _stored(view, _NOTES, typed)
     kind = re.match(r"(?:vault://)?([a-z]*)", ref.uri)
     found = _stored(view, _PATHS.get(kind[1] if kind else "", _FILES), typed)
-    return found.model_copy(update={"values": [_encoded(path) for path in found.values]})
+    return found.model_copy(
+        update={"values": [path.replace("%", "%25").replace("?", "%3F").replace("#", "%23") for path in found.values]}
+    )
 
 
 def _stored(view: VaultView, source: str, value: str) -> Completion:
@@ -185,39 +129,13 @@ def _stored(view: VaultView, source: str, value: str) -> Completion:
     values: list[str] = []
     # One after the other: in the order of the paths, which is there already, the first hundred are soon found.
     for wanted, *others in ((first,), (part, first), (within, first, part)):
-        if len(values) < min(total, MOST):
+        if len(values) < min(total, MOST_COMPLETIONS):
             without = " AND NOT text LIKE ? ESCAPE '\\'" * len(others)
             sql = f"SELECT path {seen}{without} ORDER BY path LIMIT ?"
-            values += [path for (path,) in connection.execute(sql, (wanted, *others, MOST - len(values)))]
-    return Completion(values=values, total=total, has_more=total > len(values))
-
-
-def _ranked(values: Iterable[str], typed: str) -> Completion:
-    wanted = key(typed)
-    ranks: Sequence[Callable[[str], bool]] = (
-        lambda each: each.startswith(wanted),
-        lambda each: f" {wanted}" in each,
-        lambda each: wanted in each,
-    )
-    every = list(dict.fromkeys(values))
-    found = list(dict.fromkeys(chain.from_iterable(filter(lambda each: rank(key(each)), every) for rank in ranks)))
-    return Completion(values=found[:MOST], total=len(found), has_more=len(found) > MOST)
-
-
-def _headings(view: VaultView, path: str) -> list[str]:
-    match = view.queries.find(path) if path else None
-    return [heading.text for heading in view.queries.headings(match.file.path)] if match else []
-
-
-def _dates(view: VaultView, today: date) -> list[str]:
-    """Returns today, then the days that have a note, the newest first."""
-    return ["today", *dict.fromkeys(day.isoformat() for day in sorted({today, *daily_dates(view)}, reverse=True))]
+            values += [path for (path,) in connection.execute(sql, (wanted, *others, MOST_COMPLETIONS - len(values)))]
+    return completion(values, total)
 
 
 def _clean(text: str) -> str:
     """Removes lone surrogates, and cuts what is longer than any path."""
     return text[:5000].encode(errors="replace").decode().replace("\0", "\ufffd")
-
-
-def _encoded(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")

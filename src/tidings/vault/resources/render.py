@@ -12,30 +12,28 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from datetime import date
-from difflib import get_close_matches
 from typing import Any, Final
 
 from tidings._kit.files import read_file
+from tidings._kit.suggest import closest, question
+from tidings._kit.text import one_line
+from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.index import graph
 from tidings.vault.index.rows import FileRow, ListedFiles
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
-from tidings.vault.resources.addresses import MOST_ITEMS, BadAddress, VaultAddress, parse_address
+from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
 from tidings.vault.resources.shapes import (
-    JSON,
     MARKDOWN,
     Json,
-    NotFound,
     RenderedResource,
     ResourceTooLarge,
     caveat,
-    did_you_mean,
     is_text,
     iso,
     listed,
     mime_type,
-    one_line,
     written,
 )
 from tidings.vault.search.query import BadQuery, parse_query
@@ -45,24 +43,27 @@ from tidings.vault.view import VaultView, daily_places, hidden_from_search, loca
 LARGEST: Final = 10_000_000
 """The largest attachment that is sent, in bytes."""
 
-_MOST: Final = 500
-"""The largest number of headings, links and so on in a summary."""
+_MOST: Final = 500  # The largest number of headings, links and so on in a summary.
 
 
 def find_file(view: VaultView, text: str) -> FileRow:
-    """Returns the file for a path as users write it. Raises `NotFound`."""
+    """Returns the file for a path as users write it. Raises `ResourceMissing`."""
     if match := view.queries.find(text):
         return match.file
-    raise NotFound(f"There is no file {text!r} in the vault.", text)
+    raise ResourceMissing(f"There is no file {text!r} in the vault.", text)
 
 
 def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
-    """Returns the note of an address, by its path or by its day. Raises `NotFound`."""
+    """Returns the note of an address, by its path or by its day. Raises `ResourceMissing`."""
     if address.kind == "daily":
-        return _daily(view, today if address.argument == "today" else date.fromisoformat(address.argument))
+        day = today if address.argument == "today" else date.fromisoformat(address.argument)
+        places = daily_places(view, day)
+        if daily := next(filter(None, map(view.queries.file, places)), None):
+            return daily
+        raise ResourceMissing(f"There is no daily note of {day}. It would be {' or '.join(map(repr, places))}.")
     file = find_file(view, address.argument)
     if file.kind != "note":
-        raise NotFound(f"{file.path!r} is no note. Read {uri('attachment', file.path)}.")
+        raise ResourceMissing(f"{file.path!r} is no note. Read {uri('attachment', file.path)}.")
     return file
 
 
@@ -80,19 +81,19 @@ def note(view: VaultView, file: FileRow, address: VaultAddress) -> RenderedResou
 
 
 def attachment(view: VaultView, file: FileRow) -> RenderedResource:
-    """Returns a file as it is on the disk, as text if possible. Raises `NotFound` or `ResourceTooLarge`."""
+    """Returns a file as it is on the disk, as text if possible. Raises `ResourceMissing` or `ResourceTooLarge`."""
     if file.kind == "note":
         return RenderedResource(MARKDOWN, _text(view, file))
     try:
         data, _ = read_file(view.vault.locate(file.path), LARGEST)
     except BadPath as error:
-        raise NotFound(str(error)) from error
+        raise ResourceMissing(str(error)) from error
     except OverflowError as error:
         size = f"{error.args[0]:,} bytes. At most {LARGEST:,} are sent: open it on the disk."
         raise ResourceTooLarge(f"{file.path!r} has {size}") from error
     except OSError as error:
         away = " The vault cannot be reached at present." if view.status.phase == "away" else ""
-        raise NotFound(f"{file.path!r} cannot be read: {error.strerror}.{away}") from error
+        raise ResourceMissing(f"{file.path!r} cannot be read: {error.strerror}.{away}") from error
     kind = mime_type(file.path)
     if is_text(kind):
         try:
@@ -110,14 +111,6 @@ def details(view: VaultView, file: FileRow) -> Json:
     # Whether an attachment was hashed depends on how many came at once.
     version = None if file.kind == "attachment" else file.hash
     return more | _if_any(version=version, problem=file.problem)
-
-
-def _daily(view: VaultView, day: date) -> FileRow:
-    places = daily_places(view, day)
-    for path in places:
-        if file := view.queries.file(path):
-            return file
-    raise NotFound(f"There is no daily note of {day}. It would be {' or '.join(map(repr, places))}.")
 
 
 def _text(view: VaultView, file: FileRow) -> str:
@@ -165,18 +158,14 @@ def _if_any(**members: Any) -> Json:
     return {name: value for name, value in members.items() if value}
 
 
-_LEVELS: Final = 3
-"""The depth of the tree of folders."""
+_LEVELS: Final = 3  # The depth of the tree of folders.
 
 _LINES: Final = 2
 _LINES_FULL: Final = 10
 """The number of matching lines of a file that are shown."""
 
-_LINE: Final = 400
-"""The number of characters that are shown of a line with a link."""
-
-_NAMES: Final = 100
-"""The number of notes of one folder that are named in the tree."""
+_LINE: Final = 400  # The number of characters that are shown of a line with a link.
+_NAMES: Final = 100  # The number of notes of one folder that are named in the tree.
 
 
 def recent(view: VaultView, address: VaultAddress) -> Json:
@@ -241,10 +230,10 @@ def structure(view: VaultView, address: VaultAddress) -> Json:
 
 
 def folder(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the folders and files in a folder. Raises `NotFound`."""
+    """Returns the folders and files in a folder. Raises `ResourceMissing`."""
     found = view.queries.folder(address.argument)
     if found is None:
-        raise NotFound(f"There is no folder {address.argument!r} in the vault.", address.argument)
+        raise ResourceMissing(f"There is no folder {address.argument!r} in the vault.", address.argument)
     every = [*found.folders, *found.files]
     page = every[address.offset :][: _size(address)]
     items = [
@@ -264,12 +253,12 @@ def tag(view: VaultView, address: VaultAddress) -> Json:
 
 
 def backlinks(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the links to a file, in the order of the notes that have them. Raises `NotFound`."""
+    """Returns the links to a file, in the order of the notes that have them. Raises `ResourceMissing`."""
     file = find_file(view, address.argument)
     every = graph.backlinks(view.queries, file.path)
     items: list[Json] = []
     for link in every[address.offset :][: _size(address)]:
-        item: Json = {"path": link.source, "line": link.line, "text": one_line(link.text, _LINE)}
+        item: Json = {"path": link.source, "line": link.line, "text": one_line(link.text, _LINE + 1)}
         source = view.queries.file(link.source) if address.full else None
         items.append(item | details(view, source) if source else item)
     return listed(address, {"path": file.path}, len(every), items)
@@ -321,8 +310,6 @@ def _names(view: VaultView, folder: str) -> Json:
     return {"names": names[:_NAMES]} | ({"more": len(names) - _NAMES} if len(names) > _NAMES else {})
 
 
-__all__ = ["BadAddress", "NotFound", "RenderedResource", "ResourceTooLarge", "fingerprint", "render"]
-
 _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
     "recent": recent,
     "stats": stats,
@@ -338,16 +325,20 @@ _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
 def render(view: VaultView, uri: str, *, today: date | None = None) -> RenderedResource:
     """Returns the content of the resource at a URI.
 
-    Raises `BadAddress` if it is not a URI of a vault, `NotFound` with the closest names if there is no such resource,
-    and `ResourceTooLarge` if it is too large to be sent.
+    Raises `BadAddress` if it is not a URI of a vault, `ResourceMissing` with the closest names, or `ResourceTooLarge`.
     """
     address = parse_address(uri)
     try:
         content = _content(view, address, today or local_today())
-    except NotFound as missing:
+    except ResourceMissing as missing:
         if missing.wanted is None:
             raise
-        raise NotFound(f"{missing}{_nearest(view, address, missing.wanted)}") from None
+        if address.kind == "folder":
+            folders = [folder.path for folder in view.queries.structure()]
+            near = closest(missing.wanted, folders, most=5, cutoff=0.5, key=key, among=len(folders))
+        else:
+            near = view.queries.near(missing.wanted)
+        raise ResourceMissing(f"{missing}{question(near)}") from None
     if isinstance(content, RenderedResource):
         return content
     return RenderedResource(JSON, written(caveat(view.status) | content))
@@ -392,12 +383,3 @@ def _content(view: VaultView, address: VaultAddress, today: date) -> RenderedRes
             return attachment(view, find_file(view, address.argument))
         case kind:
             return _LISTS[kind](view, address)
-
-
-def _nearest(view: VaultView, address: VaultAddress, wanted: str) -> str:
-    match address.kind:
-        case "folder":
-            known = {key(folder.path): folder.path for folder in view.queries.structure()}
-        case _:
-            return did_you_mean(view.queries.near(wanted))
-    return did_you_mean([known[each] for each in get_close_matches(key(wanted), known, n=5, cutoff=0.5)])

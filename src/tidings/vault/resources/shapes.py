@@ -6,25 +6,16 @@ index always gives the same text.
 
 import json
 import mimetypes
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from tidings.vault.resources.addresses import VaultAddress
+from tidings.vault.resources.addresses import JSON, VaultAddress
 from tidings.vault.view import IndexStatus, standing
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Json = dict[str, Any]
-
-
-class NotFound(LookupError):
-    """The vault has no such thing. `wanted` is what was asked for, to find the closest names."""
-
-    def __init__(self, reason: str, wanted: str | None = None) -> None:
-        super().__init__(reason)
-        self.wanted = wanted
 
 
 class ResourceTooLarge(ValueError):
@@ -60,15 +51,16 @@ def caveat(status: IndexStatus) -> Json:
     return {}
 
 
-def did_you_mean(names: Sequence[str]) -> str:
-    """Returns the end of a "not found" message; empty without names."""
-    *first, last = map(repr, names) if names else [""]
-    return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?" if last else ""
-
-
 def written(content: Json) -> str:
     """Returns JSON with one line for each member, and for each item of a list of objects."""
-    members = (f" {_compact(name)}: {_member(value)}" for name, value in content.items())
+    members: list[str] = []
+    for name, value in content.items():
+        match value:
+            case [{}, *_]:
+                text = "[\n  " + ",\n  ".join(map(_compact, value)) + "\n ]"
+            case _:
+                text = _compact(value)
+        members.append(f" {_compact(name)}: {text}")
     return "{\n" + ",\n".join(members) + "\n}"
 
 
@@ -78,26 +70,11 @@ def iso(nanoseconds: int) -> str:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def one_line(text: str, room: int = 200) -> str:
-    """Returns a text on one line, shortened."""
-    plain = re.sub(r"\s+", " ", text).strip()
-    return f"{plain[:room]}…" if len(plain) > room else plain
-
-
-def _member(value: Any) -> str:
-    match value:
-        case [{}, *_]:
-            return "[\n  " + ",\n  ".join(map(_compact, value)) + "\n ]"
-        case _:
-            return _compact(value)
-
-
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 MARKDOWN: Final = "text/markdown"
-JSON: Final = "application/json"
 
 _KNOWN: Final = {
     ".avif": "image/avif",

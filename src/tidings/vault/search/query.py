@@ -76,8 +76,7 @@ class QueryScanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.inside = ANYWHERE
-        """The operator with the argument that is being read; `[` in the brackets of a property."""
+        self.inside = ANYWHERE  # The operator with the argument that is being read; `[` in the brackets of a property.
 
     def bad(self, cause: str, cure: str, at: int | None = None) -> BadQuery:
         """Returns an error at a position, which replaces `{}` in the cause."""
@@ -85,12 +84,10 @@ class QueryScanner:
         return BadQuery(position, cause.replace("{}", str(position)), cure)
 
     def peek(self, *keywords: str) -> bool:
-        """Returns whether one of these keywords comes next."""
         found = _KEYWORD.match(self.text, self.at)
         return found is not None and found[1] in keywords
 
     def keyword(self, keyword: str) -> bool:
-        """Reads a keyword, if it comes next."""
         if not self.peek(keyword):
             return False
         self.at += len(keyword)
@@ -104,7 +101,6 @@ class QueryScanner:
         return self.at == len(self.text) or self.text[self.at] in closers
 
     def string(self) -> str:
-        """Reads a quoted text."""
         found = _STRING.match(self.text, self.at)
         if found is None:
             cure = r"add one at the end, or write \" for the character itself"
@@ -113,7 +109,6 @@ class QueryScanner:
         return re.sub(r'\\(["\\])', r"\1", found[1])
 
     def word(self) -> str:
-        """Reads up to a space or another end of a word."""
         characters: list[str] = []
         stops = '()"]' if self.inside == "[" else '()"'
         while self.at < len(self.text):
@@ -128,11 +123,9 @@ class QueryScanner:
         return "".join(characters)
 
     def value(self) -> str:
-        """Reads a word or a quoted text."""
         return self.string() if self.text.startswith('"', self.at) else self.word()
 
     def key(self) -> str:
-        """Reads the key of a property."""
         if self.text.startswith('"', self.at):
             return self.string()
         found = _KEY.match(self.text, self.at)
@@ -160,13 +153,7 @@ def times(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
             )
         return now - int(span[1]) * _UNITS[span[2]], None
     start, end = _period(value, now)
-    return {
-        "": (start, end),
-        "<": (None, start),
-        "<=": (None, end),
-        ">": (end, None),
-        ">=": (start, None),
-    }[operator]
+    return {"": (start, end), "<": (None, start), "<=": (None, end), ">": (end, None), ">=": (start, None)}[operator]
 
 
 def sizes(text: str) -> tuple[str, int]:

@@ -18,8 +18,7 @@ from tidings.vault.search.sql import Condition, Sort, Sql, Translator, selection
 from tidings.vault.search.text import Candidate, Judge, LineMatch, Test, matching_lines
 from tidings.vault.search.tree import And, Query
 
-_COUNTED: Final = 1_000_000
-"""The number of characters that are read only for the total, once the page is full."""
+_COUNTED: Final = 1_000_000  # The number of characters that are read only for the total, once the page is full.
 _STEPS: Final = 5_000
 """The number of SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond."""
 
@@ -117,7 +116,6 @@ class _SearchRun:
         self._translator = Translator(connection, deadline, now)
 
     def find(self) -> None:
-        """Fills the page, and counts."""
         condition = self._translator.condition(self._asked.query)
         try:
             self._deadline.left()
@@ -145,7 +143,6 @@ class _SearchRun:
         return SearchHit(candidate.path, candidate.title, score, lines, count)
 
     def problem(self, timeout: float) -> str | None:
-        """Returns what the user should know about the answer."""
         cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
         slow = len(self._given_up) + self._translator.rows.slow
         first = f" ({self._given_up[0]} is the first)" if self._given_up else ""

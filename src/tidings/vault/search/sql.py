@@ -74,13 +74,11 @@ class RowConditions:
         self._deadline = deadline
         self._tests: list[Callable[[str], bool]] = []
         self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
-        self.slow = 0
-        """The number of texts on which a regular expression took too long."""
+        self.slow = 0  # The number of texts on which a regular expression took too long.
         connection.create_function("vault_test", 2, self._test, deterministic=True)
         connection.create_function("vault_fold", 1, fold, deterministic=True)
 
     def condition(self, query: Query, row: Row) -> Sql:
-        """Returns a condition on one row."""
         match query:
             case And(parts):
                 return joined(" AND ", [self.condition(part, row) for part in parts])
@@ -248,7 +246,6 @@ class Translator:
         self._now = now
 
     def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
-        """Returns the condition of a query, or of a part of one."""
         match query:
             case And(parts) | Or(parts):
                 combined = _all if isinstance(query, And) else _any

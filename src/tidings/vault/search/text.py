@@ -43,8 +43,7 @@ class Candidate:
         self.id = id_
         self.path = path
         self.title = title
-        self.answers = answers
-        """The answers of SQL to the questions of the judge."""
+        self.answers = answers  # The answers of SQL to the questions of the judge.
         self._connection = connection
 
     @cached_property
@@ -59,7 +58,6 @@ class Candidate:
 
     @cached_property
     def starts(self) -> list[int]:
-        """The start of each line."""
         return [0, *(found.end() for found in re.finditer("\n", self.body))]
 
     @property
@@ -67,7 +65,6 @@ class Candidate:
         return Occurrence(0, self.body, 1, len(self.starts))
 
     def line_of(self, offset: int) -> int:
-        """Returns the number of the line at an offset."""
         return bisect_right(self.starts, offset)
 
     def places(self, scope: Scope, anchors: "Sequence[int] | None" = None) -> Iterator[Occurrence]:
@@ -113,13 +110,11 @@ class Judge:
     """Makes tests for the parts of a query."""
 
     def __init__(self, translator: Translator, deadline: Deadline) -> None:
-        self.asked: list[Condition] = []
-        """The conditions that SQL evaluates for each candidate."""
+        self.asked: list[Condition] = []  # The conditions that SQL evaluates for each candidate.
         self._translator = translator
         self._deadline = deadline
 
     def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008 - it is frozen
-        """Returns a test for a whole file."""
         condition = self._translator.condition(query, where)
         if not condition.exact:
             return self._read(query, where)
@@ -245,8 +240,7 @@ class LineMatch(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    term: int
-    """The identity of the query's term."""
+    term: int  # The identity of the query's term.
     start: int
 
 

@@ -11,12 +11,13 @@ from mcp_types import CallToolResult
 
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import counted
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.obsidian import ObsidianSettings
 from tidings.vault.files.paths import BadPath
 from tidings.vault.index import graph
 from tidings.vault.index.graph import ResolvedLink
 from tidings.vault.notes.model import key
-from tidings.vault.resources.shapes import NotFound, iso
+from tidings.vault.resources.shapes import iso
 from tidings.vault.search.matching import meant_instead
 from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
@@ -25,8 +26,7 @@ from tidings.vault.tools.results import HitResult, LinkSeen, answer
 from tidings.vault.view import VaultView, standing
 
 T = TypeVar("T")
-_ROOM: Final = 240
-"""The number of characters that are shown of a line with a link."""
+_ROOM: Final = 240  # The number of characters that are shown of a line with a link.
 
 Direction = Literal["back", "out", "broken", "orphans", "path"]
 
@@ -66,7 +66,7 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallTo
 
 
 def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolResult:
-    """Returns all tags, or the notes of one. Raises `NotFound` with the closest tags."""
+    """Returns all tags, or the notes of one. Raises `ResourceMissing` with the closest tags."""
     if tag:
         return _tagged(view, tag, span)
     wanted = key(prefix.strip().removeprefix("#"))
@@ -88,18 +88,18 @@ def _tagged(view: VaultView, tag: str, span: ResultRange) -> CallToolResult:
     return _said(view, [head, *notes], {"total": count.total, "notes": notes}, more=span.next(count.total))
 
 
-def no_such_tag(view: VaultView, tag: str) -> NotFound:
+def no_such_tag(view: VaultView, tag: str) -> ResourceMissing:
     """Returns the error that no note has a tag, with the closest tags."""
     plain = tag.strip().lstrip("#")
     known = [each.shown for each in view.queries.tags()]
     hint = did_you_mean(plain, known, most=3, key=key, among=len(known), show="#{}".format)
-    return NotFound(f"No note has the tag #{plain}.{hint or ' List all of them with `tags`.'}")
+    return ResourceMissing(f"No note has the tag #{plain}.{hint or ' List all of them with `tags`.'}")
 
 
 def links(view: VaultView, direction: Direction, path: str, to: str, span: ResultRange) -> CallToolResult:
     """Returns links of one note or of all.
 
-    Raises `NotFound` for an unknown note, and `BadPath` for a missing argument.
+    Raises `ResourceMissing` for an unknown note, and `BadPath` for a missing argument.
     """
     queries = view.queries
     match direction:
@@ -179,12 +179,12 @@ def recent(view: VaultView, span: ResultRange) -> CallToolResult:
 
 
 def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolResult:
-    """Returns the folders below one, and the files in it. Raises `NotFound` with the closest folders."""
+    """Returns the folders below one, and the files in it. Raises `ResourceMissing` with the closest folders."""
     listing = view.queries.folder(folder.strip())
     if listing is None:
         known = [each.path for each in view.queries.structure()]
         hint = did_you_mean(folder, known, most=3, key=key, among=len(known)) or " Leave it out to see all folders."
-        raise NotFound(f"There is no folder {folder!r}.{hint}")
+        raise ResourceMissing(f"There is no folder {folder!r}.{hint}")
     folders = view.queries.structure(depth, listing.path)
     files = [each.name for each in listing.files]
     top = listing.path.count("/") + 1 if listing.path else 0

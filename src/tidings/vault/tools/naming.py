@@ -7,9 +7,9 @@ import re
 from typing import NamedTuple
 
 from tidings._kit.text import quoted
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.paths import BadPath, path_of
 from tidings.vault.notes.model import key
-from tidings.vault.resources.shapes import NotFound
 from tidings.vault.view import VaultView, standing
 
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
@@ -38,7 +38,7 @@ def plain(path: str) -> str:
 def meant(view: VaultView, path: str) -> Meant:
     """Returns the file for a path: with or without `.md`, its end, or its bare name.
 
-    Raises `BadPath` or `NotFound`, with the closest names.
+    Raises `BadPath` or `ResourceMissing`, with the closest names.
     """
     path = plain(path)
     if match := view.queries.find(path):
@@ -49,11 +49,11 @@ def meant(view: VaultView, path: str) -> Meant:
             return Meant(candidate)
     near = view.queries.near(path)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Find it with `search` or `structure`."
-    raise NotFound(" ".join(filter(None, [f"There is no file {quoted(path)}.", hint, standing(view.status)])))
+    raise ResourceMissing(" ".join(filter(None, [f"There is no file {quoted(path)}.", hint, standing(view.status)])))
 
 
 def surely(view: VaultView, path: str) -> str:
-    """Returns the only file that a path can mean. Raises `BadPath` if there are several, and `NotFound`."""
+    """Returns the only file that a path can mean. Raises `BadPath` if there are several, and `ResourceMissing`."""
     found = meant(view, path)
     if found.also:
         several = ", ".join(map(repr, (found.path, *found.also)))
@@ -62,7 +62,7 @@ def surely(view: VaultView, path: str) -> str:
 
 
 def surely_any(view: VaultView, path: str) -> str:
-    """Returns the only file or folder that a path can mean. Raises `BadPath` if there are several, and `NotFound`."""
+    """Returns the only file or folder that a path can mean. Raises `BadPath` for several, and `ResourceMissing`."""
     text = plain(path).rstrip("/")
     if text and not view.queries.file(text) and view.vault.locate(text).is_dir():
         return text
@@ -93,14 +93,14 @@ def with_extension(path: str) -> str:
 def to_add_to(view: VaultView, path: str, *, create: bool) -> str:
     """Returns the only file that a path can mean, or a new one if `create` allows it.
 
-    Raises `BadPath` or `NotFound`.
+    Raises `BadPath` or `ResourceMissing`.
     """
     try:
         return surely(view, path)
-    except NotFound as error:
+    except ResourceMissing as error:
         if create:
             return to_create(view, path)
-        raise NotFound(f"{error} Or set create=true.") from None
+        raise ResourceMissing(f"{error} Or set create=true.") from None
 
 
 def destination(view: VaultView, source: str, to: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mcp_types import CallToolResult
 
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.content import Texts
 from tidings.vault.files.disk import Disk
 from tidings.vault.files.outcomes import FileTooLarge, NotText, NotThere
@@ -20,7 +21,7 @@ from tidings.vault.index import graph
 from tidings.vault.index.rows import FileRow
 from tidings.vault.notes import sections
 from tidings.vault.notes.sections import EditRefused, line_starts
-from tidings.vault.resources.shapes import NotFound, iso
+from tidings.vault.resources.shapes import iso
 from tidings.vault.tools.naming import meant
 from tidings.vault.tools.results import ExcerptResult, Info, answer
 from tidings.vault.view import VaultView, daily_places, local_today, standing
@@ -100,8 +101,7 @@ def tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 
-_MOST: Final = 200
-"""The largest number of headings, blocks or properties that are listed."""
+_MOST: Final = 200  # The largest number of headings, blocks or properties that are listed.
 
 
 class ChosenNotes(NamedTuple):
@@ -138,8 +138,8 @@ def read(
 ) -> CallToolResult:
     """Returns notes, or a part of each, as far as they fit, and remarks about them.
 
-    The texts are kept in `texts`, in case the note is to be changed after somebody else changed it. Raises `NotFound`
-    or `EditRefused` if only one note was asked for and it, or its part, does not exist.
+    The texts are kept in `texts`, in case somebody else changes the note before the caller does. Raises
+    `ResourceMissing` or `EditRefused` if only one note was asked for and it, or its part, does not exist.
     """
     if not paths:
         raise EditRefused("Name at least one note, as in paths=['Projects/Plan.md'].")
@@ -153,7 +153,7 @@ def read(
             continue
         try:
             piece = _piece(view, texts, path, chosen, room)
-        except (BadPath, EditRefused, NotFound, NotText, NotThere, FileTooLarge) as error:
+        except (BadPath, EditRefused, ResourceMissing, NotText, NotThere, FileTooLarge) as error:
             if len(paths) == 1:
                 raise
             problems.append(f"{path}: {error}")
@@ -216,11 +216,11 @@ def daily_path(view: VaultView, day: date) -> str | None:
 def daily(
     view: VaultView, texts: Texts, day: date, max_tokens: int, *, cure: str = "", note: str = ""
 ) -> CallToolResult:
-    """Returns the daily note of a date. Raises `NotFound` with its expected path and `cure`."""
+    """Returns the daily note of a date. Raises `ResourceMissing` with its expected path and `cure`."""
     path = daily_path(view, day)
     if path is None:
         where = " or ".join(map(repr, daily_places(view, day)))
-        raise NotFound(f"There is no daily note of {day}. It would be {where}. {cure}".rstrip())
+        raise ResourceMissing(f"There is no daily note of {day}. It would be {where}. {cure}".rstrip())
     return read(view, texts, [path], ChosenNotes(), max_tokens, remarks=[note] if note else [])
 
 
@@ -239,7 +239,7 @@ def parse_day(text: str) -> date:
 
 
 def info(view: VaultView, path: str) -> CallToolResult:
-    """Returns the facts about a file, or about the vault. Raises `NotFound`."""
+    """Returns the facts about a file, or about the vault. Raises `ResourceMissing`."""
     data = _file_info(view, path) if path else _vault_info(view)
     return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
 
@@ -248,7 +248,7 @@ def _indexed(view: VaultView, path: str) -> FileRow:
     found = meant(view, path).path
     if file := view.queries.file(found):
         return file
-    raise NotFound(f"{found!r} is not in the index yet. Try again, or read it.")
+    raise ResourceMissing(f"{found!r} is not in the index yet. Try again, or read it.")
 
 
 def _file_info(view: VaultView, path: str) -> Info:
@@ -275,10 +275,7 @@ def _file_info(view: VaultView, path: str) -> Info:
             "left_out": max(len(headings) - _MOST, 0) + max(len(blocks) - _MOST, 0) or None,
             "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
         }
-    facts["links"] = {
-        "out": len(graph.outgoing(queries, file.path)),
-        "back": len(graph.backlinks(queries, file.path)),
-    }
+    facts["links"] = {"out": len(graph.outgoing(queries, file.path)), "back": len(graph.backlinks(queries, file.path))}
     facts["note"] = standing(view.status)
     return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
 

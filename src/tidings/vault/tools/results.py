@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
 
 from tidings.server import exact_calls
+from tidings.server.families import ResourceMissing
 from tidings.vault.files.outcomes import (
     AlreadyThere,
     BadVersion,
@@ -26,7 +27,6 @@ from tidings.vault.files.outcomes import (
 from tidings.vault.files.paths import BadPath
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.notes.sections import EditRefused
-from tidings.vault.resources.shapes import NotFound
 from tidings.vault.search.query import BadQuery
 
 
@@ -192,7 +192,7 @@ _NAMED: Final = (
     EditRefused,
     IndexBlocked,
     IndexDamaged,
-    NotFound,
+    ResourceMissing,
     AlreadyThere,
     BadVersion,
     Conflict,

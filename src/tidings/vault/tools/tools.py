@@ -8,13 +8,14 @@ read-only server does not offer the tools that write.
 import datetime as dt
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from tidings.server import LiveServer
 from tidings.server.exact_calls import compact_tool
 from tidings.vault.files.content import Texts
 from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
@@ -37,14 +38,7 @@ from tidings.vault.tools.results import (
     refusals_told,
 )
 from tidings.vault.tools.write import Edit, IndexReferences
-
-if TYPE_CHECKING:
-    from tidings.vault.server import VaultServer
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
+from tidings.vault.view import VaultView
 
 Limit = Annotated[int, Field(ge=1, le=500)]
 Offset = Annotated[int, Field(ge=0)]
@@ -52,7 +46,7 @@ MaxTokens = Annotated[int, Field(ge=1, le=1_000_000, description="What does not 
 Section = Annotated[str, Field(description="Heading, as in 'Tasks' or 'Plan#Tasks'")]
 Paths = Annotated[
     list[str],
-    BeforeValidator(_as_list),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     Field(validation_alias=AliasChoices("paths", "path"), description="As in ['Projects/Plan.md'] or ['Plan']"),
 ]
 Day = Annotated[str, Field(description="As in '2026-01-31', 'yesterday' or 'tomorrow'")]
@@ -64,6 +58,10 @@ class ReadTools:
     def __init__(self, library: VaultLibrary, texts: Texts) -> None:
         self._library = library
         self._texts = texts
+
+    async def _ask(self, question: Callable[[VaultView], CallToolResult], *, search: bool = False) -> CallToolResult:
+        with refusals_told():
+            return await self._library.ask(question, search=search)
 
     async def search(
         self,
@@ -77,10 +75,7 @@ class ReadTools:
         tag:#work, path:Projects, file:Plan, [status:done], [rating:>3], [due:<2026-05-01], task-todo:call,
         line:(a b), section:(a b), /regex/, modified:7d, in:Folder, has:todo, kind:canvas.
         """
-        with refusals_told():
-            return await self._library.ask(
-                lambda view: lookup.search(view, query, sort, ResultRange(limit, offset)), search=True
-            )
+        return await self._ask(lambda view: lookup.search(view, query, sort, ResultRange(limit, offset)), search=True)
 
     async def read(
         self,
@@ -95,8 +90,7 @@ class ReadTools:
         when you change it.
         """
         chosen = read.ChosenNotes(section=section, block=block, lines=lines)
-        with refusals_told():
-            return await self._library.ask(lambda view: read.read(view, self._texts, paths, chosen, max_tokens))
+        return await self._ask(lambda view: read.read(view, self._texts, paths, chosen, max_tokens))
 
     async def links(
         self,
@@ -114,10 +108,7 @@ class ReadTools:
         offset: Offset = 0,
     ) -> Annotated[CallToolResult, LinksResult]:
         """Follow links between notes."""
-        with refusals_told():
-            return await self._library.ask(
-                lambda view: lookup.links(view, direction, path, to, ResultRange(limit, offset))
-            )
+        return await self._ask(lambda view: lookup.links(view, direction, path, to, ResultRange(limit, offset)))
 
     async def tags(
         self,
@@ -128,13 +119,11 @@ class ReadTools:
         offset: Offset = 0,
     ) -> Annotated[CallToolResult, Tags]:
         """List all tags with the number of their notes, the most used first; or the notes of one tag."""
-        with refusals_told():
-            return await self._library.ask(lambda view: lookup.tags(view, tag, prefix, ResultRange(limit, offset)))
+        return await self._ask(lambda view: lookup.tags(view, tag, prefix, ResultRange(limit, offset)))
 
     async def recent(self, *, limit: Limit = 20, offset: Offset = 0) -> Annotated[CallToolResult, Recent]:
         """List the notes that were changed last, the newest first."""
-        with refusals_told():
-            return await self._library.ask(lambda view: lookup.recent(view, ResultRange(limit, offset)))
+        return await self._ask(lambda view: lookup.recent(view, ResultRange(limit, offset)))
 
     async def structure(
         self,
@@ -144,15 +133,13 @@ class ReadTools:
         limit: Limit = 200,
     ) -> Annotated[CallToolResult, Structure]:
         """Show the tree of folders with the number of notes in each, and the files of `folder` itself."""
-        with refusals_told():
-            return await self._library.ask(lambda view: lookup.structure(view, folder, depth, limit))
+        return await self._ask(lambda view: lookup.structure(view, folder, depth, limit))
 
     async def info(self, *, path: str = "") -> Annotated[CallToolResult, Info]:
         """Get the facts of a note without its text: version, properties, tags, outline, blocks, tasks, links. Without
         a path, those of the vault: counts, properties in use, state of the index.
         """
-        with refusals_told():
-            return await self._library.ask(lambda view: read.info(view, path))
+        return await self._ask(lambda view: read.info(view, path))
 
     async def daily_note(
         self,
@@ -176,8 +163,7 @@ IfMatch = Annotated[str, Field(description="Version you have read; refuses if th
 
 DryRun = Annotated[bool, Field(description="Only say what would change")]
 
-_BATCH: Final = 100
-"""The number of notes that are changed between two progress reports."""
+_BATCH: Final = 100  # The number of notes that are changed between two progress reports.
 
 
 class WriteTools:
@@ -340,58 +326,37 @@ WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")
 """The tools that a read-only server does not offer."""
 
 
-class Offer(NamedTuple):
-    """A tool: its function and its hints for clients."""
-
-    function: Callable[..., Any]
-    title: str
-    destructive: bool = False
-    """True if it can destroy content; otherwise it only adds."""
-    idempotent: bool = False
-    """True if a second call has no further effect."""
-
-
-def register(server: "VaultServer") -> None:
+def register(server: LiveServer[Any], library: VaultLibrary, texts: Texts, *, read_only: bool) -> None:
     """Adds the tools to a server."""
-    read = ReadTools(server.library, server.texts)
-    looking = (
-        Offer(read.search, "Search the vault"),
-        Offer(read.read, "Read notes"),
-        Offer(read.links, "Follow links"),
-        Offer(read.tags, "List tags"),
-        Offer(read.recent, "See what changed last"),
-        Offer(read.structure, "List folders and files"),
-        Offer(read.info, "Get facts of a note or the vault"),
-    )
-    for offer in looking:
-        _add(server, offer, ToolAnnotations(read_only_hint=True, open_world_hint=False))
-    if server.read_only:
-        _add(
-            server,
-            Offer(read.daily_note, "Open a daily note"),
-            ToolAnnotations(read_only_hint=True, open_world_hint=False),
-        )
-        return
-    write = WriteTools(server.library, server.texts)
-    for offer in (
-        Offer(write.daily_note, "Open a daily note"),
-        Offer(write.write, "Write a note", destructive=True, idempotent=True),
-        Offer(write.edit, "Edit a note", destructive=True),
-        Offer(write.append, "Add to a note"),
-        Offer(write.move, "Move or rename", destructive=True),
-        Offer(write.delete, "Delete to the trash", destructive=True),
-        Offer(write.rename_tag, "Rename a tag everywhere", destructive=True, idempotent=True),
-    ):
+
+    def add(function: Callable[..., Any], title: str, hints: ToolAnnotations) -> None:
+        description = " ".join((inspect.getdoc(function) or "").split())
+        server.add_tool(function, title=title, description=description, annotations=hints)
+        compact_tool(server, function.__name__)
+
+    def add_writing(function: Callable[..., Any], title: str, *, destroys: bool, idempotent: bool = False) -> None:
         hints = ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=offer.destructive,
-            idempotent_hint=offer.idempotent,
-            open_world_hint=False,
+            read_only_hint=False, destructive_hint=destroys, idempotent_hint=idempotent, open_world_hint=False
         )
-        _add(server, offer, hints)
+        add(function, title, hints)
 
-
-def _add(server: "VaultServer", offer: Offer, hints: ToolAnnotations) -> None:
-    told = " ".join((inspect.getdoc(offer.function) or "").split())
-    server.add_tool(offer.function, title=offer.title, description=told, annotations=hints)
-    compact_tool(server, offer.function.__name__)
+    read = ReadTools(library, texts)
+    only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    add(read.search, "Search the vault", only_reads)
+    add(read.read, "Read notes", only_reads)
+    add(read.links, "Follow links", only_reads)
+    add(read.tags, "List tags", only_reads)
+    add(read.recent, "See what changed last", only_reads)
+    add(read.structure, "List folders and files", only_reads)
+    add(read.info, "Get facts of a note or the vault", only_reads)
+    if read_only:
+        add(read.daily_note, "Open a daily note", only_reads)
+        return
+    write = WriteTools(library, texts)
+    add_writing(write.daily_note, "Open a daily note", destroys=False)
+    add_writing(write.write, "Write a note", destroys=True, idempotent=True)
+    add_writing(write.edit, "Edit a note", destroys=True)
+    add_writing(write.append, "Add to a note", destroys=False)
+    add_writing(write.move, "Move or rename", destroys=True)
+    add_writing(write.delete, "Delete to the trash", destroys=True)
+    add_writing(write.rename_tag, "Rename a tag everywhere", destroys=True, idempotent=True)

@@ -22,8 +22,7 @@ from tidings.vault.tools.lookup import no_such_tag
 from tidings.vault.tools.results import answer
 from tidings.vault.view import VaultView, daily_places
 
-_MOST: Final = 200
-"""The largest number of changed files that are named."""
+_MOST: Final = 200  # The largest number of changed files that are named.
 
 _TARGETS: Final = ("find", "section", "block", "lines", "property")
 
@@ -118,7 +117,7 @@ def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = Fals
 
 
 def tagged(view: VaultView, tag: str, if_match: str | None) -> tuple[list[str], str]:
-    """Returns the notes with a tag, and the version of all of them together. Raises `NotFound` or `Conflict`."""
+    """Returns the notes with a tag, and the version of all of them together. Raises `ResourceMissing` or `Conflict`."""
     notes = [each.path for each in view.queries.with_tag(tag)]
     if not notes:
         raise no_such_tag(view, tag)
@@ -194,7 +193,6 @@ class IndexReferences:
         self._candidates: dict[str, Sequence[str]] = {}
 
     def sources(self, names: Collection[str], /) -> Iterable[str]:
-        """See `moving.References`."""
         wanted = json.dumps(list(names))
 
         def question(view: VaultView) -> list[str]:
@@ -206,8 +204,6 @@ class IndexReferences:
         return paths
 
     def candidates(self, name: str, /) -> Sequence[str]:
-        """See `moving.References`."""
-
         def question(view: VaultView) -> Sequence[str]:
             return view.queries.candidates(name)
 
