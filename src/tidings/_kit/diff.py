@@ -132,8 +132,8 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable], work: int = WORK
     return _Comparison(before, after, work).run()
 
 
-def common_start(before: str, after: str) -> int:
-    """Returns how many characters both texts begin with. Compares slices, which is fast."""
+def common_start(before: Sequence[str], after: Sequence[str]) -> int:
+    """Returns how many characters (or lines) both texts begin with. Compares slices, which is fast."""
     most = min(len(before), len(after))
     start, step = 0, most
     while step:
@@ -144,8 +144,8 @@ def common_start(before: str, after: str) -> int:
     return start
 
 
-def common_end(before: str, after: str, most: int) -> int:
-    """Returns how many characters both texts end with, up to `most`."""
+def common_end(before: Sequence[str], after: Sequence[str], most: int) -> int:
+    """Returns how many characters (or lines) both texts end with, up to `most`."""
     end, step = 0, most
     while step:
         known, wanted = end, end + step

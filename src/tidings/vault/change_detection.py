@@ -17,15 +17,16 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
 
 from tidings.changes import Filter, ResourceUpdated
 from tidings.vault.files.paths import uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
-from tidings.vault.index.queries import Queries
+from tidings.vault.index.queries import Queries, upward
 from tidings.vault.notes.model import IndexEntry, key
 from tidings.vault.resources.addresses import VaultAddress, parse_address
 
@@ -97,7 +98,7 @@ class Touched:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", frozenset(map(_name, self.paths)))
-        folders = {above for path in self.paths for above in ("", *_lineage(path.rpartition("/")[0]))}
+        folders = {above for path in self.paths for above in ("", *upward(path.rpartition("/")[0]))}
         object.__setattr__(self, "folders", frozenset(folders))
 
     def __bool__(self) -> bool:
@@ -139,45 +140,35 @@ def all_of(queries: Queries) -> Touched:
         paths=frozenset(path for (path,) in ask("SELECT path FROM files")),
         moved=True,
         linked=frozenset(name for (name,) in ask("SELECT DISTINCT name FROM links")),
-        tags=frozenset(above for (tag,) in ask("SELECT DISTINCT key FROM tags") for above in _lineage(tag)),
+        tags=frozenset(above for (tag,) in ask("SELECT DISTINCT key FROM tags") for above in upward(tag)),
         everything=True,
     )
 
 
-class _KnownEntry(NamedTuple):
-    id: int
-    hash: str | None
-    mtime: int
-    size: int
-
-
 def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str], *, deep: bool = True) -> Touched:
     """Returns what storing `entries`, and removing `gone`, touches; `deep`: with links and tags."""
-    before = _known(queries, [*(entry.path for entry in entries), *gone])
+    rows = queries.connection.execute(
+        "SELECT path, id, hash, mtime, size FROM files WHERE path IN (SELECT value FROM json_each(?))",
+        (json.dumps([*(entry.path for entry in entries), *gone]),),
+    )
+    ids: dict[str, int] = {}
+    states: dict[str, tuple[str | None, int, int]] = {}
+    for path, id_, *state in rows:
+        ids[path], states[path] = id_, tuple(state)
     changed = [
-        entry
-        for entry in entries
-        if before.get(entry.path, (None,))[1:] != (entry.hash, entry.stamp.mtime, entry.stamp.size)
+        entry for entry in entries if states.get(entry.path) != (entry.hash, entry.stamp.mtime, entry.stamp.size)
     ]
-    went = [path for path in gone if path in before]
+    went = [path for path in gone if path in ids]
     paths = frozenset([*(entry.path for entry in changed), *went])
-    moved = bool(went) or any(entry.path not in before for entry in changed)
+    moved = bool(went) or any(entry.path not in ids for entry in changed)
     if not deep:
         return Touched(paths, moved)
-    old = [known.id for path, known in before.items() if path in paths]
+    old = [id_ for path, id_ in ids.items() if path in paths]
     tags = [*_found(queries, "tags", "key", old), *_first_of(changed, "tags")]
     linked = [*_found(queries, "links", "name", old), *_first_of(changed, "links")]
     return Touched(
-        paths, moved, linked=frozenset(linked), tags=frozenset(above for tag in tags for above in _lineage(tag))
+        paths, moved, linked=frozenset(linked), tags=frozenset(above for tag in tags for above in upward(tag))
     )
-
-
-def _known(queries: Queries, paths: Sequence[str]) -> dict[str, _KnownEntry]:
-    rows = queries.connection.execute(
-        "SELECT path, id, hash, mtime, size FROM files WHERE path IN (SELECT value FROM json_each(?))",
-        (json.dumps(paths),),
-    )
-    return {path: _KnownEntry(*known) for path, *known in rows}
 
 
 def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> list[str]:
@@ -223,32 +214,18 @@ class ChangeDetector:
 
 
 def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
-    affected = {
-        uri
-        for uri in wanted.uris
-        if (address := _address(uri)) and address.kind != "search" and what.may_change(address)
-    }
+    affected: set[str] = set()
+    for each in wanted.uris:
+        with suppress(ValueError):
+            if (address := parse_address(each)).kind != "search" and what.may_change(address):
+                affected.add(each)
     if wanted.prefixes:
         affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
     return sorted(affected)
 
 
-def _address(text: str) -> VaultAddress | None:
-    try:
-        return parse_address(text)
-    except ValueError:
-        return None
-
-
 def _name(path: str) -> str:
     return key(path.rpartition("/")[2]).removesuffix(".md")
-
-
-def _lineage(path: str) -> Iterator[str]:
-    """Yields `a/b/c`, `a/b` and `a`."""
-    while path:
-        yield path
-        path = path.rpartition("/")[0]
 
 
 class Searches:

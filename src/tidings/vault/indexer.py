@@ -223,16 +223,14 @@ class Indexer:
                 return  # The watcher sees that too, and everything is scanned when it is back.
             if paths:
                 await anyio.sleep(_UNSETTLED_SECONDS)
-        logger.warning(
-            "Files that keep changing while they are read are left for later: %s", ", ".join(sorted(paths)[:5])
-        )
+        logger.warning("Files that keep changing are left for later: %s", ", ".join(sorted(paths)[:5]))
 
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False, ahead: Ahead | None = None) -> list[str]:
         """Reads and stores the differences, batch by batch. Returns the files that could not be read for now.
 
         `fresh` differences were found just now: an older scan must not overwrite them.
         """
-        gone, unsettled, done = todo.gone, list[str](), 0
+        gone, unsettled, done, total = todo.gone, list[str](), 0, len(todo.changed)
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)
         try:
             while batch := await self.in_thread(lambda: next(batches, None)):
@@ -240,7 +238,11 @@ class Indexer:
                 gone = []
                 unsettled += batch.unsettled
                 done += sum(map(len, batch))
-                self._show_progress(done, len(todo.changed))
+                if not self.complete.is_set():
+                    self.status = IndexStatus("indexing", IndexProgress(done, total), self._notes())
+                if _LOGGED_FILES < total > done:
+                    # A terminal may show it as a progress bar.
+                    logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}", extra={"progress": (done, total)})
         finally:
             with anyio.CancelScope(shield=True):
                 await self.in_thread(batches.close)
@@ -259,25 +261,20 @@ class Indexer:
             gone = [path for path in gone if path not in self._refreshed]
             same = [each for each in same if each.path not in self._refreshed]
         subscriptions = self._interest.remembered()
-        uris, listed = await self.in_thread(self._compare_and_store, entries, gone, same, subscriptions)
+
+        def compare_and_store() -> tuple[list[str], bool]:
+            what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
+            store = partial(self.index.apply, entries, gone, same)
+            return self.detector.around(self.index.queries, what, subscriptions, store), what.moved
+
+        uris, listed = await self.in_thread(compare_and_store)
         self._stored.set()
         self._listener.index_changed()
         if uris or listed:
-            await self._publish(uris, listed, changed_at=_changed_at(entries))
-
-    def _compare_and_store(
-        self, entries: Sequence[IndexEntry], gone: Sequence[str], same: Sequence[Same], subscriptions: Sequence[str]
-    ) -> tuple[list[str], bool]:
-        what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
-        store = partial(self.index.apply, entries, gone, same)
-        return self.detector.around(self.index.queries, what, subscriptions, store), what.moved
-
-    def _show_progress(self, done: int, total: int) -> None:
-        if not self.complete.is_set():
-            self.status = IndexStatus("indexing", IndexProgress(done, total), self._notes())
-        if total > _LOGGED_FILES and done < total:
-            # A terminal may show it as a progress bar.
-            logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}", extra={"progress": (done, total)})
+            newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
+            # A file that was moved keeps its time, which may be long ago.
+            recent = abs(time.time() - newest) < _RECENT_SECONDS
+            await self._publish(uris, listed, changed_at=newest if recent else None)
 
     async def _become(self, status: IndexStatus) -> None:
         """Changes the status, and publishes the resources that contain it."""
@@ -307,9 +304,3 @@ class Indexer:
                     pass
             except (IndexBlocked, IndexDamaged) as error:
                 logger.info("The index cannot be maintained now: %s", error)
-
-
-def _changed_at(entries: Sequence[IndexEntry]) -> float | None:
-    """Returns the time of the newest change; None if it is long ago: a file that was moved keeps its time."""
-    newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
-    return newest if abs(time.time() - newest) < _RECENT_SECONDS else None

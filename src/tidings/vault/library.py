@@ -9,7 +9,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import date
@@ -172,13 +172,8 @@ class VaultLibrary:
         await self._indexer.open()
         try:
             async with anyio.create_task_group() as tasks:
-                for task in (
-                    self._indexer.follow,
-                    self._indexer.tidy,
-                    self._searches.follow,
-                    self._watch_days,
-                    self._sweep,
-                ):
+                indexer = self._indexer
+                for task in (indexer.follow, indexer.tidy, self._searches.follow, self._watch_days, self._sweep):
                     tasks.start_soon(task)
                 try:
                     yield
@@ -197,10 +192,10 @@ class VaultLibrary:
             logger.info("Temporary files of killed writes could not be removed: %s", error)
 
     def _make_searches(self) -> Searches:
-        return Searches(self._search_fingerprint, self.interest.remembered, lambda uris: self._publish(uris, False))
+        def search(uri: str) -> Awaitable[str]:
+            return self.ask(lambda view: fingerprint(view, uri), search=True)
 
-    async def _search_fingerprint(self, uri: str) -> str:
-        return await self.ask(lambda view: fingerprint(view, uri), search=True)
+        return Searches(search, self.interest.remembered, lambda uris: self._publish(uris, False))
 
     # The methods of `IndexListener`
 
@@ -233,10 +228,9 @@ class VaultLibrary:
             yesterday, today = today, date.today()  # noqa: DTZ011 - see above
             if today != yesterday:
                 uris = [uri for uri in remembered if uri.startswith(_TODAY)]
-                different = await self._indexer.in_thread(self._different_today, uris, yesterday, today)
-                await self._publish(different, False)
+                await self._publish(await self._indexer.in_thread(self._different, uris, yesterday, today), False)
 
-    def _different_today(self, uris: Sequence[str], yesterday: date, today: date) -> list[str]:
+    def _different(self, uris: Sequence[str], before: date, now: date) -> list[str]:
         view = self._indexer.view(self._indexer.index.queries)
         self._indexer.detector.forget(uris)
-        return [uri for uri in uris if fingerprint(view, uri, today=yesterday) != fingerprint(view, uri, today=today)]
+        return [uri for uri in uris if fingerprint(view, uri, today=before) != fingerprint(view, uri, today=now)]

@@ -141,7 +141,7 @@ class VaultServer(LiveServer[None]):
         )
         self._running = Shared(self.library.running)
         self.on_first_subscriber(_EVERYTHING)(self._begin_interest)
-        self.on_last_subscriber(_EVERYTHING)(self._end_interest)
+        self.on_last_subscriber(_EVERYTHING)(self.library.interest.end)
         self.provide(_VaultResources(self.library))
         self.completion()(self._complete)
         tools.register(self, self.library, self.texts, read_only=read_only)
@@ -193,9 +193,6 @@ class VaultServer(LiveServer[None]):
     async def _begin_interest(self, uri: str) -> None:
         if await self.library.begin_interest(uri):
             await self.notify.resource_updated(uri)
-
-    def _end_interest(self, uri: str) -> None:
-        self.library.interest.end(uri)
 
     async def _complete(
         self,

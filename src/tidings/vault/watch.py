@@ -180,14 +180,12 @@ class _Inbox:
         self._lost = False
         self._lock = threading.Lock()
         self._loop = get_running_loop()
-        self._sees = False
         self._begun = Event()
         self._filled = Event()
 
     # Called by the thread
 
     def begin(self) -> None:
-        self._sees = True
         self._call(self._begun.set)
 
     def put(self, paths: Iterable[Path]) -> None:
@@ -212,7 +210,7 @@ class _Inbox:
     async def begun(self) -> bool:
         """Waits for the start, and returns whether it succeeded."""
         await self._begun.wait()
-        return self._sees
+        return self.failure is None
 
     async def filled(self) -> None:
         await self._filled.wait()

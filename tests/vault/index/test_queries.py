@@ -9,7 +9,7 @@ from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.rows import BlockRow, FolderRow, HeadingRow, ListedFiles, PropertyUse, Stats, TaskRow
+from tidings.vault.index.rows import BlockRow, FolderRow, HeadingRow, PropertyUse, Stats, TaskRow
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_file_is_found_by_its_exact_path(index: Index) -> None:
     queries = fill(index, {"A/Note.md": "---\na: 1\n---\nsome words"})
     file = queries.file("A/Note.md")
     assert file
-    assert (file.path, file.folder, file.name, file.kind, file.title) == ("A/Note.md", "A", "Note.md", "note", "Note")
+    assert (file.path, file.folder, file.kind, file.title) == ("A/Note.md", "A", "note", "Note")
     assert (file.words, file.properties, file.problem) == (2, {"a": 1}, None)
     assert queries.file("a/note.md") is None
     assert queries.text("A/Note.md") == "---\na: 1\n---\nsome words"
@@ -109,13 +109,6 @@ def test_names_that_are_nearly_right_are_suggested(index: Index) -> None:
     assert queries.near("meeting", limit=1) == ["A/Meetings.md"]
     assert queries.near("qqq") == []
     assert queries.near("") == []
-
-
-def test_files_are_listed_by_folder_and_kind(index: Index) -> None:
-    queries = fill(index, {"b.md": "", "A/a.md": "", "A/B/c.png": "", "AB/d.md": ""})
-    assert [file.path for file in queries.files()] == ["A/B/c.png", "A/a.md", "AB/d.md", "b.md"]
-    assert [file.path for file in queries.files(within="A")] == ["A/B/c.png", "A/a.md"]
-    assert queries.files(kind="note", limit=1, offset=1) == [ListedFiles("AB/d.md", "note", "d")]
 
 
 def test_the_newest_come_first_and_attachments_do_not(index: Index) -> None:
@@ -202,12 +195,11 @@ def test_what_a_note_holds_is_listed_from_top_to_bottom(index: Index) -> None:
     assert queries.aliases("a.md") == ["Z", "A"]
     assert queries.tags_of("a.md") == ["b", "a"]
     assert queries.headings("nothing.md") == []
-    tasks = queries.tasks()
-    assert [(task.path, task.status) for task in tasks] == [("B/b.md", "/"), ("a.md", " "), ("a.md", "x")]
-    assert [task.line for task in queries.tasks(done=False)] == [6]
-    assert [task.path for task in queries.tasks(done=True)] == ["B/b.md", "a.md"]
-    assert queries.tasks(within="B") == [TaskRow("B/b.md", 1, "/", "third")]
-    assert [task.line for task in queries.tasks(path="a.md", limit=1, offset=1)] == [8]
+    assert queries.tasks("a.md") == [TaskRow(6, " ", "first"), TaskRow(8, "x", "second")]
+    assert [task.line for task in queries.tasks("a.md", done=False)] == [6]
+    assert [task.line for task in queries.tasks("a.md", done=True)] == [8]
+    assert queries.tasks("B/b.md") == [TaskRow(1, "/", "third")]
+    assert [task.line for task in queries.tasks("a.md", limit=1)] == [6]
 
 
 def test_properties_in_use_are_counted_by_note(index: Index) -> None:

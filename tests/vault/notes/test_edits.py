@@ -14,14 +14,10 @@ from tidings.vault.notes.edits import (
     ReplaceSection,
     ReplaceText,
     SetProperty,
-    append,
     apply_edits,
-    block,
     diff,
-    lines,
-    prepend,
-    section,
 )
+from tidings.vault.notes.sections import append, block, lines, prepend, section
 
 NOTE = """\
 ---

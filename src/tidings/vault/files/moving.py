@@ -18,7 +18,7 @@ from tidings.vault.files.disk import Disk, OpenedFile
 from tidings.vault.files.folders import OpenFolder
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, WriteFailed, explained
 from tidings.vault.files.paths import BadPath, Mount
-from tidings.vault.files.trash import check_file, files_in, refuse_version, take
+from tidings.vault.files.trash import check_match, files_in, take
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_rewrite
 from tidings.vault.notes.links import Names, Style, resolve, rewrite, rewritten, without_md
@@ -83,11 +83,9 @@ class _Step(NamedTuple):
 
 def _check(disk: Disk, path: str, to: str) -> _Step:
     place = disk.place(path, follow=False)
-    mount = place.mount
-    if disk.vault.mount_of(to) != mount:
-        raise BadPath(
-            f"{to!r} is in another vault than {path!r}.", "Move within one vault; links cannot lead out of it."
-        )
+    if disk.vault.mount_of(to) != place.mount:
+        cure = "Move within one vault; links cannot lead out of it."
+        raise BadPath(f"{to!r} is in another vault than {path!r}.", cure)
     target = disk.place(to, creating=True, follow=False)
     with explained(path, "moved"):
         try:
@@ -112,7 +110,7 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
         for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
             stack.enter_context(folder.locked())
-        _check_version(disk, here, step, if_match)
+        check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
         if _is_same(here, step.place.name, there, step.to.name):
             here.rename(step.place.name, there, step.to.name)  # Only the case of letters changes.
         elif not take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
@@ -123,7 +121,7 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
 def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
     """Refuses what `_rename` would refuse, and changes nothing."""
     with step.place.enter() as here:
-        _check_version(disk, here, step, if_match)
+        check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
         try:
             there = step.to.enter()
         except FileNotFoundError:
@@ -131,13 +129,6 @@ def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
         with there:
             if there.stat(step.to.name) and not _is_same(here, step.place.name, there, step.to.name):
                 raise _taken(step)
-
-
-def _check_version(disk: Disk, here: OpenFolder, step: _Step, if_match: str | None) -> None:
-    if step.is_folder:
-        refuse_version(step.place, if_match)
-    else:
-        check_file(disk, here, step.place, if_match)
 
 
 def _taken(step: _Step) -> AlreadyThere:

@@ -55,34 +55,26 @@ class ObsidianSettings:
         )
 
     def ignores(self, inner: str) -> bool:
-        return self._ignored.match(inner)
+        prefixes, expressions = self._ignored
+        if key(inner).startswith(prefixes):
+            return True
+        for expression in expressions:
+            with suppress(TimeoutError):
+                if expression.search(inner, timeout=_PATTERN_SECONDS):
+                    return True
+        return False
 
     @cached_property
-    def _ignored(self) -> "_Ignored":
-        return _Ignored(self.ignored)
-
-
-class _Ignored:
-    def __init__(self, filters: tuple[str, ...]) -> None:
-        self._expressions: list[Pattern] = []
+    def _ignored(self) -> tuple[tuple[str, ...], list[Pattern]]:
         prefixes: list[str] = []
-        for text in filters:
+        expressions: list[Pattern] = []
+        for text in self.ignored:
             if len(text) > 2 and text.startswith("/") and text.endswith("/"):
                 with suppress(BadPattern):  # As in the app, a broken one hides nothing.
-                    self._expressions.append(compiled(text[1:-1], ignore_case=True, multiline=True))
+                    expressions.append(compiled(text[1:-1], ignore_case=True, multiline=True))
             elif text.strip("/"):
                 prefixes.append(key(text))
-        self._prefixes = tuple(prefixes)
-
-    def match(self, inner: str) -> bool:
-        return key(inner).startswith(self._prefixes) or any(_finds(one, inner) for one in self._expressions)
-
-
-def _finds(expression: Pattern, text: str) -> bool:
-    try:
-        return expression.search(text, timeout=_PATTERN_SECONDS) is not None
-    except TimeoutError:
-        return False
+        return tuple(prefixes), expressions
 
 
 def daily_path(settings: ObsidianSettings, day: date) -> str:

@@ -100,11 +100,7 @@ class Retagged:
 class Conflict(ValueError):
     """A file is not, or no longer, the version that the caller has read.
 
-    Args:
-        path: The file.
-        expected: The version that the caller gave.
-        actual: The current version; None if the file does not exist.
-        details: The differences, for people and agents.
+    `actual` is the current version, None if the file does not exist; `details` are the differences.
     """
 
     def __init__(self, path: str, expected: str, actual: str | None, details: str = "") -> None:

@@ -55,11 +55,7 @@ def rename_tag(disk: Disk, old: str, new: str, paths: Iterable[str], *, dry_run:
 
 
 def renamed(text: str, old: str, new: str) -> tuple[str, int]:
-    """Returns a note's text with a tag renamed, and the number of its occurrences.
-
-    Raises:
-        EditRefused: It is written in a way that cannot be changed safely.
-    """
+    """Returns a note's text with a tag renamed, and how often. Raises `EditRefused` if that cannot be done safely."""
     tags = parse.parse(text, "").tags
     found = [tag for tag in tags if _nested(tag.name, old) is not None]
     result = text

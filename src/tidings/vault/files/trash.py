@@ -5,7 +5,7 @@ A deleted file keeps its folders there, and gets a number if its name is taken.
 
 import os
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tidings.vault.files.disk import Disk, OpenedFile, check_version
@@ -25,41 +25,39 @@ def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: boo
     """Moves a file or folder to the trash; see `VaultWriter.delete`."""
     with disk.everything(), explained(path, "deleted"), ExitStack() as stack:
         place = disk.place(path, follow=False)
-        try:
+        found = folder = None
+        with suppress(FileNotFoundError):
             folder = stack.enter_context(place.enter())
-        except FileNotFoundError:
-            raise _nothing(path) from None
-        stack.enter_context(folder.locked())
-        found = folder.stat(place.name)
-        if found is None:
-            raise _nothing(path)
+            stack.enter_context(folder.locked())
+            found = folder.stat(place.name)
+        if found is None or folder is None:
+            raise NotThere(f"There is nothing at {path!r} to delete. Check the spelling.")
         is_folder = stat.S_ISDIR(found.st_mode)
-        if is_folder:
-            _check_folder(place, if_match, recursive=recursive)
-        else:
-            check_file(disk, folder, place, if_match)
+        check_match(disk, folder, place, if_match, is_folder=is_folder)
+        if is_folder and not recursive:
+            with OpenFolder(place.mount.root, (*place.folder, place.name)) as inside:
+                count = len(inside.names())
+            if count:
+                many = f"it has {count} entries. Set recursive=true to delete all."
+                raise AlreadyThere(f"The folder {place.path!r} is not empty: {many}")
         touched = files_in(disk, place) if is_folder else [place.real]
         trash, name = _put(place, folder, is_folder=is_folder)
         return FileDeleted(path, f"{trash}/{name}", tuple(touched))
 
 
-def check_file(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str | None) -> None:
-    """Refuses a file that is not the version the caller has read; see `check_version`."""
-    if if_match is not None:
-        check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
-
-
-def refuse_version(place: OpenedFile, if_match: str | None) -> None:
-    """Refuses a version that was given for a folder."""
-    if if_match is not None:
+def check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str | None, *, is_folder: bool) -> None:
+    """Refuses a file that is not the version the caller has read (see `check_version`), and a version of a folder."""
+    if if_match is None:
+        return
+    if is_folder:
         raise NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
+    check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
 
 
 def files_in(disk: Disk, place: OpenedFile) -> list[str]:
     """Returns the paths of all served files in a folder that is to be moved; the folder's own if it is empty.
 
-    Raises:
-        BadPath: It contains something that is not served, and would be moved unnoticed.
+    Raises `BadPath` if it contains something that is not served, and would be moved unnoticed.
     """
     found: list[str] = []
     unseen = 0
@@ -79,18 +77,6 @@ def files_in(disk: Disk, place: OpenedFile) -> list[str]:
             "Move or delete its files one by one, or ask the user to do it: hidden files are not taken along.",
         )
     return sorted(found) or [place.real]
-
-
-def _check_folder(place: OpenedFile, if_match: str | None, *, recursive: bool) -> None:
-    refuse_version(place, if_match)
-    if recursive:
-        return
-    with OpenFolder(place.mount.root, (*place.folder, place.name)) as inside:
-        count = len(inside.names())
-    if count:
-        raise AlreadyThere(
-            f"The folder {place.path!r} is not empty: it has {count} entries. Set recursive=true to delete all."
-        )
 
 
 def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str, str]:
@@ -123,7 +109,3 @@ def _candidates(name: str, *, is_folder: bool) -> list[str]:
     while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:
         stem = stem[:-1]
     return [name, *(f"{stem} {number}{ending}" for number in range(1, _MOST_NAMES))]
-
-
-def _nothing(path: str) -> NotThere:
-    return NotThere(f"There is nothing at {path!r} to delete. Check the spelling.")

@@ -19,7 +19,8 @@ from tidings.vault.files.outcomes import AlreadyThere, FileDeleted, FileMoved, F
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.retagging import rename_tag
 from tidings.vault.files.trash import delete
-from tidings.vault.notes.edits import Edit, ReplaceSection, append, apply_edits, prepend
+from tidings.vault.notes.edits import Edit, ReplaceSection, apply_edits
+from tidings.vault.notes.sections import append, prepend
 
 
 class VaultWriter:
@@ -27,24 +28,14 @@ class VaultWriter:
 
     Every method that writes raises `BadPath` for a path that is not in the vault, `Conflict` if `if_match` is not the
     current version, `BadVersion` if it cannot be one, `ReadOnly`, `FileTooLarge`, and `WriteFailed` for what the system
-    does not allow. After any of them everything is as it was.
-
-    Args:
-        vault: The folders.
-        read_only: Refuse all writes.
-        limits: The largest files.
-        texts: What callers have read elsewhere, so that a conflict can show what has changed since.
+    does not allow. After any of them everything is as it was. `texts` are what callers have read elsewhere, so that a
+    conflict can show what has changed since.
     """
 
     def __init__(
         self, vault: Vault, *, read_only: bool = False, limits: WriteLimits | None = None, texts: Texts | None = None
     ) -> None:
         self._disk = Disk(vault, read_only=read_only, limits=limits, texts=texts)
-
-    @property
-    def read_only(self) -> bool:
-        """True if all writes are refused."""
-        return self._disk.read_only
 
     def read(self, path: str) -> FileContent:
         """Returns the content of a file, and its version. Raises `NotThere` if it does not exist."""
@@ -104,10 +95,9 @@ class VaultWriter:
     def move(
         self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
     ) -> FileMoved:
-        """Gives a file or folder another path, which must be free, and updates the links to it.
+        """Gives a file or folder another path, which must be free, and updates the links to it. Creates folders.
 
-        Missing folders are created. `dry_run` only finds out what would be changed. Raises `AlreadyThere` or
-        `NotThere`.
+        `dry_run` only finds out what would be changed. Raises `AlreadyThere` or `NotThere`.
         """
         return move(self._disk, path, to, references, if_match=if_match, dry_run=dry_run)
 
@@ -127,7 +117,7 @@ class VaultWriter:
 
     def sweep(self) -> int:
         """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
-        return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
+        return 0 if self._disk.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
 
     def _add(
         self,
@@ -156,9 +146,8 @@ class VaultWriter:
                     raise _not_there(path)
                 return edit("")
             if before.problem:
-                raise NotText(
-                    f"{path!r} cannot be edited: {before.problem}. Save it as UTF-8 in an editor, or write all of it."
-                )
+                cure = "Save it as UTF-8 in an editor, or write all of it."
+                raise NotText(f"{path!r} cannot be edited: {before.problem}. {cure}")
             return edit(before.text)
 
         return self._write(path, make, creating=create)

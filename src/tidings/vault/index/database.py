@@ -124,16 +124,13 @@ SCHEMA: Final = Schema(
     checked=("files", "fts", "tag_counts", "meta", *ROWS),
     pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),
 )
-_REBUILT: Final = "is damaged, and is rebuilt ({error})."
 _WORDING: Final = Wording(
     "index",
     start_over="It is rebuilt.",
-    texts={
-        Trouble.DAMAGED: _REBUILT,
-        Trouble.MISFIT: _REBUILT,
-        Trouble.NOT_A_DATABASE: _REBUILT,
-        Trouble.UNKNOWN: _REBUILT,
-    },
+    texts=dict.fromkeys(
+        (Trouble.DAMAGED, Trouble.MISFIT, Trouble.NOT_A_DATABASE, Trouble.UNKNOWN),
+        "is damaged, and is rebuilt ({error}).",
+    ),
 )
 _BLOCKING: Final = {Trouble.LOCKED, Trouble.FULL, Trouble.DISK, Trouble.MEMORY, Trouble.INTERRUPTED, Trouble.NO_ACCESS}
 
@@ -164,11 +161,7 @@ def cache_folder(vault: Vault) -> Path:
 
 
 def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
-    """Returns the chosen folder for the indices of these vaults, or else `cache_folder`.
-
-    Raises:
-        VaultUnusable: It lies in one of the vaults.
-    """
+    """Returns the chosen folder for the indices, or else `cache_folder`. Raises `VaultUnusable` if a vault holds it."""
     folder = chosen or cache_folder(vault)
     if vault.holds(folder):
         raise VaultUnusable(

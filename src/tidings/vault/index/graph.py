@@ -253,7 +253,7 @@ def broken(queries: Queries) -> LinkList:
     """Returns the links without a target, in the order of their files."""
     nowhere = {link for link, path in _resolved(queries) if path is None}
     sources = json.dumps(sorted({source for source, _, _ in nowhere}))
-    rows = _rows(queries, "path IN (SELECT value FROM json_each(?)) AND target <> ''", (sources,))
+    rows = _rows(queries, f"path IN {_SOME} AND target <> ''", (sources,))
     return LinkList(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
 
 

@@ -20,7 +20,7 @@ from tidings._kit.sqlite_errors import DatabaseUnreadable
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import database
 from tidings.vault.index.database import ROWS
-from tidings.vault.index.queries import Queries
+from tidings.vault.index.queries import Queries, upward
 from tidings.vault.index.read_file import Row, Same, name_key
 from tidings.vault.notes.model import IndexEntry, Stamp
 
@@ -53,9 +53,7 @@ def cleaned(rows: Rows) -> Rows:
 
 
 def _rows(files: Iterable[tuple[int, IndexEntry]], table: str) -> Iterator[Row]:
-    for id_, entry in files:
-        for n, row in enumerate(entry.rows.get(table, ())):
-            yield (id_, n, *row)
+    return ((id_, n, *row) for id_, entry in files for n, row in enumerate(entry.rows.get(table, ())))
 
 
 def _file(id_: int, entry: IndexEntry) -> Row:
@@ -97,7 +95,7 @@ class TagChanges:
         after: dict[int, set[str]] = {}
         for file, _, tag, shown, line in rows:
             after.setdefault(file, set()).add(tag)
-            for outer, outer_shown in zip(_outward(tag), _outward(shown), strict=True):
+            for outer, outer_shown in zip(upward(tag), upward(shown), strict=True):
                 first = _First(paths[file], line, outer_shown)
                 known = self._firsts.setdefault(outer, first)
                 # Of two in one line, the first.
@@ -141,7 +139,7 @@ class TagChanges:
     def _count(self, tags: set[str], by: int) -> None:
         for tag in tags:
             self._notes[tag] += by
-        for outer in {outer for tag in tags for outer in _outward(tag)}:
+        for outer in {outer for tag in tags for outer in upward(tag)}:
             self._total[outer] += by
 
     def _first(self, tag: str, known: _First) -> _First:
@@ -160,17 +158,8 @@ class TagChanges:
         return _First(path, line, "/".join(shown.split("/")[: tag.count("/") + 1]))
 
 
-def _outward(tag: str) -> Iterator[str]:
-    """Yields a tag and those that it is nested in."""
-    while tag:
-        yield tag
-        tag = tag.rpartition("/")[0]
-
-
 _LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
 _MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
-
-_Files = Sequence[tuple[int, IndexEntry]]
 
 
 class _KnownFile(NamedTuple):
@@ -185,17 +174,9 @@ class _KnownFile(NamedTuple):
 class Index:
     """The index of `vault`, used by one thread at a time.
 
-    All methods raise `IndexBlocked` if it cannot be used at the moment, and `IndexDamaged` if it has to be rebuilt.
-
-    Args:
-        vault: The folders that are served.
-        cache: The folder to keep it in; by default one in the user's cache. An index there is used.
-        memory: Keep it in memory instead.
-
-    If it cannot be kept in the folder, it is in memory, and `notes` says why.
-
-    Raises:
-        VaultUnusable: The folder lies in the vault itself.
+    It is kept in the folder `cache`, by default in the user's cache; if that is not possible, in memory, and `notes`
+    says why. A folder in the vault itself raises `VaultUnusable`. All methods raise `IndexBlocked` if it cannot be used
+    at the moment, and `IndexDamaged` if it has to be rebuilt.
     """
 
     def __init__(self, vault: Vault, cache: Path | None = None, *, memory: bool = False) -> None:
@@ -269,12 +250,9 @@ class Index:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('roots', ?)", (json.dumps(roots),))
 
     def apply(self, entries: Sequence[IndexEntry], gone: Sequence[str] = (), same: Sequence[Same] = ()) -> None:
-        """Replaces everything known of some files, and forgets others. Unchanged files cost nothing.
+        """Stores files that were read, and forgets those that are `gone`. Unchanged files cost nothing.
 
-        Args:
-            entries: Files that were read.
-            gone: Files that no longer exist.
-            same: Files with the same content as before. One that has changed in the index since is left as it is.
+        A file with the `same` content that has changed in the index since is left as it is.
         """
         try:
             self._apply(entries, gone, same, collect)
@@ -286,7 +264,7 @@ class Index:
         entries: Sequence[IndexEntry],
         gone: Sequence[str],
         same: Sequence[Same],
-        rows_of: Callable[[_Files], Rows],
+        rows_of: Callable[[Sequence[tuple[int, IndexEntry]]], Rows],
     ) -> None:
         new = {entry.path: entry for entry in entries}
         with self._database.transaction() as connection:
@@ -294,7 +272,11 @@ class Index:
                 "UPDATE files SET size = ?, mtime = ?, ctime = ?, inode = ? WHERE path = ? AND hash = ?",
                 [(*each.stamp, each.path, each.hash) for each in same],
             )
-            known = _known(connection, [*new, *gone])
+            found = connection.execute(
+                "SELECT path, id, kind, hash, problem FROM files WHERE path IN (SELECT value FROM json_each(?))",
+                (json.dumps([*new, *gone]),),
+            )
+            known = {path: _KnownFile(*columns) for path, *columns in found}
             touched = {path for path, entry in new.items() if path in known and _is_same(entry, known[path])}
             connection.executemany(
                 "UPDATE files SET size = ?, mtime = ?, ctime = ?, inode = ? WHERE id = ?",
@@ -316,14 +298,6 @@ class Index:
             return self._database.connection.execute(question, about).fetchall()
         except sqlite3.Error as error:
             raise self.explained(error) from error
-
-
-def _known(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, _KnownFile]:
-    rows = connection.execute(
-        "SELECT path, id, kind, hash, problem FROM files WHERE path IN (SELECT value FROM json_each(?))",
-        (json.dumps(paths),),
-    )
-    return {path: _KnownFile(*known) for path, *known in rows}
 
 
 def _ids(connection: sqlite3.Connection, known: Mapping[str, _KnownFile], paths: Iterable[str]) -> dict[str, int]:

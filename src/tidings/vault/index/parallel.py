@@ -45,13 +45,10 @@ _begun: dict[tuple[Mount, ...], "Ahead"] = {}
 def index_pool(
     tasks: int, *, small: int = 0, room: int = _WAITING_ANSWERS, command: Sequence[str] | None = None
 ) -> IndexPool:
-    """Returns a pool of worker processes, not yet started.
+    """Returns a pool of worker processes for so many tasks, not yet started.
 
-    Args:
-        tasks: The number of tasks; there are not more processes.
-        small: Bytes of a task that this process reads itself while the others start.
-        room: Answers of each process that may wait.
-        command: The program of the processes, for tests.
+    Tasks of at most `small` bytes are read by this process while the others start. `room` is the number of answers of
+    each process that may wait.
     """
     return BulkPool(
         "tidings.vault.index.read_file:answer",

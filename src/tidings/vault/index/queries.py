@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final, Literal
 
 from tidings.vault.index.rows import (
@@ -68,9 +69,8 @@ class Queries:
 
     def text(self, path: str) -> str | None:
         """Returns the searchable text of a file: of a note, all of it."""
-        row = self.connection.execute(
-            "SELECT body FROM fts WHERE rowid = (SELECT id FROM files WHERE path = ?)", (path,)
-        ).fetchone()
+        body = "SELECT body FROM fts WHERE rowid = (SELECT id FROM files WHERE path = ?)"
+        row = self.connection.execute(body, (path,)).fetchone()
         return row[0] if row else None
 
     def find(self, text: str) -> NameMatch | None:
@@ -109,17 +109,6 @@ class Queries:
         rows = self.connection.execute("SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
         return [path for (path,) in rows]
 
-    def files(
-        self, *, within: str = "", kind: str | None = None, limit: int = -1, offset: int = 0
-    ) -> list[ListedFiles]:
-        """Returns all files in a folder and the folders below it."""
-        rows = self.connection.execute(
-            f"SELECT path, kind, title FROM files WHERE {_within(within)} AND (:kind IS NULL OR kind = :kind) "  # noqa: S608
-            "ORDER BY path LIMIT :most OFFSET :offset",
-            {"within": within, "kind": kind, "most": limit, "offset": offset},
-        )
-        return [ListedFiles(*row) for row in rows]
-
     def recent(self, limit: int = 20, offset: int = 0) -> list[FileRow]:
         """Returns the notes, canvases and bases that were changed last, the newest first."""
         rows = self.connection.execute(
@@ -154,7 +143,7 @@ class Queries:
             {"within": within},
         )
         for folder, kind, count in rows:
-            for above in _upward(folder, within):
+            for above in upward(folder, within):
                 files[above] += count
                 notes[above] += count if kind == "note" else 0
         return [FolderRow(path, notes[path], files[path]) for path in sorted(files, key=_order)]
@@ -165,7 +154,7 @@ class Queries:
         if not folder or ask(f"SELECT 1 FROM files WHERE {_within(folder)} LIMIT 1", {"within": folder}).fetchone():  # noqa: S608
             return folder
         wanted = key(folder)
-        every = {above for (path,) in ask("SELECT DISTINCT folder FROM files") for above in _upward(path, "")}
+        every = {above for (path,) in ask("SELECT DISTINCT folder FROM files") for above in upward(path)}
         return min((path for path in {*every, *self.mounts} if key(path) == wanted), default=folder)
 
     # Tags
@@ -176,9 +165,8 @@ class Queries:
 
     def tag(self, tag: str) -> TagCount | None:
         """Returns one tag, with or without its `#`, in any case."""
-        row = self.connection.execute(
-            "SELECT key, shown, notes, total FROM tag_counts WHERE key = ?", (_tag_key(tag),)
-        ).fetchone()
+        found = "SELECT key, shown, notes, total FROM tag_counts WHERE key = ?"
+        row = self.connection.execute(found, (_tag_key(tag),)).fetchone()
         return TagCount(*row) if row else None
 
     def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[ListedFiles]:
@@ -213,18 +201,11 @@ class Queries:
         rows = self._found("shown, min(n) AS n", "tags", path, "n", grouped="GROUP BY key")
         return [shown for shown, _ in rows]
 
-    def tasks(
-        self, *, within: str = "", path: str | None = None, done: bool | None = None, limit: int = -1, offset: int = 0
-    ) -> list[TaskRow]:
-        """Returns the tasks in a folder or in one note: all, the open or the done ones."""
-        only = ":path IS NULL" if path is None else "path = :path"
-        rows = self.connection.execute(
-            "SELECT path, line, status, text FROM files CROSS JOIN tasks ON files.id = tasks.file "  # noqa: S608
-            f"WHERE {_within(within)} AND {only} AND (:done IS NULL OR (status <> ' ') = :done) "
-            "ORDER BY path, n LIMIT :most OFFSET :offset",
-            {"within": within, "path": path, "done": done, "most": limit, "offset": offset},
-        )
-        return [TaskRow(*row) for row in rows]
+    def tasks(self, path: str, *, done: bool | None = None, limit: int = -1) -> list[TaskRow]:
+        """Returns the tasks in a note: all, the open or the done ones."""
+        rows = self._found("line, status, text", "tasks", path)
+        found = (TaskRow(*row) for row in rows if done is None or (row[1] != " ") == done)
+        return list(found if limit < 0 else islice(found, limit))
 
     def properties_in_use(self) -> list[PropertyUse]:
         """Returns all properties, the most frequent first."""
@@ -241,7 +222,7 @@ class Queries:
         folders = {mount for mount in self.mounts if mount}
         for folder, kind, count in ask("SELECT folder, kind, count(*) FROM files GROUP BY folder, kind"):
             kinds[kind] += count
-            folders.update(_upward(folder, ""))
+            folders.update(upward(folder))
         tasks: int = ask("SELECT count(*) FROM tasks").fetchone()[0]
         still_open: int = ask("SELECT count(*) FROM tasks WHERE status = ' '").fetchone()[0]
         words, size = (
@@ -263,10 +244,8 @@ class Queries:
 
     def _found(self, columns: str, table: str, path: str, order: str = "n", *, grouped: str = "") -> sqlite3.Cursor:
         file = "file = (SELECT id FROM files WHERE path = ?)"
-        return self.connection.execute(
-            f"SELECT {columns} FROM {table} WHERE {file} {grouped} ORDER BY {order}",  # noqa: S608
-            (path,),
-        )
+        sql = f"SELECT {columns} FROM {table} WHERE {file} {grouped} ORDER BY {order}"  # noqa: S608
+        return self.connection.execute(sql, (path,))
 
 
 def _within(folder: str) -> str:
@@ -278,11 +257,11 @@ def _tag_key(tag: str) -> str:
     return key(tag.strip().removeprefix("#").strip("/"))
 
 
-def _upward(folder: str, top: str) -> Iterator[str]:
-    """Yields a folder and those above it, below `top`."""
-    while len(folder) > len(top):
-        yield folder
-        folder = folder.rpartition("/")[0]
+def upward(path: str, top: str = "") -> Iterator[str]:
+    """Yields a folder or tag and those above it, below `top`: `a/b/c`, `a/b` and `a`."""
+    while len(path) > len(top):
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def _order(path: str) -> tuple[list[str], str]:

@@ -142,15 +142,8 @@ _FOUND: Final[Mapping[str, Callable[[Note], Iterable[Row]]]] = {
 
 
 def _values(value: Any) -> list[tuple[str | None, float | None]]:
-    if isinstance(value, list | tuple):
-        return [_value(item) for item in cast("list[Any]", value)] or [(None, None)]
-    return [_value(value)]
-
-
-def _value(value: Any) -> tuple[str | None, float | None]:
-    if value is None or isinstance(value, str):
-        return value, None
-    return _json(value), as_float(value)
+    items = (cast("list[Any]", value) or [None]) if isinstance(value, list | tuple) else [value]
+    return [(item, None) if item is None or isinstance(item, str) else (_json(item), as_float(item)) for item in items]
 
 
 def _json(value: Any) -> str:
@@ -270,12 +263,10 @@ def _digest(file: int, size: int) -> str:
 
 def _settled(stamp: Stamp, now: int) -> Stamp:
     """Returns the stamp to store: a file that changed just before it was read may change again in the same tick."""
-    racy = _is_recent(stamp.mtime, now) or _is_recent(stamp.ctime, now)
-    return stamp._replace(ctime=READ_AGAIN) if racy else stamp
-
-
-def _is_recent(when: int, now: int) -> bool:
-    return abs(now - when) < (_RACY_FINE_NS if when % 1_000_000_000 else _RACY_NS)
+    for when in (stamp.mtime, stamp.ctime):
+        if abs(now - when) < (_RACY_FINE_NS if when % 1_000_000_000 else _RACY_NS):
+            return stamp._replace(ctime=READ_AGAIN)
+    return stamp
 
 
 def is_same_but_racy(before: Stamp, now: Stamp) -> bool:

@@ -24,10 +24,6 @@ class FileRow(NamedTuple):
     problem: str | None
 
     @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
-
-    @property
     def properties(self) -> dict[str, Any]:
         """The note's properties as values."""
         return json.loads(self.properties_json)
@@ -103,9 +99,8 @@ class BlockRow(NamedTuple):
 
 
 class TaskRow(NamedTuple):
-    """A task."""
+    """A task of a note."""
 
-    path: str
     line: int
     status: str
     """The character in the checkbox: a space if it is open."""

@@ -16,7 +16,7 @@ paths of the same file, by a hard or a symbolic link, are looked at too.
 import os
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import Final, NamedTuple
 
@@ -32,7 +32,7 @@ from tidings.vault.index.read_file import (
     read_attachment,
     read_files,
 )
-from tidings.vault.index.walk import FolderWalk, Identity, VaultAway, WalkedFile, identities, is_within
+from tidings.vault.index.walk import FolderWalk, VaultAway, WalkedFile, identities, is_within
 from tidings.vault.notes.model import IndexEntry, key
 
 _LARGE_FILE: Final = 1_000_000
@@ -68,9 +68,8 @@ class ScanBatch(NamedTuple):
 def plan(vault: Vault, index: Index) -> ScanPlan:
     """Returns all differences.
 
-    Raises:
-        VaultAway: The folder of a vault is missing; or it is another one now and empty, like the mount point of an
-            unplugged disk.
+    Raises `VaultAway` if the folder of a vault is missing; or is another one now and empty, like the mount point of an
+    unplugged disk.
     """
     roots = identities(vault)
     known = index.stamps()
@@ -80,20 +79,25 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
     walking = FolderWalk(vault)
     for seen in walking.everything():
         vaults_seen.add(vault.mount_of(seen.path).name)
-        if (before := known.pop(seen.path, None)) != seen.stamp:
+        if (stamp := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)
-            if before and is_same_but_racy(before, seen.stamp):
+            if stamp and is_same_but_racy(stamp, seen.stamp):
                 racy.add(seen.path)
-    _check_there(vault, {vault.mount_of(path).name for path in known} - vaults_seen, roots, index.roots())
+    emptied, before = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
+    for mount in vault.mounts:
+        if mount.name in emptied and before.get(mount.name, roots[mount.name]) != roots[mount.name]:
+            raise VaultAway(
+                f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: its disk seems to "
+                "be missing. Its index is kept until there are files."
+            )
     index.keep_roots(roots)
-    return ScanPlan(with_hashes(changed, racy, index), [path for path in known if not walking.is_unread(path)])
+    return ScanPlan(_with_hashes(changed, racy, index), [path for path in known if not walking.is_unread(path)])
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
     """Returns the differences at these paths, and below them.
 
-    Raises:
-        VaultAway: The folder of a vault is missing, or is another one than at the last `plan`.
+    Raises `VaultAway` if the folder of a vault is missing, or is another one than at the last `plan`.
     """
     before = identities(vault)
     known = index.roots()
@@ -130,21 +134,8 @@ def read_all(
             yield batch
 
 
-def _check_there(vault: Vault, emptied: set[str], now: Mapping[str, Identity], before: Mapping[str, Identity]) -> None:
-    for mount in vault.mounts:
-        if mount.name in emptied and before.get(mount.name, now[mount.name]) != now[mount.name]:
-            raise VaultAway(
-                f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: its disk seems to "
-                "be missing. Its index is kept until there are files."
-            )
-
-
 def _answers(
-    vault: Vault,
-    files: Sequence[WalkedFile],
-    limits: ReadLimits,
-    stopped: Callable[[], bool],
-    ahead: Ahead | None = None,
+    vault: Vault, files: Sequence[WalkedFile], limits: ReadLimits, stopped: Callable[[], bool], ahead: Ahead | None
 ) -> Generator[Answer]:
     """Yields files as they are read. Attachments come first."""
     pool, begun = ahead.take() if ahead else (None, frozenset[str]())
@@ -208,8 +199,8 @@ def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
         yield batch._replace(same=same)
 
 
-def with_hashes(files: list[WalkedFile], racy: Iterable[str], index: Index) -> list[WalkedFile]:
-    """Returns the files; those that are read again only to be sure get their known hash."""
+def _with_hashes(files: list[WalkedFile], racy: Iterable[str], index: Index) -> list[WalkedFile]:
+    # Files that are read again only to be sure get their known hash.
     hashes = index.hashes(racy)
     return [seen._replace(hash=hashes.get(seen.path)) for seen in files] if hashes else files
 
@@ -234,7 +225,7 @@ class _Look:
     def run(self) -> ScanPlan:
         while self._waiting:
             self._look(self._waiting.pop())
-        changed = with_hashes([self._changed[path] for path in sorted(self._changed)], self._racy, self._index)
+        changed = _with_hashes([self._changed[path] for path in sorted(self._changed)], self._racy, self._index)
         return ScanPlan(changed, sorted(self._gone - set(self._changed)))
 
     def _look(self, path: str) -> None:

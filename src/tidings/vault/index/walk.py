@@ -8,6 +8,7 @@ without files: an unplugged disk removes nothing from the index.
 import errno
 import logging
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -65,10 +66,11 @@ class FolderWalk:
             for entry in self._list(mount, folder, before):
                 inner = f"{folder}/{entry.name}" if folder else entry.name
                 if not self._vault.visible(inner):
-                    _warn_of_odd_name(entry.name, folder)
+                    if re.search("[\ud800-\udfff]", entry.name):
+                        logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, entry.name)
                 elif _is_folder(entry):
                     folders.append(inner)
-                elif seen := self._file(mount, inner, entry):
+                elif seen := self._file(inner, entry):
                     yield seen
 
     def file(self, path: str) -> WalkedFile | None:
@@ -82,7 +84,7 @@ class FolderWalk:
             return None
         return WalkedFile(path, kind_of(path), stamp_of(status)) if status and stat.S_ISREG(status.st_mode) else None
 
-    def _file(self, mount: Mount, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
+    def _file(self, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
         try:
             if entry.is_symlink() or _ON_WINDOWS:  # There, an entry lacks a part of the stamp.
                 return self.file(path)
@@ -143,10 +145,3 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
     with suppress(OSError):
         return entry.is_dir(follow_symlinks=False)
     return False
-
-
-def _warn_of_odd_name(name: str, folder: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, name)

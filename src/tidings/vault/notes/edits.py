@@ -7,9 +7,8 @@ edit of the same call has changed can no longer be named.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from tidings._kit.diff import common_end, common_start, unified
@@ -20,19 +19,14 @@ from tidings.vault.notes.sections import (
     NEWLINE,
     EditRefused,
     Mode,
-    NotePart,
     TextChange,
-    append,
+    applied,
     before_ending,
-    block,
     find_block,
     line_of,
     line_starts,
-    lines,
     named_lines,
     own_newline,
-    prepend,
-    section,
     section_change,
     with_newlines,
 )
@@ -51,8 +45,8 @@ def diff(before: str, after: str, path: str) -> str:
         return ""
     if old == new:
         return f"Only the line endings of {path} differ."
-    start = _common(iter(old), iter(new), min(len(old), len(new)))
-    end = _common(reversed(old), reversed(new), min(len(old), len(new)) - start)
+    start = common_start(old, new)
+    end = common_end(old, new, min(len(old), len(new)) - start)
     from_, skipped = max(start - 3, 0), max(end - 3, 0)
     old, new = old[from_ : len(old) - skipped], new[from_ : len(new) - skipped]
     if max(len(old), len(new)) > _MOST_COMPARED:
@@ -63,41 +57,8 @@ def diff(before: str, after: str, path: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    lines = re.split(r"\r?\n", text)
-    if lines[-1]:
-        lines[-1] += "  (no line ending)"  # A missing one would not be visible.
-        return lines
-    return lines[:-1]
-
-
-def _common(one: Iterator[str], other: Iterator[str], most: int) -> int:
-    count = 0
-    for left, right in islice(zip(one, other, strict=False), most):
-        if left != right:
-            break
-        count += 1
-    return count
-
-
-__all__ = [
-    "Edit",
-    "EditRefused",
-    "InsertAt",
-    "NotePart",
-    "RemoveProperty",
-    "ReplaceBlock",
-    "ReplaceLines",
-    "ReplaceSection",
-    "ReplaceText",
-    "SetProperty",
-    "append",
-    "apply_edits",
-    "block",
-    "diff",
-    "lines",
-    "prepend",
-    "section",
-]
+    *lines, last = NEWLINE.split(text)
+    return [*lines, f"{last}  (no line ending)"] if last else lines  # A missing one would not be visible.
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +141,9 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
             if len(edits) == 1:
                 raise
             raise EditRefused(f"Edit {at + 1} of {len(edits)}: {refusal} None of the edits was made.") from refusal
-        now = _applied(now, changes)
+        now = applied(now, changes)
         places.move(changes)
     return now
-
-
-def _applied(text: str, changes: Sequence[TextChange]) -> str:
-    pieces: list[str] = []
-    last = 0
-    for change in changes:
-        pieces += (text[last : change.start], change.text)
-        last = change.end
-    return "".join((*pieces, text[last:]))
 
 
 def _changes(

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from tidings.vault.notes.markdown import DESTINATION
 from tidings.vault.notes.model import NoteLink, key
+from tidings.vault.notes.sections import TextChange, applied
 
 Style = Literal["shortest", "relative", "absolute"]
 """The app's setting: the name alone if it is unique, a path from the note's folder, or one from the root."""
@@ -113,27 +114,19 @@ def without_md(path: str) -> str:
 
 
 def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink], str | None]) -> str:
-    """Returns the text with other targets in its links; subpath, shown text, quotes and brackets stay.
+    """Returns the text with other targets in its `links`; subpath, shown text, quotes and brackets stay.
 
-    Args:
-        text: The note's text.
-        links: The links that `parse` found in it.
-        new_target: Returns the new target of a link, or None to keep it. If the new target cannot be written, such as
-            one with `#` in double brackets, the link stays, too.
+    A link stays if `new_target` returns None for it, or a target that cannot be written, such as one with `#` in double
+    brackets.
     """
-    changes: list[tuple[int, int, str]] = []
+    changes: list[TextChange] = []
     for link in links:
         target = new_target(link)
         if target is not None and target != link.target:
             place = _markdown_place(text, link) if link.kind == "markdown" else _wiki_place(text, link)
             if place is not None and (written := _written(text, link, target, place[0])) is not None:
-                changes.append((*place, written))
-    pieces: list[str] = []
-    last = 0
-    for start, end, written in sorted(changes):
-        pieces += (text[last:start], written)
-        last = end
-    return "".join((*pieces, text[last:]))
+                changes.append(TextChange(*place, written))
+    return applied(text, sorted(changes))
 
 
 def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:

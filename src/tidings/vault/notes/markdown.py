@@ -80,11 +80,7 @@ def _filled(text: str, spans: list[Span]) -> str:
     last = 0
     for start, end in spans:
         pieces.append(text[last:start])
-        hidden = text[start:end]
-        if "\n" in hidden:
-            pieces.append("\n".join([FILLER * len(line) for line in hidden.split("\n")]))
-        else:
-            pieces.append(FILLER * len(hidden))
+        pieces.append("\n".join([FILLER * len(line) for line in text[start:end].split("\n")]))
         last = end
     pieces.append(text[last:])
     return "".join(pieces)
@@ -146,11 +142,8 @@ class _Scan:
                 position = end or found.end()
 
     def _backticks(self, start: int, opener: str) -> int:
-        if (
-            len(opener) >= 3
-            and self._begins_line(start)
-            and "`" not in self.text[start + len(opener) : self._end_of_line(start)]
-        ):
+        fenced = len(opener) >= 3 and self._begins_line(start)
+        if fenced and "`" not in self.text[start + len(opener) : self._end_of_line(start)]:
             return self._fence(start, opener)
         return self._code(start, len(opener))
 
@@ -188,14 +181,7 @@ class _Scan:
             return self._pair(start, "$$")
         if self.text[start + 1 : start + 2].isspace():
             return 0
-        end = self._end_of_paragraph(start)
-        if self._lacking.get("$") == end:
-            return 0
-        closing = _MATH_END.search(self.text, start + 1, end)
-        if closing is None:
-            self._lacking["$"] = end
-            return 0
-        return closing.end()
+        return self._closed("$", start + 1, self._end_of_paragraph(start))
 
     def _comment(self, start: int, opener: str) -> int:
         end = self._pair(start, opener)
@@ -204,19 +190,32 @@ class _Scan:
     def _pair(self, start: int, mark: str) -> int:
         """Returns the end of the next such mark: anywhere for a block; within a line, in the same paragraph."""
         end = len(self.text) if self._begins_line(start) else self._end_of_paragraph(start)
+        return self._closed(mark, start + 2, end)
+
+    def _closed(self, mark: str, start: int, end: int) -> int:
+        """Returns the end of the first such mark; 0 if there is none, which is remembered."""
         if self._lacking.get(mark, -1) >= end:
             return 0
-        closing = self.text.find(mark, start + 2, end)
+        if mark == "$":
+            found = _MATH_END.search(self.text, start, end)
+            closing = found.start() if found else -1
+        else:
+            closing = self.text.find(mark, start, end)
         if closing < 0:
             self._lacking[mark] = end
             return 0
-        return closing + 2
+        return closing + len(mark)
 
     def _html(self, start: int, opener: str) -> int:
         text = self.text
         begins_line = self._begins_line(start)
         if text.startswith("<!--", start):
-            return self._html_comment(start, begins_line)
+            if begins_line:  # A block: the rest of its last line is still HTML.
+                closing = text.find("-->", start + 4)
+                end = len(text) if closing < 0 else self._end_of_line(closing)
+            else:
+                end = self._closed("-->", start + 4, self._end_of_paragraph(start))
+            return end
         if begins_line:
             if (raw := _RAW_BLOCK.match(text, start)) is not None:
                 closing = re.compile(f"</{raw[1]}>", re.IGNORECASE).search(text, start)
@@ -229,19 +228,6 @@ class _Scan:
         if begins_line and _REST_BLANK.match(text, tag.end()) and self._follows_blank_line():
             return self._before_blank_line(start)
         return tag.end()
-
-    def _html_comment(self, start: int, begins_line: bool) -> int:
-        if begins_line:  # A block: the rest of its last line is still HTML.
-            closing = self.text.find("-->", start + 4)
-            return len(self.text) if closing < 0 else self._end_of_line(closing)
-        end = self._end_of_paragraph(start)
-        if self._lacking.get("-->") == end:
-            return 0
-        closing = self.text.find("-->", start + 4, end)
-        if closing < 0:
-            self._lacking["-->"] = end
-            return 0
-        return closing + 3
 
     def _begins_line(self, position: int) -> bool:
         """Returns whether only marks of quotes and lists precede `position` on its line."""
@@ -275,7 +261,6 @@ class _Scan:
 
 _ID = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*\r?(?=\n|\Z)")
 _STARTS_BLOCK = re.compile(r"[ \t>]*+(?:\r?(?:\n|\Z)|(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}[ \t]|\0|\|)")
-_LIST_ITEM = re.compile(r"[ \t>]*+(?:[-*+]|\d{1,9}[.)])[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _BLANK = re.compile(r"[ \t>]*+\r?(?:\n|\Z)")
 
@@ -303,7 +288,7 @@ def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -
 
 def _paragraph(page: str, line_start: int) -> int:
     """Returns the beginning of the paragraph or list item of a line."""
-    while line_start > 1 and not _LIST_ITEM.match(page, line_start) and not _HEADING.match(page, line_start):
+    while line_start > 1 and not _ITEM.match(page, line_start) and not _HEADING.match(page, line_start):
         above = page.rfind("\n", 0, line_start - 1) + 1
         if _BLANK.match(page, above) or _HEADING.match(page, above):
             break

@@ -76,18 +76,14 @@ def _tags_and_links(  # noqa: C901 - one loop: a call for each find would take a
                 del brackets[0]
         elif brackets:
             opening = brackets.pop()
-            if kind is not None and _is_text(page, opening, start):
+            # The text of a link is one paragraph, and no footnote.
+            if kind is not None and page[opening + 1] != "^" and not _BLANK_LINE.search(page, opening, start):
                 if page[opening - 1] != "!":  # Links do not nest: brackets around this one are only brackets.
                     brackets.clear()
                 if (link := _markdown_link(page, text, opening, found, (line, shift))) is not None:
                     links.append(link)
     links.sort(key=lambda link: link.start)
     return tags, links
-
-
-def _is_text(page: str, opening: int, closing: int) -> bool:
-    """Returns whether the text between two brackets can be that of a link: one paragraph, no footnote."""
-    return page[opening + 1] != "^" and _BLANK_LINE.search(page, opening, closing) is None
 
 
 def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], place: tuple[int, int]) -> NoteLink | None:
@@ -205,7 +201,12 @@ def parse(text: str, name: str) -> Note:
     aliases: tuple[str, ...] = ()
     if properties:
         tags = [*_property_tags(properties, text, block), *tags]
-        aliases = tuple(_aliases(properties))
+        values = (
+            str(value).strip()
+            for value in _listed(properties, "aliases", _COMMA)
+            if isinstance(value, str | int | float)
+        )
+        aliases = tuple(filter(None, values))
         if "[[" in block.text:
             links = [*_property_links(properties, text, block), *links]
     return Note(
@@ -252,12 +253,6 @@ def _listed(properties: dict[str, Any], name: str, separator: re.Pattern[str]) -
     if isinstance(value, str):
         return separator.split(value)
     return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _aliases(properties: dict[str, Any]) -> Iterator[str]:
-    for value in _listed(properties, "aliases", _COMMA):
-        if isinstance(value, str | int | float) and (alias := str(value).strip()):
-            yield alias
 
 
 def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) -> list[NoteTag]:

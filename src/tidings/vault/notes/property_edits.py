@@ -66,23 +66,15 @@ def end_of(text: str, node: Node) -> int:
     end = cast("int", node.end_mark.index)
     if isinstance(node, ScalarNode):
         return _end_of_literal(text, node) if node.style in ("|", ">") else end
-    block = cast("CollectionNode", node)
-    if block.flow_style:
+    if cast("CollectionNode", node).flow_style:
         return end
-    last = _last(block)
-    if last is not None:
-        return end_of(text, last)
-    return _without_comments(text, index(node), end, 1 << 30)
-
-
-def _last(node: CollectionNode) -> Node | None:
-    """Returns the last part of a block, if its marks are its own."""
+    nodes = cast("list[Node]", node.value)
     if isinstance(node, MappingNode):
         nodes = [part for pair in cast("list[tuple[Node, Node]]", node.value) for part in pair]
-    else:
-        nodes = cast("list[Node]", node.value)
     starts = [index(part) for part in nodes]
-    return nodes[-1] if nodes and starts == sorted(set(starts)) and starts[0] >= index(node) else None
+    if nodes and starts == sorted(set(starts)) and starts[0] >= index(node):  # The marks of the last are its own.
+        return end_of(text, nodes[-1])
+    return _without_comments(text, index(node), end, 1 << 30)
 
 
 def _end_of_literal(text: str, node: ScalarNode) -> int:
@@ -138,14 +130,10 @@ def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) 
         return json.dumps(value)
     if quote == "'" and not _ESCAPED.search(value.replace('"', "").replace("\\", "")):
         return "'" + value.replace("'", "''") + "'"
-    if quote is None and _is_plain(value, in_flow=in_flow):
+    plain = (_PLAIN_IN_FLOW if in_flow else _PLAIN).fullmatch(value) and not _ENDS_PLAIN.search(value)
+    if quote is None and plain and scalar(value) is value:
         return value
     return '"' + _ESCAPED.sub(_escape, value) + '"'
-
-
-def _is_plain(text: str, *, in_flow: bool) -> bool:
-    pattern = _PLAIN_IN_FLOW if in_flow else _PLAIN
-    return pattern.fullmatch(text) is not None and not _ENDS_PLAIN.search(text) and scalar(text) is text
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -201,15 +189,10 @@ class _Change(NamedTuple):
 
 
 def set_property(text: str, key: str, value: Any) -> str:
-    """Returns the note with the property set, in its place; a new one at the end of the block.
+    """Returns the note with the property set, in its place; a new one at the end of the block, which may be new too.
 
-    Args:
-        text: The note's text. The block is created if there is none.
-        key: The property's name. Case is ignored, as in the app.
-        value: A text, a number, a boolean, None, a list or a dictionary of these.
-
-    Raises:
-        BadProperties: The block cannot be read, or the value cannot be written.
+    Case is ignored in the name, as in the app. Raises `BadProperties` if the block cannot be read, or the value (a
+    text, a number, a boolean, None, a list or a dictionary of these) cannot be written.
     """
     wanted = _dumped({key: value})
     block = split(text)
@@ -228,8 +211,7 @@ def set_property(text: str, key: str, value: Any) -> str:
 def remove_property(text: str, key: str) -> str:
     """Returns the note without the property; unchanged if it has none of that name.
 
-    Raises:
-        BadProperties: The block cannot be read, or another property depends on this one.
+    Raises `BadProperties` if the block cannot be read, or another property depends on this one.
     """
     block = split(text)
     if block.kind is None:

@@ -56,6 +56,16 @@ class TextChange(NamedTuple):
     text: str
 
 
+def applied(text: str, changes: Iterable[TextChange]) -> str:
+    """Returns the text with some changes, which are in order."""
+    pieces: list[str] = []
+    last = 0
+    for change in changes:
+        pieces += (text[last : change.start], change.text)
+        last = change.end
+    return "".join((*pieces, text[last:]))
+
+
 class _BlankLines(NamedTuple):
     """The style of a note: whether its headings have blank lines after and before them."""
 
@@ -107,9 +117,11 @@ def find_section(text: str, heading: str, headings: Sequence[Heading] | None = N
         hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or "The note has no headings."
         raise EditRefused(f"There is no heading {quoted(heading)}. {hint}")
     if len(found) > 1:
+        last, parent = headings[found[-1]], _parents(headings)[found[-1]]
+        such = f"{'#' * last.level} {last.text}" if parent is None else f"{headings[parent].text}#{last.text}"
         raise EditRefused(
             f"There are {len(found)} headings {quoted(heading)} ({named_lines(headings[at].line for at in found)}). "
-            f"Give the headings above it too, such as {_with_parent(headings, found[-1])!r}, or edit by line numbers."
+            f"Give the headings above it too, such as {such!r}, or edit by line numbers."
         )
     return span_of(text, headings, found[0])
 
@@ -118,7 +130,10 @@ def span_of(text: str, headings: Sequence[Heading], at: int) -> TextSpan:
     """Returns the section of one of a note's headings."""
     heading = headings[at]
     later = (other.start for other in islice(headings, at + 1, None) if other.level <= heading.level)
-    return TextSpan(heading, _heading_end(text, heading), next(later, len(text)))
+    body = _line_end(text, heading.start)
+    if not text[heading.start : body].lstrip(" ").startswith("#"):
+        body = _line_end(text, body)  # It is underlined.
+    return TextSpan(heading, body, next(later, len(text)))
 
 
 def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
@@ -164,12 +179,6 @@ def _part(text: str, start: int, end: int) -> NotePart:
     return NotePart(text[start:end], first, max(line_of(text, end) - ended, first))
 
 
-def _heading_end(text: str, heading: Heading) -> int:
-    """Returns the beginning of the text under a heading. One without `#` is underlined, and takes two lines."""
-    end = _line_end(text, heading.start)
-    return end if text[heading.start : end].lstrip(" ").startswith("#") else _line_end(text, end)
-
-
 def _line_end(text: str, start: int) -> int:
     return text.find("\n", start) + 1 or len(text)
 
@@ -196,15 +205,6 @@ def _parents(headings: Sequence[Heading]) -> list[int | None]:
         parents.append(open_[-1] if open_ else None)
         open_.append(at)
     return parents
-
-
-def _with_parent(headings: Sequence[Heading], at: int) -> str:
-    parent = _parents(headings)[at]
-    return (
-        f"{headings[parent].text}#{headings[at].text}"
-        if parent is not None
-        else f"{'#' * headings[at].level} {headings[at].text}"
-    )
 
 
 def _letters(text: str) -> str:
@@ -244,8 +244,7 @@ def append(text: str, content: str) -> str:
 
 def prepend(text: str, content: str) -> str:
     """Returns the text with lines added at its beginning, after the properties."""
-    change = _added(text, (parse.parse(text, "").body_start, len(text)), content, "prepend")
-    return text[: change.start] + change.text + text[change.end :]
+    return applied(text, [_added(text, (parse.parse(text, "").body_start, len(text)), content, "prepend")])
 
 
 def section_change(text: str, heading: str, content: str, mode: Mode, *, create: bool = False) -> TextChange:
@@ -316,9 +315,7 @@ def _new_section(text: str, headings: Sequence[Heading], heading: str, content: 
         start, end = 0, len(text)
     level = len(marked[1]) if marked else level
     made = f"{'#' * level} {name}"
-    content = _trimmed(
-        with_newlines(_without_heading(content, Heading(level, name, 0, 0)), newline), "replace", newline
-    )
+    content = with_newlines(_without_heading(content, Heading(level, name, 0, 0)), newline).strip("\r\n")
     blanks = _blank_lines(text, headings)
     lines = [made, *([""] if blanks.after else []), *([content] if content else [])]
     before = newline if blanks.before and text[:end].strip() else ""
@@ -332,12 +329,10 @@ def _blank_lines(text: str, headings: Sequence[Heading]) -> _BlankLines:
         end = headings[at + 1].start if at + 1 < len(headings) else len(text)
         lead, core, _ = _around(text[span_of(text, headings, at).body : end])
         after += (1 if lead else -1) if core else 0
-        before += (1 if _blank_before(text, heading.start) else -1) if heading.start else 0
+        if heading.start:
+            blank = re.search(r"\n[ \t]*\r?\n\Z", text[max(heading.start - 200, 0) : heading.start])
+            before += 1 if blank else -1
     return _BlankLines(after > 0, before >= 0)
-
-
-def _blank_before(text: str, start: int) -> bool:
-    return bool(re.search(r"\n[ \t]*\r?\n\Z", text[max(start - 200, 0) : start]))
 
 
 def _without_heading(content: str, heading: Heading) -> str:

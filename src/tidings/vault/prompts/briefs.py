@@ -67,7 +67,9 @@ _RECENT: Final = 10
 def brief(view: VaultView, date: str, *, today: date | None = None) -> list[ContentBlock]:
     """Returns the messages for planning a day. Raises `BadAddress` if `date` is not a date."""
     day = day_of(date, today or local_today())
-    note, last = _note(view, day), _last(view, day)
+    note, last = _note(view, day), _note(view, day - timedelta(days=1))
+    if last is None and (before := max((each for each in daily_dates(view) if each < day), default=None)):
+        last = _note(view, before)
     recent = [
         file
         for file in view.queries.recent(_RECENT + 2)
@@ -77,7 +79,9 @@ def brief(view: VaultView, date: str, *, today: date | None = None) -> list[Cont
         told(
             view,
             f"Help me plan {day:%A}, {day.isoformat()}, in my daily note.",
-            _where(view, day, note),
+            f"It is {note.path!r} and comes along below."
+            if note
+            else f"It does not exist yet; it would be {' or '.join(map(repr, daily_places(view, day)))}.",
             _open(view, last) if last else "There is no earlier daily note.",
             "First show me a short plan: what is left open and still matters, what the notes that changed last call "
             "for, and what could wait. When I agree, write it into the daily note with the tools; make the note with "
@@ -88,14 +92,8 @@ def brief(view: VaultView, date: str, *, today: date | None = None) -> list[Cont
     ]
 
 
-def _where(view: VaultView, day: date, note: FileRow | None) -> str:
-    if note:
-        return f"It is {note.path!r} and comes along below."
-    return f"It does not exist yet; it would be {' or '.join(map(repr, daily_places(view, day)))}."
-
-
 def _open(view: VaultView, last: FileRow) -> str:
-    tasks = view.queries.tasks(path=last.path, done=False)
+    tasks = view.queries.tasks(last.path, done=False)
     if not tasks:
         return f"The last daily note, {last.path!r}, left nothing open."
     shown = bullets(f"{one_line(task.text, 200)} (line {task.line})" for task in tasks[:_TASKS])
@@ -105,14 +103,6 @@ def _open(view: VaultView, last: FileRow) -> str:
 
 def _note(view: VaultView, day: date) -> FileRow | None:
     return next(filter(None, map(view.queries.file, daily_places(view, day))), None)
-
-
-def _last(view: VaultView, day: date) -> FileRow | None:
-    """Returns the daily note before that of `day`, usually yesterday's."""
-    if yesterday := _note(view, day - timedelta(days=1)):
-        return yesterday
-    before = max((each for each in daily_dates(view) if each < day), default=None)
-    return _note(view, before) if before else None
 
 
 _MOST: Final = 50
@@ -128,7 +118,10 @@ def recent_brief(view: VaultView, count: str, since: str, *, today: date | None 
     if not re.fullmatch(r"[0-9]{1,2}", wanted) or not 1 <= int(wanted) <= _MOST:
         raise ValueError(f"count cannot be {quoted(count)}. Give a whole number from 1 to {_MOST}.")
     start = day_of(since, today or local_today()) if since.strip() else None
-    notes = list(_notes(view, int(wanted), start))
+    oldest = datetime.combine(start, time.min).astimezone().timestamp() * 1e9 if start else 0
+    # Canvases and bases are among them, so there may have to be more than are wanted.
+    recent = view.queries.recent(int(wanted) * 3)
+    notes = [file for file in recent if file.kind == "note" and file.mtime >= oldest][: int(wanted)]
     when = f" since {start.isoformat()}" if start else ""
     if not notes:
         return [told(view, f"No note changed{when}. Tell me so.")]
@@ -143,13 +136,6 @@ def recent_brief(view: VaultView, count: str, since: str, *, today: date | None 
         ),
         *_texts(view, notes),
     ]
-
-
-def _notes(view: VaultView, count: int, start: date | None) -> Iterator[FileRow]:
-    oldest = datetime.combine(start, time.min).astimezone().timestamp() * 1e9 if start else 0
-    # Canvases and bases are among them, so there may have to be more than are wanted.
-    notes = [file for file in view.queries.recent(count * 3) if file.kind == "note" and file.mtime >= oldest]
-    yield from notes[:count]
 
 
 def _texts(view: VaultView, notes: list[FileRow]) -> Iterator[ContentBlock]:
@@ -173,11 +159,7 @@ class Alike(NamedTuple):
 
 
 def alike(counts: Mapping[str, int]) -> list[Alike]:
-    """Returns groups of tags that may mean the same, the most used first.
-
-    Args:
-        counts: The number of notes of each tag; the tags without `#`, in lower case.
-    """
+    """Returns groups of tags that may mean the same, the most used first. Tags are in lower case, without `#`."""
     tags = sorted(counts, key=lambda tag: (-counts[tag], tag))[:_MOST_TAGS]
     found: list[Alike] = []
     told: set[frozenset[str]] = set()
@@ -185,7 +167,7 @@ def alike(counts: Mapping[str, int]) -> list[Alike]:
         ("written differently", _same(tags, _plain)),
         ("singular and plural", _same(tags, _singular)),
         ("one letter apart, perhaps misspelt", _near(tags)),
-        ("same name, nested in different tags", _same(tags, _leaf)),
+        ("same name, nested in different tags", _same(tags, lambda tag: _plain(tag.rpartition("/")[2]))),
     ):
         for group in groups:
             pairs = {frozenset(pair) for pair in combinations(group, 2)}
@@ -213,10 +195,6 @@ def _singular(tag: str) -> str:
         if plain.endswith(ending) and len(plain) > len(ending) + 1:
             return plain.removesuffix(ending) + single
     return plain if plain.endswith("ss") or len(plain) < 4 else plain.removesuffix("s")
-
-
-def _leaf(tag: str) -> str:
-    return _plain(tag.rpartition("/")[2])
 
 
 def _near(tags: Iterable[str]) -> list[list[str]]:
@@ -253,7 +231,9 @@ def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
     top = view.queries.tag(tag) if tag.strip(" #/") else None
     if tag.strip(" #/") and top is None:
         raise ResourceMissing(f"No note has the tag {tag!r}. Leave it out to look at all tags.")
-    every = [each for each in view.queries.tags() if each.notes and (top is None or _is_within(each.key, top.key))]
+    every = [
+        each for each in view.queries.tags() if each.notes and (top is None or f"{each.key}/".startswith(f"{top.key}/"))
+    ]
     about = f"the tags in #{top.shown}" if top else "the tags of my vault"
     return [
         told(
@@ -267,10 +247,6 @@ def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
             "one by one with the tool `rename_tag`, and tell me which notes it changed.",
         )
     ]
-
-
-def _is_within(tag: str, top: str) -> bool:
-    return tag == top or tag.startswith(f"{top}/")
 
 
 def _alike(tags: Sequence[TagCount]) -> str:

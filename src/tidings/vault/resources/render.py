@@ -126,10 +126,13 @@ def _summary(view: VaultView, file: FileRow) -> Json:
     lists: dict[str, list[Any]] = {
         "tags": tags[:_MOST],
         "headings": [heading._asdict() for heading in queries.headings(path, _MOST)],
-        "links": [_link(link) for link in graph.outgoing(queries, path)[:_MOST]],
+        "links": [
+            {"target": link.target + link.subpath, "path": link.leads_to, "line": link.line}
+            | ({"embed": True} if link.embed else {})
+            for link in graph.outgoing(queries, path)[:_MOST]
+        ],
         "tasks": [
-            {"line": task.line, "status": task.status, "text": task.text}
-            for task in queries.tasks(path=path, limit=_MOST)
+            {"line": task.line, "status": task.status, "text": task.text} for task in queries.tasks(path, limit=_MOST)
         ],
     }
     totals = {"tags": len(tags)} | {table: queries.count(table, path) for table in ("headings", "links", "tasks")}
@@ -146,12 +149,6 @@ def _summary(view: VaultView, file: FileRow) -> Json:
         **lists,
         **_if_any(left_out=left_out),
     }
-
-
-def _link(link: graph.ResolvedLink) -> Json:
-    """Returns a link as written, and its target, which may be missing."""
-    written: Json = {"target": link.target + link.subpath, "path": link.leads_to, "line": link.line}
-    return written | ({"embed": True} if link.embed else {})
 
 
 def _if_any(**members: Any) -> Json:

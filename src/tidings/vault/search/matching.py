@@ -144,8 +144,7 @@ def _bare(text: str) -> str:
 
 def _variant(word: str) -> str:
     """Returns a pattern for a word with any accents."""
-    letters = ((_latin().get(c) or re.escape(c)) + (f"[{MARKS}]*+" if c.isalnum() else "") for c in word)
-    return "".join(letters)
+    return "".join((_latin().get(c) or re.escape(c)) + (f"[{MARKS}]*+" if c.isalnum() else "") for c in word)
 
 
 @lru_cache(maxsize=256)
@@ -164,10 +163,7 @@ def _patterns(term: Word | Phrase) -> "tuple[re.Pattern[str], re.Pattern[str], r
 
 
 def _literal(words: list[str]) -> str:
-    """Returns a pattern for words as they are.
-
-    The character before is checked later, so that the engine can skip to the word.
-    """
+    # The character before is checked after the first word, so that the engine can skip to the word.
     first, *others = map(re.escape, words) if words else [""]
     before = rf"(?<![^\W_]{first})(?<![{MARKS}]{first})" if _begin(words) else ""
     return _PARTING.join([first + before, *others])
@@ -199,7 +195,8 @@ def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:
     """Returns a word to search for instead of a query of one word; None if none is close."""
     match parse_query(query):
         case Word(text) if text.isalnum():
-            word = _as_indexed(text)
+            letters = unicodedata.normalize("NFD", text.casefold())
+            word = "".join(letter for letter in letters if not unicodedata.combining(letter))
         case _:
             return None
     lengths = (len(word) - _LONGER, len(word) + _LONGER)
@@ -222,8 +219,3 @@ def _make_vocabulary(connection: sqlite3.Connection) -> None:
         connection.execute(_VOCABULARY)
     finally:
         connection.execute(f"PRAGMA query_only = {only}")
-
-
-def _as_indexed(word: str) -> str:
-    letters = unicodedata.normalize("NFD", word.casefold())
-    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -57,7 +57,6 @@ ANYWHERE = ""
 
 _KEYWORD = re.compile(r'(OR|AND|NOT)(?=[\s()\]"]|\Z)')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
-_KEY = re.compile(r'[^\]:"\[]*')
 
 
 class BadQuery(ValueError):
@@ -68,70 +67,6 @@ class BadQuery(ValueError):
         self.position = position
         self.cause = cause
         self.cure = cure
-
-
-class QueryScanner:
-    """A text and the position in it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.inside = ANYWHERE  # The operator with the argument that is being read; `[` in the brackets of a property.
-
-    def bad(self, cause: str, cure: str, at: int | None = None) -> BadQuery:
-        """Returns an error at a position, which replaces `{}` in the cause."""
-        position = (self.at if at is None else at) + 1
-        return BadQuery(position, cause.replace("{}", str(position)), cure)
-
-    def peek(self, *keywords: str) -> bool:
-        found = _KEYWORD.match(self.text, self.at)
-        return found is not None and found[1] in keywords
-
-    def keyword(self, keyword: str) -> bool:
-        if not self.peek(keyword):
-            return False
-        self.at += len(keyword)
-        return True
-
-    def ended(self) -> bool:
-        """Skips spaces, and returns whether the current part ends here."""
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-        closers = ")]" if self.inside == "[" else ")"
-        return self.at == len(self.text) or self.text[self.at] in closers
-
-    def string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
-            cure = r"add one at the end, or write \" for the character itself"
-            raise self.bad("The quotation mark at {} is never closed", cure)
-        self.at = found.end()
-        return re.sub(r'\\(["\\])', r"\1", found[1])
-
-    def word(self) -> str:
-        characters: list[str] = []
-        stops = '()"]' if self.inside == "[" else '()"'
-        while self.at < len(self.text):
-            character = self.text[self.at]
-            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set(SPECIAL):
-                self.at += 1
-                character = self.text[self.at]
-            elif character.isspace() or character in stops:
-                break
-            characters.append(character)
-            self.at += 1
-        return "".join(characters)
-
-    def value(self) -> str:
-        return self.string() if self.text.startswith('"', self.at) else self.word()
-
-    def key(self) -> str:
-        if self.text.startswith('"', self.at):
-            return self.string()
-        found = _KEY.match(self.text, self.at)
-        key = found[0] if found else ""
-        self.at += len(key)
-        return key
 
 
 HAS = ("task", "todo", "done", "link", "embed", "attachment", "tag", "property", "alias", "heading", "block", "problem")
@@ -231,11 +166,69 @@ def parse_query(text: str) -> Query:
     return query
 
 
-class _QueryParser(QueryScanner):
+class _QueryParser:
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        self.text = text
+        self.at = 0
+        self.inside = ANYWHERE
+        """The operator with the argument that is being read; `[` in the brackets of a property."""
         self.open = 0
         self.terms = 0
+
+    def bad(self, cause: str, cure: str, at: int | None = None) -> BadQuery:
+        """Returns an error at a position, which replaces `{}` in the cause."""
+        position = (self.at if at is None else at) + 1
+        return BadQuery(position, cause.replace("{}", str(position)), cure)
+
+    def peek(self, *keywords: str) -> bool:
+        found = _KEYWORD.match(self.text, self.at)
+        return found is not None and found[1] in keywords
+
+    def keyword(self, keyword: str) -> bool:
+        if not self.peek(keyword):
+            return False
+        self.at += len(keyword)
+        return True
+
+    def ended(self) -> bool:
+        """Skips spaces, and returns whether the current part ends here."""
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        closers = ")]" if self.inside == "[" else ")"
+        return self.at == len(self.text) or self.text[self.at] in closers
+
+    def string(self) -> str:
+        found = _STRING.match(self.text, self.at)
+        if found is None:
+            cure = r"add one at the end, or write \" for the character itself"
+            raise self.bad("The quotation mark at {} is never closed", cure)
+        self.at = found.end()
+        return re.sub(r'\\(["\\])', r"\1", found[1])
+
+    def word(self) -> str:
+        characters: list[str] = []
+        stops = '()"]' if self.inside == "[" else '()"'
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set(SPECIAL):
+                self.at += 1
+                character = self.text[self.at]
+            elif character.isspace() or character in stops:
+                break
+            characters.append(character)
+            self.at += 1
+        return "".join(characters)
+
+    def value(self) -> str:
+        return self.string() if self.text.startswith('"', self.at) else self.word()
+
+    def key(self) -> str:
+        if self.text.startswith('"', self.at):
+            return self.string()
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] not in ']:"[':
+            self.at += 1
+        return self.text[start : self.at]
 
     def alternatives(self) -> Query:
         """Parses `a b OR c`: terms side by side bind more closely."""
@@ -249,17 +242,14 @@ class _QueryParser(QueryScanner):
         while not self.ended() and not self.peek("OR"):
             if self.keyword("AND"):
                 if not parts or self.ended() or self.peek("OR"):
-                    raise self.bad(
-                        "The AND before {} has nothing on one side", 'write a term there, or "AND" for the word'
-                    )
+                    cure = 'write a term there, or "AND" for the word'
+                    raise self.bad("The AND before {} has nothing on one side", cure)
                 continue
             parts.append(self.unit())
         if not parts:
             where = "OR" if self.peek("OR") or self.text[: self.at].rstrip().endswith("OR") else "parenthesis"
-            raise self.bad(
-                f"There is nothing to search for at {{}}, beside the {where}",
-                f'write a term there, or "{where}" for the text',
-            )
+            cure = f'write a term there, or "{where}" for the text'
+            raise self.bad(f"There is nothing to search for at {{}}, beside the {where}", cure)
         return _flat(And, parts)
 
     def unit(self) -> Query:
@@ -277,11 +267,8 @@ class _QueryParser(QueryScanner):
         elif self.ended():
             raise self.bad("The NOT at {} has nothing after it", 'write a term there, or "NOT" for the word', start)
         if self.at == len(self.text) or self.text[self.at].isspace() or self.text[self.at] == ")":
-            raise self.bad(
-                "The minus at {} has nothing after it",
-                r"write it directly before a term, or \- for the character",
-                start,
-            )
+            cure = r"write it directly before a term, or \- for the character"
+            raise self.bad("The minus at {} has nothing after it", cure, start)
         if self.peek("OR", "AND"):
             raise self.bad("There is OR or AND at {} where a term must be", "put it in quotation marks")
         return Not(self.unit())
@@ -326,9 +313,8 @@ class _QueryParser(QueryScanner):
         self.at += 1
         query = self.alternatives()
         if not self.text.startswith(")", self.at):
-            raise self.bad(
-                "The parenthesis at {} is never closed", "add one at the end, or put it in quotation marks", start
-            )
+            cure = "add one at the end, or put it in quotation marks"
+            raise self.bad("The parenthesis at {} is never closed", cure, start)
         self.at += 1
         return query
 
@@ -336,10 +322,8 @@ class _QueryParser(QueryScanner):
         start = self.at
         found = _REGEX.match(self.text, start)
         if found is None:
-            raise self.bad(
-                "The slash at {} begins a regular expression that is never closed",
-                r"add a slash at its end, or write \/ for the character itself",
-            )
+            cure = r"add a slash at its end, or write \/ for the character itself"
+            raise self.bad("The slash at {} begins a regular expression that is never closed", cure)
         self.at = found.end()
         if set(found[2]) - set("gimsuvy"):
             cure = "leave them out, or put the text in quotation marks if it is a path"
@@ -364,11 +348,8 @@ class _QueryParser(QueryScanner):
             raise self._unknown(name)
         self.at = found.end()
         if not after or after.isspace() or after in ")]":
-            raise self.bad(
-                f"The {name}: at {{}} has nothing after it",
-                rf"write it directly after, or {name}\: for the text",
-                start,
-            )
+            cure = rf"write it directly after, or {name}\: for the text"
+            raise self.bad(f"The {name}: at {{}} has nothing after it", cure, start)
         if name in _FACTS:
             return self._fact(cast("FactName", name), start)
         if name == "tag":
@@ -430,9 +411,6 @@ class _QueryParser(QueryScanner):
         self._refuse_inside("[property]", start)
         self.at += 1
         key = self.key()
-        unclosed = self.bad(
-            "The bracket at {} is never closed", r"write [key] or [key:value], or \[ for the character itself", start
-        )
         if not key.strip():
             raise self.bad("The brackets at {} name no property", r"write [key], or \[ for the character itself", start)
         value = None
@@ -442,28 +420,20 @@ class _QueryParser(QueryScanner):
             value = self.alternatives()
             self.inside = outer
         if not self.text.startswith("]", self.at):
-            raise unclosed
+            cure = r"write [key] or [key:value], or \[ for the character itself"
+            raise self.bad("The bracket at {} is never closed", cure, start)
         self.at += 1
         return Property(key.strip(), value)
 
     def _compared(self) -> Compared | None:
-        start = self.at
-        if self.inside != "[" or self.text[start] not in "<>":
+        start, found = self.at, re.compile("[<>]=?").match(self.text, self.at)
+        if self.inside != "[" or found is None:
             return None
-        operator = (
-            "<="
-            if self.text.startswith("<=", start)
-            else ">="
-            if self.text.startswith(">=", start)
-            else self.text[start]
-        )
-        self.at += len(operator)
-        text = self.value()
-        if not text:
-            raise self.bad(
-                f"The {operator} at {{}} compares with nothing", "write a number or a date directly after it", start
-            )
-        return Compared(operator, text)
+        self.at = found.end()
+        if text := self.value():
+            return Compared(found[0], text)
+        cure = "write a number or a date directly after it"
+        raise self.bad(f"The {found[0]} at {{}} compares with nothing", cure, start)
 
     def _tags_allowed(self) -> bool:
         return self.inside not in {"file", "path", "["}

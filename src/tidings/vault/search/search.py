@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from tidings.vault.search.matching import Deadline, OutOfTime, SearchTooSlow
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.sql import Condition, Sort, Sql, Translator, selection
-from tidings.vault.search.text import Candidate, Judge, LineMatch, Test, matching_lines
+from tidings.vault.search.text import Candidate, Judge, LineMatch, matching_lines
 from tidings.vault.search.tree import And, Query
 
 _COUNTED: Final = 1_000_000  # The number of characters that are read only for the total, once the page is full.
@@ -89,12 +89,8 @@ def search(
         connection.create_function("vault_hidden", 1, hidden, deterministic=True)
     connection.set_progress_handler(deadline.passed, _STEPS)
     try:
-        run = _SearchRun(
-            connection,
-            _Asked(tree, limit, offset, sort, hidden is not None),
-            deadline,
-            now or datetime.now(UTC).astimezone(),
-        )
+        asked = _Asked(tree, limit, offset, sort, hidden is not None)
+        run = _SearchRun(connection, asked, deadline, now or datetime.now(UTC).astimezone())
         run.find()
         hits = tuple(run.hit(candidate, score, matches, context) for candidate, score in run.page)
     finally:
@@ -153,11 +149,9 @@ class _SearchRun:
     def _by_sql(self, condition: Condition) -> None:
         asked = self._asked
         self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (asked.limit, asked.offset))))
-        if self.page:
-            self.total = self._rows
-        elif asked.offset or asked.limit <= 0:
+        if not self.page and (asked.offset or asked.limit <= 0):
             next(self._candidates(condition, [], ("LIMIT 1", ())), None)
-            self.total = self._rows
+        self.total = self._rows
 
     def _by_text(self, condition: Condition) -> None:
         asked = self._asked
@@ -172,18 +166,14 @@ class _SearchRun:
             if full and read > _COUNTED:
                 self.exact = False
                 return
-            if self._holds(tests, candidate):
-                self.total += 1
-                if not full and self.total > asked.offset:
-                    self.page.append((candidate, score))
+            try:
+                if all(test(candidate) for test in tests):
+                    self.total += 1
+                    if not full and self.total > asked.offset:
+                        self.page.append((candidate, score))
+            except SearchTooSlow:
+                self._given_up.append(candidate.path)
             read += len(candidate.body) if full else 0
-
-    def _holds(self, tests: list[Test], candidate: Candidate) -> bool:
-        try:
-            return all(test(candidate) for test in tests)
-        except SearchTooSlow:
-            self._given_up.append(candidate.path)
-            return False
 
     def _candidates(
         self, condition: Condition, questions: list[Condition], page: Sql = ("", ())

@@ -5,12 +5,14 @@ for them the condition only excludes what cannot match. Words become one express
 possible, which also ranks. Names, property values and tasks are short, so SQL asks Python about each (`vault_test`).
 """
 
+import posixpath
 import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal
 
 from tidings._kit.patterns import TranslatedPattern, translated
@@ -80,10 +82,8 @@ class RowConditions:
 
     def condition(self, query: Query, row: Row) -> Sql:
         match query:
-            case And(parts):
-                return joined(" AND ", [self.condition(part, row) for part in parts])
-            case Or(parts):
-                return joined(" OR ", [self.condition(part, row) for part in parts])
+            case And(parts) | Or(parts):
+                return joined(_joint(query), [self.condition(part, row) for part in parts])
             case Not(part):
                 sql, values = self.condition(part, row)
                 return f"NOT {sql}", values
@@ -104,10 +104,8 @@ class RowConditions:
 
     def _value(self, name: str, value: Query, match_case: bool) -> Sql:
         match value:
-            case And(parts):
-                return joined(" AND ", [self._value(name, part, match_case) for part in parts])
-            case Or(parts):
-                return joined(" OR ", [self._value(name, part, match_case) for part in parts])
+            case And(parts) | Or(parts):
+                return joined(_joint(value), [self._value(name, part, match_case) for part in parts])
             case Not(part):
                 sql, values = self._value(name, part, match_case)
                 return f"NOT {sql}", values
@@ -130,7 +128,7 @@ class RowConditions:
         elif isinstance(term, Regex):
             self._tests.append(lambda text: finder.found(name(text), deadline))
         else:
-            normal = _normal if row.match_case else fold
+            normal = partial(unicodedata.normalize, "NFC") if row.match_case else fold
             wanted = normal(term.text)
             self._tests.append(lambda text: wanted in normal(name(text)))
         return len(self._tests) - 1
@@ -148,6 +146,10 @@ class RowConditions:
             if len(self._known) < _MOST_KNOWN:
                 self._known[number, text] = known
         return known
+
+
+def _joint(query: And | Or) -> str:
+    return " AND " if isinstance(query, And) else " OR "
 
 
 def joined(joint: str, conditions: list[Sql]) -> Sql:
@@ -202,10 +204,6 @@ def _nanoseconds(moment: datetime) -> int:
     return int(moment.timestamp()) * 10**9
 
 
-def _normal(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
 _STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
 
 
@@ -251,7 +249,10 @@ class Translator:
                 combined = _all if isinstance(query, And) else _any
                 return combined([self.condition(part, where) for part in parts])
             case Not(part):
-                return _none(self.condition(part, where), loose=where.loose)
+                condition = self.condition(part, where)
+                sql, values = condition.whole()
+                exact = condition.exact and not where.loose
+                return Condition(f"NOT {sql}", values) if exact else Condition(exact=False)
             case Case(match, part):
                 return self.condition(part, replace(where, match_case=match))
             case Within():
@@ -264,9 +265,8 @@ class Translator:
     def _within(self, query: Within, where: Where) -> Condition:
         scope, part = query.scope, query.part
         if scope in {"file", "path"}:
-            return Condition(
-                *self.rows.condition(part, Row("f.path", where.match_case, _leaf if scope == "file" else str))
-            )
+            name = posixpath.basename if scope == "file" else str
+            return Condition(*self.rows.condition(part, Row("f.path", where.match_case, name)))
         inner = self.condition(part, replace(where, body=True, loose=scope != "content"))
         if scope == "content":
             return inner
@@ -324,13 +324,6 @@ def _any(conditions: list[Condition]) -> Condition:
     return Condition(*joined(" OR ", [each.whole() for each in others]), exact=exact)
 
 
-def _none(condition: Condition, *, loose: bool) -> Condition:
-    if loose or not condition.exact:
-        return Condition(exact=False)
-    sql, values = condition.whole()
-    return Condition(f"NOT {sql}", values)
-
-
 def _match(joint: str, parts: list[str]) -> str:
     return joint.join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
 
@@ -343,9 +336,8 @@ def _term(term: Word | Phrase | Regex, where: Where) -> Condition:
     words = text.split()
     if not words:
         return Condition()
-    if any(unparted(c) or not (c.isascii() or c.isalnum()) for word in words for c in word) or not re.search(
-        r"[^\W_]", text
-    ):
+    strange = any(unparted(c) or not (c.isascii() or c.isalnum()) for word in words for c in word)
+    if strange or not re.search(r"[^\W_]", text):
         return _scanned(text, where, whole=whole)
     simple = all(word.isalnum() for word in words)
     star = "" if (whole and simple) or not text.rstrip()[-1].isalnum() else "*"
@@ -383,10 +375,6 @@ def _caseless(character: str) -> bool:
 def _quoted(text: str, where: Where) -> str:
     escaped = text.replace('"', '""')
     return f'body : "{escaped}"' if where.body else f'"{escaped}"'
-
-
-def _leaf(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 Sort = Literal["relevance", "modified", "path"]

@@ -68,9 +68,7 @@ class Candidate:
         return bisect_right(self.starts, offset)
 
     def places(self, scope: Scope, anchors: "Sequence[int] | None" = None) -> Iterator[Occurrence]:
-        """Returns the lines, blocks, sections or tasks of the file; only those with one of the `anchors` lines, if
-        given.
-        """
+        """Yields the lines, blocks, sections or tasks of the file; only those with one of the `anchors` lines."""
         match scope:
             case "line":
                 lines = range(1, len(self.starts) + 1) if anchors is None else anchors
@@ -82,19 +80,15 @@ class Candidate:
             case "block":
                 firsts = _blocks(self.body)
             case _:
-                yield from self._tasks(scope)
+                sql = "SELECT line, status, text FROM tasks WHERE file = ?"
+                for line, status, text in self._connection.execute(sql, (self.id,)):
+                    if scope == "task" or (status == " ") == (scope == "task-todo"):
+                        place = self._place(line, line)
+                        yield place._replace(start=place.start + max(0, place.text.find(text)), text=text)
                 return
         for first, after in pairwise([*firsts, len(self.starts) + 1]):
             if anchors is None or bisect_left(anchors, first) < bisect_left(anchors, after):
                 yield self._place(first, after - 1)
-
-    def _tasks(self, scope: Scope) -> Iterator[Occurrence]:
-        for line, status, text in self._connection.execute(
-            "SELECT line, status, text FROM tasks WHERE file = ?", (self.id,)
-        ):
-            if scope == "task" or (status == " ") == (scope == "task-todo"):
-                place = self._place(line, line)
-                yield place._replace(start=place.start + max(0, place.text.find(text)), text=text)
 
     def _place(self, first: int, last: int) -> Occurrence:
         start = self.starts[first - 1]
@@ -116,13 +110,10 @@ class Judge:
 
     def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008 - it is frozen
         condition = self._translator.condition(query, where)
-        if not condition.exact:
-            return self._read(query, where)
-        self.asked.append(condition)
-        number = len(self.asked) - 1
-        return lambda candidate: bool(candidate.answers[number])
-
-    def _read(self, query: Query, where: Where) -> Test:
+        if condition.exact:
+            self.asked.append(condition)
+            number = len(self.asked) - 1
+            return lambda candidate: bool(candidate.answers[number])
         match query:
             case And(parts) | Or(parts):
                 tests = [self.test(part, where) for part in parts]
@@ -131,13 +122,12 @@ class Judge:
             case Not(part):
                 test = self.test(part, where)
                 return lambda candidate: not test(candidate)
-            case Case(match, part):
-                return self.test(part, replace(where, match_case=match))
-            case Within("content", part):
-                return self.test(part, replace(where, body=True))
-            case Within(scope, part):
+            case Within(scope, part) if scope != "content":
                 places = place_finder(scope, part, self._deadline, match_case=where.match_case)
                 return lambda candidate: next(places(candidate), None) is not None
+            case Case(_, part) | Within(_, part):
+                inner = {"match_case": query.match} if isinstance(query, Case) else {"body": True}
+                return self.test(part, replace(where, **inner))
             case _:
                 return self._term(query, where)
 
@@ -196,17 +186,17 @@ def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> PlaceTe
             finder = Finder(query, match_case=match_case)
             return lambda _, place: finder.found(place.text, deadline)
         case TagTerm(name):
-            return lambda candidate, place: any(
-                place.first <= line <= place.last for line in tag_lines(candidate, name)
-            )
+            return lambda candidate, place: any(tag_lines(candidate, name, place))
         case _:
             raise AssertionError(query)  # The parser lets nothing else in.
 
 
-def tag_lines(candidate: Candidate, name: str) -> list[int]:
-    """Returns the lines with a tag, or one below it."""
+def tag_lines(candidate: Candidate, name: str, place: Occurrence) -> Iterator[int]:
+    """Yields the lines of a part of a file with a tag, or one below it."""
     tag = key(name)
-    return [line for one, line in candidate.tags if one == tag or one.startswith(f"{tag}/")]
+    for one, line in candidate.tags:
+        if place.first <= line <= place.last and (one == tag or one.startswith(f"{tag}/")):
+            yield line
 
 
 def _blocks(text: str) -> list[int]:
@@ -269,10 +259,9 @@ def _marks(
         case And(parts) | Or(parts):
             for part in parts:
                 yield from _marks(part, candidate, place, deadline, match_case=match_case)
-        case Case(match, part):
+        case Case(_, part) | Within("content", part):
+            match = query.match if isinstance(query, Case) else match_case
             yield from _marks(part, candidate, place, deadline, match_case=match)
-        case Within("content", part):
-            yield from _marks(part, candidate, place, deadline, match_case=match_case)
         case Within(scope, part) if scope not in {"file", "path"}:
             found = place_finder(scope, part, deadline, match_case=match_case)
             for inner in islice(found(candidate), _MOST_SPANS):
@@ -285,8 +274,7 @@ def _marks(
                 _Mark(id(query), place.start + start) for start, end in islice(spans, _MOST_SPANS) if end > start
             )
         case TagTerm(name):
-            lines = (line for line in tag_lines(candidate, name) if place.first <= line <= place.last)
-            yield from (_Mark(id(query), candidate.starts[line - 1]) for line in lines)
+            yield from (_Mark(id(query), candidate.starts[line - 1]) for line in tag_lines(candidate, name, place))
         case _:
             return
 

@@ -12,7 +12,6 @@ from mcp_types import CallToolResult
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import counted
 from tidings.server.families import ResourceMissing
-from tidings.vault.files.obsidian import ObsidianSettings
 from tidings.vault.files.paths import BadPath
 from tidings.vault.index import graph
 from tidings.vault.index.graph import ResolvedLink
@@ -23,7 +22,7 @@ from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
 from tidings.vault.tools.naming import meant
 from tidings.vault.tools.results import HitResult, LinkSeen, answer
-from tidings.vault.view import VaultView, standing
+from tidings.vault.view import VaultView, hidden_from_search, standing
 
 T = TypeVar("T")
 _ROOM: Final = 240  # The number of characters that are shown of a line with a link.
@@ -48,8 +47,8 @@ class ResultRange(NamedTuple):
 
 def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
     """Returns the files that match a query. Raises `BadQuery`."""
-    connection = view.queries.connection
-    found = find(connection, query, limit=span.limit, offset=span.offset, sort=sort, hidden=_hidden(view))
+    connection, hidden = view.queries.connection, hidden_from_search(view.vault)
+    found = find(connection, query, limit=span.limit, offset=span.offset, sort=sort, hidden=hidden)
     hits: list[HitResult] = []
     lines: list[str] = []
     for hit in found.hits:
@@ -111,9 +110,13 @@ def links(view: VaultView, direction: Direction, path: str, to: str, span: Resul
             source = meant(view, path).path
             every = graph.outgoing(queries, source)
             return _links(view, f"{counted(len(every), 'link')} in {source}", every, span)
+        case "broken" if path:
+            source = meant(view, path).path
+            nowhere = [link for link in graph.outgoing(queries, source) if link.target and link.leads_to is None]
+            return _links(view, f"{counted(len(nowhere), 'link')} to nowhere in {source}", nowhere, span)
         case "broken":
-            every, where = _broken(view, path)
-            return _links(view, f"{counted(len(every), 'link')} to nowhere{where}", every, span)
+            every = graph.broken(queries)
+            return _links(view, f"{counted(len(every), 'link')} to nowhere", every, span)
         case "orphans":
             notes = graph.orphans(queries)
             shown = span.of(notes)
@@ -122,50 +125,26 @@ def links(view: VaultView, direction: Direction, path: str, to: str, span: Resul
         case "path":
             if not to.strip():
                 raise BadPath("`to` is empty.", "Give the note to find a way to, beside `path`, the one to begin at.")
-            return _between(view, meant(view, path).path, meant(view, to).path)
-
-
-def _broken(view: VaultView, path: str) -> tuple[Sequence[ResolvedLink], str]:
-    if not path:
-        return graph.broken(view.queries), ""
-    source = meant(view, path).path
-    links = graph.outgoing(view.queries, source)
-    return [link for link in links if link.target and link.leads_to is None], f" in {source}"
+            start, end = meant(view, path).path, meant(view, to).path
+            way = list(graph.between(queries, start, end) or ())
+            head = " → ".join(way) or f"No links lead from {start} to {end}, in either direction."
+            return _said(view, [head], {"total": len(way), "notes": way})
 
 
 def _links(view: VaultView, head: str, every: Sequence[ResolvedLink], span: ResultRange) -> CallToolResult:
-    shown = list(span.of(every))
     items: list[LinkSeen] = []
-    for link in shown:
-        item: LinkSeen = {
-            "path": link.source,
-            "line": link.line,
-            "text": _around(link),
-            "link": link.target + link.subpath,
-        }
+    lines = [head]
+    for link in span.of(every):
+        text, written = link.text, link.target + link.subpath
+        if len(text) > _ROOM:
+            start = max(0, text.find(link.target) - _ROOM // 2)
+            text = f"{'…' if start else ''}{text[start : start + _ROOM]}…"
+        item: LinkSeen = {"path": link.source, "line": link.line, "text": text, "link": written}
         if link.leads_to:
             item["target"] = link.leads_to
         items.append(item)
-    lines = [
-        f"{link.source}:{link.line}: {link.target}{link.subpath} → {link.leads_to or 'nowhere'}: {_around(link)}"
-        for link in shown
-    ]
-    data = {"total": len(every), "links": items}
-    return _said(view, [head, *lines], data, more=span.next(len(every)))
-
-
-def _around(link: ResolvedLink) -> str:
-    """Returns the text around a link; not the whole of a long line."""
-    if len(link.text) <= _ROOM:
-        return link.text
-    start = max(0, link.text.find(link.target) - _ROOM // 2)
-    return f"{'…' if start else ''}{link.text[start : start + _ROOM]}…"
-
-
-def _between(view: VaultView, start: str, end: str) -> CallToolResult:
-    way = list(graph.between(view.queries, start, end) or ())
-    head = " → ".join(way) or f"No links lead from {start} to {end}, in either direction."
-    return _said(view, [head], {"total": len(way), "notes": way})
+        lines.append(f"{link.source}:{link.line}: {written} → {link.leads_to or 'nowhere'}: {text}")
+    return _said(view, lines, {"total": len(every), "links": items}, more=span.next(len(every)))
 
 
 def recent(view: VaultView, span: ResultRange) -> CallToolResult:
@@ -212,16 +191,3 @@ def _said(
         data["note"] = note
     following = "" if more is None else f"More with offset={more}."
     return answer("\n".join(filter(None, [*lines, following, note])), data)
-
-
-def _hidden(view: VaultView) -> Any:
-    """Returns a test for paths that the app's settings exclude from searches; None if they exclude nothing."""
-    settings = {mount.name: ObsidianSettings.read(mount.root) for mount in view.vault.mounts}
-    if not any(each.ignored for each in settings.values()):
-        return None
-
-    def hidden(path: str) -> bool:
-        mount, inner = view.vault.split(path)
-        return settings[mount.name].ignores(inner)
-
-    return hidden

@@ -36,10 +36,7 @@ def plain(path: str) -> str:
 
 
 def meant(view: VaultView, path: str) -> Meant:
-    """Returns the file for a path: with or without `.md`, its end, or its bare name.
-
-    Raises `BadPath` or `ResourceMissing`, with the closest names.
-    """
+    """Returns the file for a path: with or without `.md`, its end, or its bare name. See `surely` for the errors."""
     path = plain(path)
     if match := view.queries.find(path):
         return Meant(match.file.path, match.also)
@@ -74,7 +71,11 @@ def to_create(view: VaultView, path: str) -> str:
 
     An existing file whose name differs only by case is meant: no vault should have both.
     """
-    text = with_extension(plain(path).removeprefix("./"))
+    text = plain(path).removeprefix("./")
+    name = text.rpartition("/")[2]
+    at = name.rfind(".")
+    if name and not (at > 0 and _EXTENSION.fullmatch(name[at:])):
+        text = f"{text}.md"
     there = view.queries.find(text)
     if there and key(there.file.path) == key(text):
         return there.file.path
@@ -83,18 +84,8 @@ def to_create(view: VaultView, path: str) -> str:
     return f"{listing.path}/{name}" if listing else f"{folder}{slash}{name}"
 
 
-def with_extension(path: str) -> str:
-    """Adds `.md` to a path without an extension."""
-    name = path.rpartition("/")[2]
-    at = name.rfind(".")
-    return path if not name or (at > 0 and _EXTENSION.fullmatch(name[at:])) else f"{path}.md"
-
-
 def to_add_to(view: VaultView, path: str, *, create: bool) -> str:
-    """Returns the only file that a path can mean, or a new one if `create` allows it.
-
-    Raises `BadPath` or `ResourceMissing`.
-    """
+    """Returns the only file that a path can mean, or a new one if `create` allows it. See `surely` for the errors."""
     try:
         return surely(view, path)
     except ResourceMissing as error:

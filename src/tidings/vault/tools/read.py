@@ -18,7 +18,6 @@ from tidings.vault.files.disk import Disk
 from tidings.vault.files.outcomes import FileTooLarge, NotText, NotThere
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.index import graph
-from tidings.vault.index.rows import FileRow
 from tidings.vault.notes import sections
 from tidings.vault.notes.sections import EditRefused, line_starts
 from tidings.vault.resources.shapes import iso
@@ -67,10 +66,7 @@ def parse_lines(text: str, total: int) -> LineRange:
 
 
 def excerpt(text: str, chosen: str, room: int) -> Excerpt:
-    """Returns as much of the chosen lines as fits into `room` characters; an empty text chooses all.
-
-    Raises `EditRefused`.
-    """
+    """Returns as much of the `chosen` lines (empty: all) as fits into `room` characters. Raises `EditRefused`."""
     starts = line_starts(text)
     total = len(starts) - 1
     first, last = parse_lines(chosen, total) if chosen else LineRange(1, total)
@@ -84,15 +80,12 @@ def excerpt(text: str, chosen: str, room: int) -> Excerpt:
         fits += 1
     if fits < first:
         whole = starts[first] - begin
-        left = (
-            f"Line {first} has {whole:,} characters: the first {room:,} are shown. Ask with max_tokens={tokens(whole)}."
-        )
+        shown = f"the first {room:,} are shown. Ask with max_tokens={tokens(whole)}."
+        left = f"Line {first} has {whole:,} characters: {shown}"
         return Excerpt(text[begin : begin + room], LineRange(first, first), total, left)
     rest = f"{fits + 1}-" if last == total else str(LineRange(fits + 1, last))
-    left = (
-        f"Lines {LineRange(fits + 1, last)} are left out, about {tokens(end - starts[fits]):,} tokens. "
-        f"Ask with lines='{rest}'."
-    )
+    about = f"about {tokens(end - starts[fits]):,} tokens. Ask with lines='{rest}'."
+    left = f"Lines {LineRange(fits + 1, last)} are left out, {about}"
     return Excerpt(text[begin : starts[fits]], LineRange(first, fits), total, left)
 
 
@@ -112,10 +105,7 @@ class ChosenNotes(NamedTuple):
     lines: str = ""
 
     def of(self, text: str) -> str:
-        """Returns the lines of that part, as `excerpt` takes them.
-
-        Raises `EditRefused` if it does not exist, or if several were chosen.
-        """
+        """Returns the lines of that part for `excerpt`. Raises `EditRefused` if there is none, or several."""
         if sum(map(bool, self)) > 1:
             raise EditRefused("Give only one of section, block and lines.")
         if self.section:
@@ -244,16 +234,11 @@ def info(view: VaultView, path: str) -> CallToolResult:
     return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
 
 
-def _indexed(view: VaultView, path: str) -> FileRow:
-    found = meant(view, path).path
-    if file := view.queries.file(found):
-        return file
-    raise ResourceMissing(f"{found!r} is not in the index yet. Try again, or read it.")
-
-
 def _file_info(view: VaultView, path: str) -> Info:
-    queries = view.queries
-    file = _indexed(view, path)
+    queries, found = view.queries, meant(view, path).path
+    file = queries.file(found)
+    if file is None:
+        raise ResourceMissing(f"{found!r} is not in the index yet. Try again, or read it.")
     facts: Info = {
         "path": file.path,
         "kind": file.kind,
@@ -263,7 +248,7 @@ def _file_info(view: VaultView, path: str) -> Info:
         "problem": file.problem,
     }
     if file.kind == "note":
-        tasks, headings, blocks = queries.tasks(path=file.path), queries.headings(file.path), queries.blocks(file.path)
+        tasks, headings, blocks = queries.tasks(file.path), queries.headings(file.path), queries.blocks(file.path)
         still_open = sum(task.status == " " for task in tasks)
         facts |= {
             "words": file.words,
@@ -281,12 +266,10 @@ def _file_info(view: VaultView, path: str) -> Info:
 
 
 def _vault_info(view: VaultView) -> Info:
-    names = [mount.name for mount in view.vault.mounts if mount.name]
-    used = view.queries.properties_in_use()
     facts: Info = {
-        "vaults": names,
+        "vaults": [mount.name for mount in view.vault.mounts if mount.name],
         **view.queries.stats()._asdict(),
-        "properties": {use.name: use.notes for use in used[:_MOST]},
+        "properties": {use.name: use.notes for use in view.queries.properties_in_use()[:_MOST]},
         "index": view.status.phase,
         "note": " ".join(filter(None, [standing(view.status), *view.status.notes])),
     }

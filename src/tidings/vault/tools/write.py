@@ -11,6 +11,7 @@ from anyio import from_thread
 from mcp_types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
+from tidings._kit.text import counted
 from tidings.vault.files import outcomes
 from tidings.vault.files.disk import Disk
 from tidings.vault.files.obsidian import ObsidianSettings, fill_template
@@ -57,9 +58,8 @@ def _parse(edit: Edit, which: str) -> edits.Edit:
     if edit.property:
         if "value" not in given or "content" in given:
             raise EditRefused(f"{which}a property takes a value, not content; null removes it.")
-        if edit.value is None:
-            return edits.RemoveProperty(edit.property)
-        return edits.SetProperty(edit.property, edit.value)
+        remove = edit.value is None
+        return edits.RemoveProperty(edit.property) if remove else edits.SetProperty(edit.property, edit.value)
     if "content" not in given or "value" in given:
         raise EditRefused(f"{which}{named[0]} takes content, the new text; an empty one removes the old.")
     if edit.find:
@@ -78,10 +78,9 @@ def _parse(edit: Edit, which: str) -> edits.Edit:
 
 def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -> CallToolResult:
     """Returns the result of a write."""
+    said = f"{'Created' if done.created else verb} {done.path}"
     if not done.touched:
         said = f"Nothing changed: {done.path} was like that already"
-    else:
-        said = f"{'Created' if done.created else verb} {done.path}"
     data = {"path": done.path, "version": done.version, "done": f"{said}."}
     if with_diff and (diff := done.diff):
         data["diff"] = diff
@@ -101,7 +100,7 @@ def deleted(done: outcomes.FileDeleted, links: int) -> CallToolResult:
     """Returns the result of a deletion."""
     said = f"Deleted {done.path}. It is in {done.trash} now."
     if links:
-        said += f" {links:,} link{'s' if links > 1 else ''} to it lead{'' if links > 1 else 's'} nowhere now."
+        said += f" {counted(links, 'link')} to it lead{'' if links > 1 else 's'} nowhere now."
     return answer(said, {"path": done.path, "trash": done.trash, "done": said})
 
 
@@ -109,7 +108,7 @@ def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = Fals
     """Returns the result of a move, or of a dry run."""
     said = f"{'Would move' if dry_run else 'Moved'} {done.path} to {done.to}."
     if done.changed:
-        said += f" Links {'would be' if dry_run else 'were'} updated in {_files(done.changed)}."
+        said += f" Links {'would be' if dry_run else 'were'} updated in {counted(len(done.changed), 'file')}."
     data: dict[str, Any] = {"path": done.path if dry_run else done.to}
     if version:
         data["version"] = version
@@ -136,7 +135,7 @@ def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: 
     count = sum(each.count for each in done)
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
     verb = "Would rename" if dry_run else "Renamed"
-    said = f"{verb} #{old} to #{new}: {count:,} tag{'' if count == 1 else 's'} in {_files(changed)}."
+    said = f"{verb} #{old} to #{new}: {counted(count, 'tag')} in {counted(len(changed), 'file')}."
     data = {"version": would_be} if dry_run else dict[str, Any]()
     return _told(said, data, changed, [skipped for each in done for skipped in each.skipped], dry_run=dry_run)
 
@@ -151,10 +150,6 @@ def _told(
     if warnings:
         data["warnings"] = warnings
     return answer("\n".join([data["done"], *(named if dry_run else []), *warnings]), data)
-
-
-def _files(paths: Sequence[str]) -> str:
-    return f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"
 
 
 def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple[str, str, str]:
