@@ -81,20 +81,13 @@ class SubscribedResources:
 class Touched:
     """Everything that a batch of files touches and resources depend on."""
 
-    paths: frozenset[str] = frozenset()
-    """The files that are changed, new or deleted."""
-    moved: bool = False
-    """True if some of them are new or deleted."""
-    linked: frozenset[str] = frozenset()
-    """The keys of the names that these files link to, or linked to."""
-    tags: frozenset[str] = frozenset()
-    """The keys of the tags that they have or had, with all tags above them."""
-    everything: bool = False
-    """True if all resources may differ, for example because the status of the index changed."""
-    names: frozenset[str] = field(init=False)
-    """The keys of the names of the files."""
-    folders: frozenset[str] = field(init=False)
-    """The folders of the files, with all folders above them."""
+    paths: frozenset[str] = frozenset()  # The files that are changed, new or deleted.
+    moved: bool = False  # True if some of them are new or deleted.
+    linked: frozenset[str] = frozenset()  # The keys of the names that these files link to, or linked to.
+    tags: frozenset[str] = frozenset()  # The keys of the tags that they have or had, with all tags above them.
+    everything: bool = False  # True if all resources may differ, for example because the status of the index changed.
+    names: frozenset[str] = field(init=False)  # The keys of the names of the files.
+    folders: frozenset[str] = field(init=False)  # The folders of the files, with all folders above them.
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", frozenset(map(_name, self.paths)))

@@ -15,8 +15,7 @@ class IndexProgress:
     """The progress of the first build."""
 
     done: int
-    total: int
-    """Files to read."""
+    total: int  # Files to read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +24,8 @@ class IndexStatus:
 
     phase: Literal["indexing", "watching", "polling", "away"]
     """It is being built, follows changes as they happen, looks for them from time to time, or has lost the disk."""
-    progress: IndexProgress | None = None
-    """Only during the first build."""
-    notes: tuple[str, ...] = ()
-    """Messages for the user."""
+    progress: IndexProgress | None = None  # Only during the first build.
+    notes: tuple[str, ...] = ()  # Messages for the user.
 
     @property
     def partial(self) -> bool:

@@ -44,10 +44,8 @@ class Changed:
 class LookAround:
     """Anything may have changed."""
 
-    by: Literal["events", "polling"]
-    """The way further changes are noticed."""
-    note: str | None = None
-    """The reason for polling, in words for the user."""
+    by: Literal["events", "polling"]  # The way further changes are noticed.
+    note: str | None = None  # The reason for polling, in words for the user.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,12 @@ Happening = Changed | LookAround | WentAway
 class WatchPace:
     """The intervals of the watcher, in seconds, and the size of a burst."""
 
-    step: float = 0.01
-    """A batch ends after this time without changes."""
-    most: float = 0.05
-    """A batch ends after this time in any case."""
-    tick: float = 2
-    """The interval of checks that the folders still exist."""
-    audit: float = 300
-    """The interval of full scans while changes are seen as they happen."""
-    poll: float = 2
-    """The shortest interval of full scans where changes are not seen."""
-    burst: int = 2000
-    """After this many changes at once, the system may have lost some: everything is scanned."""
+    step: float = 0.01  # A batch ends after this time without changes.
+    most: float = 0.05  # A batch ends after this time in any case.
+    tick: float = 2  # The interval of checks that the folders still exist.
+    audit: float = 300  # The interval of full scans while changes are seen as they happen.
+    poll: float = 2  # The shortest interval of full scans where changes are not seen.
+    burst: int = 2000  # After this many changes at once, the system may have lost some: everything is scanned.
 
 
 def is_settings(path: Path) -> bool:

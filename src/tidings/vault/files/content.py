@@ -35,15 +35,12 @@ _LARGEST_KEPT: Final = 2_000_000
 class FileContent:
     """The content of a file."""
 
-    text: str
-    """With its own line endings, without the byte order mark. Invalid bytes are `\ufffd`."""
+    text: str  # With its own line endings, without the byte order mark. Invalid bytes are `\ufffd`.
     version: str
     encoding: Encoding
     size: int
-    mtime: float
-    """In seconds since 1970."""
-    problem: str | None = None
-    """The reason why its text cannot be edited."""
+    mtime: float  # In seconds since 1970.
+    problem: str | None = None  # The reason why its text cannot be edited.
 
 
 def version_of(data: bytes) -> str:

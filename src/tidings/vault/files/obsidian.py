@@ -32,11 +32,9 @@ class ObsidianSettings:
 
     daily_folder: str = ""
     daily_format: str = "YYYY-MM-DD"
-    daily_template: str = ""
-    """The path of a note, or empty."""
+    daily_template: str = ""  # The path of a note, or empty.
     date_format: str = "YYYY-MM-DD"
-    time_format: str = "HH:mm"
-    """The formats of dates and times in templates."""
+    time_format: str = "HH:mm"  # The formats of dates and times in templates.
     ignored: tuple[str, ...] = ()
     """The paths that the app hides from search: prefixes, or regular expressions between slashes."""
 

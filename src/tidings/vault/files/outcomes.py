@@ -69,10 +69,8 @@ class FileMoved:
     path: str
     to: str
     touched: tuple[str, ...]
-    changed: tuple[str, ...] = ()
-    """The files whose links were updated, by their new paths."""
-    skipped: tuple[Skipped, ...] = ()
-    """The files whose links still lead to the old path."""
+    changed: tuple[str, ...] = ()  # The files whose links were updated, by their new paths.
+    skipped: tuple[Skipped, ...] = ()  # The files whose links still lead to the old path.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,7 @@ class FileDeleted:
     """A file or folder that was moved to the trash."""
 
     path: str
-    trash: str
-    """Its path in the trash, from the vault's folder."""
+    trash: str  # Its path in the trash, from the vault's folder.
     touched: tuple[str, ...]
 
 
@@ -90,10 +87,8 @@ class Retagged:
     """Notes in which a tag was renamed."""
 
     touched: tuple[str, ...]
-    changed: tuple[str, ...]
-    """The notes, each once."""
-    count: int
-    """The number of renamed tags."""
+    changed: tuple[str, ...]  # The notes, each once.
+    count: int  # The number of renamed tags.
     skipped: tuple[Skipped, ...] = ()
 
 

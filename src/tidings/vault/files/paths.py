@@ -182,10 +182,8 @@ def check_clear(path: str) -> None:
 class Mount:
     """One vault."""
 
-    name: str
-    """The first segment of its paths; empty if it is the only one."""
-    root: Path
-    """Its folder, symbolic links resolved."""
+    name: str  # The first segment of its paths; empty if it is the only one.
+    root: Path  # Its folder, symbolic links resolved.
 
     def path(self, inner: str) -> str:
         """Returns the path of something in it, from its path within this vault alone."""

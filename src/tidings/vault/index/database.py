@@ -147,10 +147,8 @@ class OpenedIndex(NamedTuple):
     """An index that belongs to this process until it is closed."""
 
     database: Database
-    lock: int | None
-    """The descriptor of the lock file; None: in memory."""
-    notes: tuple[str, ...]
-    """Messages for the user: why it is in memory."""
+    lock: int | None  # The descriptor of the lock file; None: in memory.
+    notes: tuple[str, ...]  # Messages for the user: why it is in memory.
 
 
 def cache_folder(vault: Vault) -> Path:

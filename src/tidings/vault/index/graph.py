@@ -140,16 +140,13 @@ class ResolvedLink(NamedTuple):
     source: str
     title: str
     line: int
-    text: str
-    """The line of the link."""
-    target: str
-    """As written; empty for a link within the same note."""
+    text: str  # The line of the link.
+    target: str  # As written; empty for a link within the same note.
     subpath: str
     shown: str | None
     kind: str
     embed: bool
-    leads_to: str | None
-    """The path of its target; None if it is broken."""
+    leads_to: str | None  # The path of its target; None if it is broken.
 
 
 class _Row(NamedTuple):

@@ -48,8 +48,7 @@ READ_AGAIN: Final = -1
 class ReadLimits:
     """The limits of reading."""
 
-    size: int = 20_000_000
-    """Bytes. Of larger files, only the name is known."""
+    size: int = 20_000_000  # Bytes. Of larger files, only the name is known.
 
 
 class Job(NamedTuple):
@@ -58,12 +57,9 @@ class Job(NamedTuple):
     path: str
     kind: Kind
     stamp: Stamp
-    hash: str | None
-    """Its hash when it was last read, if its stamp has not changed since."""
-    root: str
-    """The vault's folder."""
-    inner: str
-    """The path within it."""
+    hash: str | None  # Its hash when it was last read, if its stamp has not changed since.
+    root: str  # The vault's folder.
+    inner: str  # The path within it.
 
 
 class ReadTask(NamedTuple):

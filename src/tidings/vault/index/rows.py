@@ -14,10 +14,8 @@ class FileRow(NamedTuple):
     folder: str
     kind: Kind
     size: int
-    mtime: int
-    """The last change of the content, in nanoseconds."""
-    hash: str | None
-    """The version; None if it was not read."""
+    mtime: int  # The last change of the content, in nanoseconds.
+    hash: str | None  # The version; None if it was not read.
     title: str
     words: int
     properties_json: str
@@ -33,8 +31,7 @@ class NameMatch(NamedTuple):
     """The file that a user means."""
 
     file: FileRow
-    also: tuple[str, ...]
-    """Other files that may have been meant."""
+    also: tuple[str, ...]  # Other files that may have been meant.
 
 
 class ListedFiles(NamedTuple):
@@ -54,8 +51,7 @@ class FolderRow(NamedTuple):
 
     path: str
     notes: int
-    files: int
-    """All files, notes included."""
+    files: int  # All files, notes included.
 
     @property
     def name(self) -> str:
@@ -65,8 +61,7 @@ class FolderRow(NamedTuple):
 class FolderListing(NamedTuple):
     """The content of a folder, by name."""
 
-    path: str
-    """As it is written on the disk."""
+    path: str  # As it is written on the disk.
     folders: tuple[FolderRow, ...]
     files: tuple[ListedFiles, ...]
 
@@ -75,12 +70,9 @@ class TagCount(NamedTuple):
     """A tag without its `#`, and the number of notes with it."""
 
     key: str
-    shown: str
-    """Its first occurrence as written."""
-    notes: int
-    """0 if only tags nested in it occur."""
-    total: int
-    """Includes the notes with a tag nested in it."""
+    shown: str  # Its first occurrence as written.
+    notes: int  # 0 if only tags nested in it occur.
+    total: int  # Includes the notes with a tag nested in it.
 
 
 class HeadingRow(NamedTuple):
@@ -102,8 +94,7 @@ class TaskRow(NamedTuple):
     """A task of a note."""
 
     line: int
-    status: str
-    """The character in the checkbox: a space if it is open."""
+    status: str  # The character in the checkbox: a space if it is open.
     text: str
 
 
@@ -122,14 +113,9 @@ class Stats(NamedTuple):
     bases: int
     attachments: int
     folders: int
-    tags: int
-    """Different ones."""
-    links: int
-    """Embeds included."""
+    tags: int  # Different ones.
+    links: int  # Embeds included.
     tasks_open: int
-    tasks_done: int
-    """All with a character in the checkbox."""
-    words: int
-    """0 if it was not requested, like the size."""
-    size: int
-    """Of all files, in bytes."""
+    tasks_done: int  # All with a character in the checkbox.
+    words: int  # 0 if it was not requested, like the size.
+    size: int  # Of all files, in bytes.

@@ -59,10 +59,8 @@ class ScanBatch(NamedTuple):
 
     entries: list[IndexEntry]
     gone: list[str]
-    unsettled: list[str]
-    """Files that could not be read for now. Their entries stay until they are looked at again."""
-    same: Sequence[Same] = ()
-    """Files that were read again and have not changed."""
+    unsettled: list[str]  # Files that could not be read for now. Their entries stay until they are looked at again.
+    same: Sequence[Same] = ()  # Files that were read again and have not changed.
 
 
 def plan(vault: Vault, index: Index) -> ScanPlan:

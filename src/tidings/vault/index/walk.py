@@ -37,8 +37,7 @@ class WalkedFile(NamedTuple):
     path: str
     kind: Kind
     stamp: Stamp
-    hash: str | None = None
-    """Its hash in the index, if it seems unchanged: reading it may return `Same`."""
+    hash: str | None = None  # Its hash in the index, if it seems unchanged: reading it may return `Same`.
 
 
 class FolderWalk:

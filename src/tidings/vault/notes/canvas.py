@@ -11,7 +11,7 @@ from typing import Any
 
 from tidings._kit.bounded_json import as_dict, as_dicts, as_texts
 from tidings.vault.notes.links import rewrite
-from tidings.vault.notes.model import NoteLink
+from tidings.vault.notes.model import NoteLink, TextChange, applied
 from tidings.vault.notes.parse import parse
 
 # Only the scanner written in Python uses `parse_string`.
@@ -55,8 +55,7 @@ def canvas_links(text: str) -> list[NoteLink]:
 
 def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> str:
     """Returns the canvas with other targets in its links, as `links.rewrite` does for a note."""
-    pieces: list[str] = []
-    last = 0
+    changes: list[TextChange] = []
     for place, links in _places(text):
         if links and links[0].kind == "canvas":
             target = new_target(links[0])
@@ -64,9 +63,8 @@ def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> s
         else:
             changed = rewrite(place, links, new_target)
         if changed != place:
-            pieces += (text[last : place.start], json.dumps(changed, ensure_ascii=False))
-            last = place.end
-    return "".join((*pieces, text[last:]))
+            changes.append(TextChange(place.start, place.end, json.dumps(changed, ensure_ascii=False)))
+    return applied(text, changes)
 
 
 def canvas_text(text: str) -> str:

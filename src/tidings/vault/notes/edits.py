@@ -14,13 +14,12 @@ from typing import Any
 from tidings._kit.diff import common_end, common_start, unified
 from tidings._kit.suggest import closest
 from tidings._kit.text import quoted
+from tidings.vault.notes.model import TextChange, applied
 from tidings.vault.notes.property_edits import remove_property, set_property
 from tidings.vault.notes.sections import (
     NEWLINE,
     EditRefused,
     Mode,
-    TextChange,
-    applied,
     before_ending,
     find_block,
     line_of,
@@ -77,12 +76,10 @@ class ReplaceSection:
     The heading stays, and so do the blank lines around the text. If `content` repeats the heading, that is left out.
     """
 
-    heading: str
-    """`Tasks`, `Project#Tasks` or `## Tasks`."""
+    heading: str  # `Tasks`, `Project#Tasks` or `## Tasks`.
     content: str
     mode: Mode = "replace"
-    create: bool = False
-    """Add the heading if it does not exist."""
+    create: bool = False  # Add the heading if it does not exist.
 
 
 @dataclass(frozen=True, slots=True)

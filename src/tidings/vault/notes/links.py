@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from tidings.vault.notes.markdown import DESTINATION
-from tidings.vault.notes.model import NoteLink, key
-from tidings.vault.notes.sections import TextChange, applied
+from tidings.vault.notes.model import NoteLink, TextChange, applied, key
 
 Style = Literal["shortest", "relative", "absolute"]
 """The app's setting: the name alone if it is unique, a path from the note's folder, or one from the root."""

@@ -4,7 +4,7 @@ Offsets count characters of the note's text; lines count from 1. Imports nothing
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["note", "canvas", "base", "attachment"]
@@ -14,8 +14,7 @@ class Stamp(NamedTuple):
     """The state of a file in the file system. If none of it differs, the file counts as unchanged."""
 
     size: int
-    mtime: int
-    """The last change of the content, in nanoseconds."""
+    mtime: int  # The last change of the content, in nanoseconds.
     ctime: int
     inode: int
 
@@ -26,16 +25,14 @@ class Heading(NamedTuple):
     level: int
     text: str
     line: int
-    start: int
-    """The beginning of its line."""
+    start: int  # The beginning of its line.
 
 
 class NoteBlock(NamedTuple):
     """A block that links can point at: `^id` at its end."""
 
     id: str
-    line: int
-    """The line of the id."""
+    line: int  # The line of the id.
     start: int
     end: int
     """The block's text, without the id."""
@@ -46,10 +43,8 @@ class NoteLink(NamedTuple):
 
     kind: Literal["wiki", "markdown", "property", "canvas"]
     embed: bool
-    target: str
-    """The path or name alone, decoded; empty for a link within the same note."""
-    subpath: str
-    """`#Heading`, `#H1#H2` or `#^block`, with its `#`; else empty."""
+    target: str  # The path or name alone, decoded; empty for a link within the same note.
+    subpath: str  # `#Heading`, `#H1#H2` or `#^block`, with its `#`; else empty.
     shown: str | None
     line: int
     start: int
@@ -70,8 +65,7 @@ class NoteTag(NamedTuple):
 class NoteTask(NamedTuple):
     """A list item with a checkbox: `- [ ] …`."""
 
-    status: str
-    """The character in the checkbox: a space if the task is open."""
+    status: str  # The character in the checkbox: a space if the task is open.
     text: str
     line: int
 
@@ -79,11 +73,9 @@ class NoteTask(NamedTuple):
 class Note(NamedTuple):
     """The parsed text of a note."""
 
-    title: str
-    """Obsidian's: the name of the file, without `.md`."""
+    title: str  # Obsidian's: the name of the file, without `.md`.
     properties: dict[str, Any]
-    body_start: int
-    """The beginning of the text after the properties."""
+    body_start: int  # The beginning of the text after the properties.
     tags: tuple[NoteTag, ...]
     aliases: tuple[str, ...]
     headings: tuple[Heading, ...]
@@ -91,8 +83,7 @@ class Note(NamedTuple):
     links: tuple[NoteLink, ...]
     tasks: tuple[NoteTask, ...]
     words: int
-    problem: str | None
-    """The problem with its properties, in words for the user."""
+    problem: str | None  # The problem with its properties, in words for the user.
 
 
 class IndexEntry(NamedTuple):
@@ -101,18 +92,31 @@ class IndexEntry(NamedTuple):
     path: str
     kind: Kind
     stamp: Stamp
-    hash: str | None
-    """The version of its bytes, which `if_match` compares. None if it was not read."""
-    text: str
-    """The text that can be searched."""
+    hash: str | None  # The version of its bytes, which `if_match` compares. None if it was not read.
+    text: str  # The text that can be searched.
     title: str
     words: int
-    properties: str
-    """A JSON object."""
-    problem: str | None
-    """The reason why it was not read, or not as it is; or the problem with its properties."""
-    rows: Mapping[str, Sequence[tuple[Any, ...]]]
-    """Its rows, by table of the index."""
+    properties: str  # A JSON object.
+    problem: str | None  # The reason why it was not read, or not as it is; or the problem with its properties.
+    rows: Mapping[str, Sequence[tuple[Any, ...]]]  # Its rows, by table of the index.
+
+
+class TextChange(NamedTuple):
+    """A span of a text, and its replacement."""
+
+    start: int
+    end: int
+    text: str
+
+
+def applied(text: str, changes: Iterable[TextChange]) -> str:
+    """Returns the text with some changes, which are in order."""
+    pieces: list[str] = []
+    last = 0
+    for change in changes:
+        pieces += (text[last : change.start], change.text)
+        last = change.end
+    return "".join((*pieces, text[last:]))
 
 
 def key(text: str) -> str:

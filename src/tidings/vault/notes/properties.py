@@ -129,8 +129,7 @@ class Frontmatter(NamedTuple):
     end: int
     """The text between the two lines; both where a new block would begin if there is none."""
     text: str
-    kind: Literal["yaml", "json"] | None
-    """JSON if it is in braces; None if there is no block."""
+    kind: Literal["yaml", "json"] | None  # JSON if it is in braces; None if there is no block.
     body_start: int
 
 

@@ -25,15 +25,12 @@ _ALIAS = re.compile(r"\s*(\*[^\s,\]}]+)")
 class YamlSpan(NamedTuple):
     """One property of a mapping."""
 
-    key: int
-    """The beginning of its name."""
-    colon: int
-    """The position after the colon."""
+    key: int  # The beginning of its name.
+    colon: int  # The position after the colon.
     start: int
     end: int
     """Its value; both after the colon if there is none."""
-    node: Node | None
-    """None for an alias."""
+    node: Node | None  # None for an alias.
 
 
 def index(node: Node) -> int:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from tidings._kit.suggest import closest
 from tidings._kit.text import counted, joined, quoted
 from tidings.vault.notes import parse
-from tidings.vault.notes.model import Heading, NoteBlock, key
+from tidings.vault.notes.model import Heading, NoteBlock, TextChange, applied, key
 
 NEWLINE = re.compile(r"\r?\n")
 
@@ -46,24 +46,6 @@ class TextSpan(NamedTuple):
     heading: Heading
     body: int
     end: int
-
-
-class TextChange(NamedTuple):
-    """A span of a text, and its replacement."""
-
-    start: int
-    end: int
-    text: str
-
-
-def applied(text: str, changes: Iterable[TextChange]) -> str:
-    """Returns the text with some changes, which are in order."""
-    pieces: list[str] = []
-    last = 0
-    for change in changes:
-        pieces += (text[last : change.start], change.text)
-        last = change.end
-    return "".join((*pieces, text[last:]))
 
 
 class _BlankLines(NamedTuple):

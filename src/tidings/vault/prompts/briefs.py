@@ -154,8 +154,7 @@ class Alike(NamedTuple):
     """Tags that may mean the same."""
 
     why: str
-    tags: tuple[str, ...]
-    """The most used first."""
+    tags: tuple[str, ...]  # The most used first.
 
 
 def alike(counts: Mapping[str, int]) -> list[Alike]:

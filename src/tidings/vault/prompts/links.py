@@ -44,7 +44,8 @@ def brief(view: VaultView, path: str, heading: str) -> list[ContentBlock]:
     part = section(whole, heading) if heading.strip() else None
     text = (part.text if part else whole)[:_LOOKED_AT]
     where = f"the section {heading!r} of {file.path!r} (from line {part.start_line})" if part else repr(file.path)
-    known = _linked(view, file)
+    out = (link.leads_to for link in graph.outgoing(view.queries, file.path) if link.leads_to)
+    known = {file.path, *out, *(link.source for link in graph.backlinks(view.queries, file.path))}
     lists = [
         _list("It mentions these names without a link:", _mentioned(view, text, part.start_line if part else 1), known),
         _list("These notes mention it without a link:", _mentioning(view, file), known),
@@ -73,11 +74,6 @@ def _list(heading: str, suggestions: Iterable[_Suggestion], known: set[str]) -> 
             known.add(path)
             lines.append(f"{path}: {why}")
     return f"{heading}\n{bullets(lines)}" if lines else ""
-
-
-def _linked(view: VaultView, file: FileRow) -> set[str]:
-    out = (link.leads_to for link in graph.outgoing(view.queries, file.path) if link.leads_to)
-    return {file.path, *out, *(link.source for link in graph.backlinks(view.queries, file.path))}
 
 
 def _mentioned(view: VaultView, text: str, first_line: int) -> Iterator[_Suggestion]:
@@ -143,10 +139,8 @@ def _similar(view: VaultView, text: str) -> Iterator[_Suggestion]:
         each: ask("SELECT count(*) FROM fts WHERE fts MATCH ?", (f'"{each}"',)).fetchone()[0] for each in candidates
     }
     notes = ask("SELECT count(*) FROM files").fetchone()[0]
-    rare = sorted((each for each in candidates if 2 <= counts[each] <= max(2, notes / 5)), key=counts.__getitem__)[
-        :_RARE
-    ]
-    if rare:
+    few = [each for each in candidates if 2 <= counts[each] <= max(2, notes / 5)]
+    if rare := sorted(few, key=counts.__getitem__)[:_RARE]:
         found = _search(view, Or(tuple(map(Phrase, rare))) if len(rare) > 1 else Phrase(rare[0]))
         for hit in found.hits:
             own = key(view.queries.text(hit.path) or "")

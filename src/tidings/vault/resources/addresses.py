@@ -111,8 +111,7 @@ class VaultAddress(NamedTuple):
     """A URI of a vault, taken apart."""
 
     kind: str
-    argument: str
-    """Decoded: a path, a tag without `#`, a query, a date. Empty for kinds without an argument."""
+    argument: str  # Decoded: a path, a tag without `#`, a query, a date. Empty for kinds without an argument.
     mode: Mode | None
     limit: int | None
     offset: int

@@ -28,23 +28,18 @@ class SearchHit(NamedTuple):
 
     path: str
     title: str
-    score: float
-    """Higher is better; 0 without words in the query, or in another order."""
-    matches: tuple[LineMatch, ...]
-    """Some of the matching lines; none if only the name or a property matches."""
-    lines: int
-    """The number of matching lines, counted up to 200 for each term."""
+    score: float  # Higher is better; 0 without words in the query, or in another order.
+    matches: tuple[LineMatch, ...]  # Some of the matching lines; none if only the name or a property matches.
+    lines: int  # The number of matching lines, counted up to 200 for each term.
 
 
 class SearchPage(NamedTuple):
     """One page of the result."""
 
     total: int
-    exact: bool
-    """False if there are at least `total` hits."""
+    exact: bool  # False if there are at least `total` hits.
     hits: tuple[SearchHit, ...]
-    problem: str | None
-    """The reason why the answer is incomplete, and what to do."""
+    problem: str | None  # The reason why the answer is incomplete, and what to do.
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,8 +214,7 @@ class Condition:
     sql: str = ""
     values: tuple[Value, ...] = ()
     match: str = ""
-    exact: bool = True
-    """True if every file that fulfils it matches the query."""
+    exact: bool = True  # True if every file that fulfils it matches the query.
 
     def whole(self) -> Sql:
         """Returns everything as one expression."""
@@ -229,11 +228,9 @@ class Condition:
 class Where:
     """The context of a part of the query."""
 
-    body: bool = False
-    """Only the text, not the title."""
+    body: bool = False  # Only the text, not the title.
     match_case: bool = False
-    loose: bool = False
-    """The part applies to a section of a file: what is missing there may be elsewhere in the file."""
+    loose: bool = False  # The part applies to a section of a file: what is missing there may be elsewhere in the file.
 
 
 class Translator:

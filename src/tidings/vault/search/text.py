@@ -225,8 +225,7 @@ class LineMatch(NamedTuple):
     """A matching line."""
 
     line: int
-    text: str
-    """The line, or the part around the match, between `…`."""
+    text: str  # The line, or the part around the match, between `…`.
 
 
 class _Mark(NamedTuple):

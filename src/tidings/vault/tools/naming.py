@@ -19,8 +19,7 @@ class Meant(NamedTuple):
     """An existing file."""
 
     path: str
-    also: tuple[str, ...] = ()
-    """Other files that the path could mean."""
+    also: tuple[str, ...] = ()  # Other files that the path could mean.
 
 
 def plain(path: str) -> str:

@@ -43,12 +43,9 @@ class Excerpt(NamedTuple):
     """A part of a text."""
 
     text: str
-    lines: LineRange | None
-    """None for an empty text."""
-    total: int
-    """The number of lines of the whole text."""
-    left_out: str
-    """The part that did not fit, and how to get it; empty if everything did."""
+    lines: LineRange | None  # None for an empty text.
+    total: int  # The number of lines of the whole text.
+    left_out: str  # The part that did not fit, and how to get it; empty if everything did.
 
 
 def parse_lines(text: str, total: int) -> LineRange:
