@@ -38,8 +38,7 @@ _QUIET_SECONDS = 1.0
 _UNSETTLED_TRIES = 20
 _UNSETTLED_SECONDS = 0.1
 _RECENT_SECONDS = 60.0
-_LOGGED_FILES = 500
-"""From this many files on, reading them is logged."""
+_LOGGED_FILES = 500  # From this many files on, reading them is logged.
 
 
 class PublishChanges(Protocol):

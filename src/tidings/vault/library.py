@@ -36,8 +36,7 @@ T = TypeVar("T")
 
 _THREADS = 3
 _DAY_LOOK_SECONDS = 30.0
-_FIRST_SECONDS = 0.5
-"""A question right after the start waits this long for a complete index: most vaults are small."""
+_FIRST_SECONDS = 0.5  # A question right after the start waits this long for a complete index: most vaults are small.
 _DAILY = "vault://daily/"
 _TODAY = _DAILY + "today"
 

@@ -27,8 +27,7 @@ _MARKS: dict[Encoding, bytes] = {
 _CODECS = {"utf-8-sig": "utf-8"}  # The mark is written here, once, whatever the text begins with.
 
 _KEPT_BYTES: Final = 16_000_000
-_LARGEST_KEPT: Final = 2_000_000
-"""Bytes of one text. Differences in a larger one would not be shown."""
+_LARGEST_KEPT: Final = 2_000_000  # Bytes of one text. Differences in a larger one would not be shown.
 
 
 @dataclass(frozen=True, slots=True)

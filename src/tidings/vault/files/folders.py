@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,11 +32,9 @@ if sys.platform != "win32":
 _HOLDS = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.link} <= os.supports_dir_fd
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LINK = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
-_LOCK_SECONDS = 10.0
-"""The wait for another Tidings process that writes in the same folder."""
+_LOCK_SECONDS = 10.0  # The wait for another Tidings process that writes in the same folder.
 _TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp")
-_STALE_SECONDS = 3600.0
-"""No write takes longer than this."""
+_STALE_SECONDS = 3600.0  # No write takes longer than this.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -48,30 +46,26 @@ class OpenFolder:
         self.fd: int | None = None
         self._root = root
         self._made: list[Sequence[str]] = []
-        try:
-            self._enter(names, create=create)
-        except BaseException:
-            self.close()
-            self.discard()
-            raise
-
-    def _enter(self, names: Sequence[str], *, create: bool) -> None:
-        self.fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY) if _HOLDS else None
-        for at, name in enumerate(names):
-            if create:
-                with suppress(FileExistsError):
-                    os.mkdir(self.at(name), dir_fd=self.fd)
-                    self._made.append(names[: at + 1])
-            found = os.stat(self.at(name), dir_fd=self.fd, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
-                raise _became_a_link(name)
-            if not stat.S_ISDIR(found.st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
-            if self.fd is not None:
-                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.fd)
-                os.close(self.fd)
-                self.fd = below
-            self.place /= name
+        with ExitStack() as failed:
+            failed.callback(self.discard)
+            failed.callback(self.close)
+            self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY) if _HOLDS else None
+            for at, name in enumerate(names):
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(self.at(name), dir_fd=self.fd)
+                        self._made.append(names[: at + 1])
+                found = os.stat(self.at(name), dir_fd=self.fd, follow_symlinks=False)
+                if stat.S_ISLNK(found.st_mode):
+                    raise _became_a_link(name)
+                if not stat.S_ISDIR(found.st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+                if self.fd is not None:
+                    below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.fd)
+                    os.close(self.fd)
+                    self.fd = below
+                self.place /= name
+            failed.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -130,20 +124,19 @@ class OpenFolder:
     @contextmanager
     def locked(self) -> Generator[None]:
         """Keeps out other Tidings processes that write here. Does nothing on disks without locks."""
-        if self.fd is None:
-            yield
-            return
+        held = False
         try:
-            wait_for_lock(self.fd, _LOCK_SECONDS)
+            if self.fd is not None:
+                wait_for_lock(self.fd, _LOCK_SECONDS)
+                held = True
         except Locked:
             raise
         except OSError:
-            yield
-            return
+            pass
         try:
             yield
         finally:
-            if sys.platform != "win32":
+            if held and self.fd is not None and sys.platform != "win32":
                 fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def at(self, name: str) -> str:

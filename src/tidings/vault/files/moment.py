@@ -140,7 +140,7 @@ def moment_parse(text: str, fmt: str) -> date | None:
         return None
     parts = dict(zip(tokens, match.groups(), strict=True))
     try:
-        found = _by_month(parts) or _by_day_of_year(parts) or _by_week(parts) or _by_seconds(parts)
+        found = _by_date(parts) or _by_week(parts) or _by_seconds(parts)
     except (ValueError, OverflowError):  # The 30th of February.
         return None
     # The other parts of the text have to say the same date. Their time does not matter.
@@ -189,18 +189,20 @@ def _digits(token: str) -> str:
     return r"\d{2}" if len(token) == 2 else r"-?\d{1,16}" if token in {"X", "x"} else r"\d{1,4}"
 
 
-def _by_month(parts: dict[str, str]) -> date | None:
-    year, day = _year(parts), _number(parts, "DD", "D", "Do")
-    month = _number(parts, "MM", "M", "Mo")
+def _by_date(parts: dict[str, str]) -> date | None:
+    year = _number(parts, "YYYYYY", "YYYYY", "YYYY", "Y", "y", "YY")
+    if year is None:
+        return None
+    if "YY" in parts and year < 100:
+        year = _century(year, parts, "YYYY")
+    day, month = _number(parts, "DD", "D", "Do"), _number(parts, "MM", "M", "Mo")
     for token, letters in (("MMMM", None), ("MMM", 3)):
         if month is None and token in parts:
             month = [name[:letters] for name in _MONTHS].index(parts[token]) + 1
-    return None if year is None or month is None or day is None else date(year, month, day)
-
-
-def _by_day_of_year(parts: dict[str, str]) -> date | None:
-    year, day = _year(parts), _number(parts, "DDDD", "DDD", "DDDo")
-    return None if year is None or day is None else date(year, 1, 1) + timedelta(day - 1)
+    if month is not None and day is not None:
+        return date(year, month, day)
+    day_of_year = _number(parts, "DDDD", "DDD", "DDDo")
+    return None if day_of_year is None else date(year, 1, 1) + timedelta(day_of_year - 1)
 
 
 def _by_week(parts: dict[str, str]) -> date | None:
@@ -222,11 +224,6 @@ def _by_seconds(parts: dict[str, str]) -> date | None:
     if seconds is None and (milliseconds := _number(parts, "x")) is not None:
         seconds = milliseconds // 1000
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).astimezone().date()
-
-
-def _year(parts: dict[str, str]) -> int | None:
-    year = _number(parts, "YYYYYY", "YYYYY", "YYYY", "Y", "y", "YY")
-    return year if year is None or "YY" not in parts or year >= 100 else _century(year, parts, "YYYY")
 
 
 def _century(year: int, parts: dict[str, str], whole: str) -> int:

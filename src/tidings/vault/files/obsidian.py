@@ -19,8 +19,7 @@ from tidings.vault.files.moment import moment_format, moment_parse
 from tidings.vault.notes.model import key
 
 _LARGEST_FILE = 1_000_000
-_PATTERN_SECONDS = 0.05
-"""For one path and one regular expression of the user."""
+_PATTERN_SECONDS = 0.05  # For one path and one regular expression of the user.
 _VARIABLE = re.compile(
     r"\{\{\s*(?:(?P<name>date|time)\s*(?::\s*(?P<format>[^{}]*?))?|(?P<title>title))\s*\}\}", re.IGNORECASE
 )

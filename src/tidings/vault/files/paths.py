@@ -199,23 +199,22 @@ class Mount:
 
 
 class Vault:
-    """The folders that are served.
+    """The folders that are served. Raises `VaultUnusable` if one cannot be, is given twice, or lies within another.
 
-    Args:
-        roots: One or more folders.
-        exclude: Globs of what is not served, as in `.gitignore`: `Private` or `*.bak` anywhere, `Work/Old` from the
-            vault's folder, `**` for any number of folders. Everything in an excluded folder is excluded. Case is
-            ignored.
-
-    Raises:
-        VaultUnusable: One of them is not a folder, cannot be read, is given twice, or lies within another.
+    `exclude` are globs of what is not served, as in `.gitignore`: `Private` or `*.bak` anywhere, `Work/Old` from the
+    vault's folder, `**` for any number of folders. Everything in an excluded folder is excluded. Case is ignored.
     """
 
     def __init__(self, roots: Sequence[Path], *, exclude: Sequence[str] = ()) -> None:
         if not roots:
             raise VaultUnusable("There is no vault. Give the folder of one.")
         folders = [_folder(Path(root)) for root in roots]
-        _check_apart(folders)
+        for one, other in itertools.combinations(folders, 2):
+            if one == other or one.samefile(other):
+                raise VaultUnusable(f"The vault {str(other)!r} is given twice. Give it once.")
+            if one.is_relative_to(other) or other.is_relative_to(one):
+                both = f"{str(one)!r} and {str(other)!r}"
+                raise VaultUnusable(f"Of the vaults {both}, one lies within the other. Give only the outer one.")
         names = [""] if len(folders) == 1 else _names(folders)
         self.mounts: tuple[Mount, ...] = tuple(map(Mount, names, folders))
         self._by_name = {mount.name: mount for mount in self.mounts}
@@ -251,7 +250,10 @@ class Vault:
             if creating:
                 raise BadPath(f"{path!r} is a whole vault.", f"Name something in it, such as '{path}/Plan.md'.")
             return place
-        if new := _missing(mount.root, inner):
+        names = inner.split("/")
+        while names and not os.path.lexists(mount.root.joinpath(*names)):
+            names.pop()
+        if new := "/".join(inner.split("/")[len(names) :]):
             (check_wise if creating else check_clear)(new)
         if self._is_excluded(inner):
             raise BadPath(f"The path {quoted(path)} is excluded.", "Choose another folder.")
@@ -351,14 +353,6 @@ def _too_long(path: str) -> BadPath:
     return BadPath(f"The path {quoted(path)} is too long.", "Choose shorter names.")
 
 
-def _missing(root: Path, inner: str) -> str:
-    names = inner.split("/")
-    for count in range(len(names), 0, -1):
-        if os.path.lexists(root.joinpath(*names[:count])):
-            return "/".join(names[count:])
-    return inner
-
-
 def _folder(root: Path) -> Path:
     shown = quoted(os.fspath(root))
     try:
@@ -373,16 +367,6 @@ def _folder(root: Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise VaultUnusable(f"The folder {shown} cannot be used: {error}. Give the folder of a vault.") from error
     return folder
-
-
-def _check_apart(folders: Sequence[Path]) -> None:
-    for one, other in itertools.combinations(folders, 2):
-        if one == other or one.samefile(other):
-            raise VaultUnusable(f"The vault {str(other)!r} is given twice. Give it once.")
-        if one.is_relative_to(other) or other.is_relative_to(one):
-            raise VaultUnusable(
-                f"Of the vaults {str(one)!r} and {str(other)!r}, one lies within the other. Give only the outer one."
-            )
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -35,8 +35,7 @@ PAGE: Final = 8192
 _APPLICATION_ID: Final = 0x54494456  # "TIDV"
 _VERSION: Final = 1  # Raised with every change of the tables, or of how a file is read.
 _SLOTS: Final = 16
-_TIMEOUT: Final = 5.0
-"""Seconds that another process may keep the file locked."""
+_TIMEOUT: Final = 5.0  # Seconds that another process may keep the file locked.
 _LONGEST_LOG: Final = 64 * 2**20  # Bytes of the write-ahead log before SQLite moves it into the main file.
 
 ROWS: Final = {

@@ -19,8 +19,7 @@ Style = Literal["shortest", "relative", "absolute"]
 
 _PATH = re.compile(r"[|#]")
 _DESTINATION = re.compile(DESTINATION)
-_BARE = 2
-"""The group of a destination without angle brackets."""
+_BARE = 2  # The group of a destination without angle brackets.
 _UNWRITABLE = re.compile(r"[\n\r|#]|\[\[|\]\]|^\[|\]$|\\$")
 _ENCODED = re.compile(r"[\0- %<>\\#:\x7f\s]")
 _ENCODED_BRACKETS = re.compile(r"[\0- %()<>\\#:\x7f\s]")

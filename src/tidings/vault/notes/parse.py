@@ -27,8 +27,7 @@ _BLANK_LINE = re.compile(r"\n[ \t>]*\r?\n")
 _QUOTE = re.compile(r"[ \t>]*+\Z")
 _TABLE = re.compile(r"[ \t>]*+\|")
 _NEAR = 1000
-_DEEPEST = 16
-"""Open brackets that are remembered. Nobody writes more, and they would take long."""
+_DEEPEST = 16  # Open brackets that are remembered. Nobody writes more, and they would take long.
 
 
 def find_inline(page: str, text: str, shift: int, line: int) -> tuple[list[NoteTag], list[NoteLink]]:

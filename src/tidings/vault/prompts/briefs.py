@@ -106,8 +106,7 @@ def _note(view: VaultView, day: date) -> FileRow | None:
 
 
 _MOST: Final = 50
-_ROOM: Final = 40_000
-"""The number of characters of all notes together that a prompt includes."""
+_ROOM: Final = 40_000  # The number of characters of all notes together that a prompt includes.
 
 _LEAST_ROOM: Final = 1000  # A note that would be cut to less is only linked.
 

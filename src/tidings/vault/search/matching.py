@@ -183,8 +183,7 @@ def parted(character: str) -> bool:
 
 
 _SECONDS: Final = 0.2
-_STEPS: Final = 1_000
-"""The number of SQLite's virtual machine steps between two looks at the clock."""
+_STEPS: Final = 1_000  # The number of SQLite's virtual machine steps between two looks at the clock.
 _LONGER: Final = 2  # The largest difference in length of the two words.
 
 _VOCABULARY: Final = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, fts, row)"

@@ -72,8 +72,8 @@ def search(
         limit: Return at most this many hits, after the first `offset`.
         offset: Skip this many.
         sort: Equal hits are in the order of their paths.
-        matches: Show at most this many lines of a file.
-        context: Show at most this many characters of a line.
+        matches: Show at most this many lines of a file, and `context` characters of each.
+        context: See `matches`.
         hidden: Returns whether a path is excluded from searches by the app's settings.
         timeout: In seconds.
         now: The time from which `modified:7d` counts back, with the time zone of days.
