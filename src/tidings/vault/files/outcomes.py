@@ -3,7 +3,7 @@
 `touched` of a result names the paths that may differ now, for the index to look at. Every error says what to do about
 it; whenever one is raised, nothing was changed.
 
-    ValueError
+    WriteRefused (a ValueError)
     ├── Conflict        it is not the version that the caller has read
     ├── BadVersion      the given text cannot be a version
     ├── AlreadyThere    the name is taken, and was not to be replaced
@@ -11,8 +11,7 @@ it; whenever one is raised, nothing was changed.
     ├── NotText         it cannot be read as text, so its text cannot be edited
     ├── FileTooLarge    it exceeds the limit
     └── ReadOnly        the server was started read-only
-    OSError
-    └── WriteFailed     the disk is full, permission is missing, …
+    WriteFailed (an OSError): the disk is full, permission is missing, …
 """
 
 import errno
@@ -92,7 +91,11 @@ class Retagged:
     skipped: tuple[Skipped, ...] = ()
 
 
-class Conflict(ValueError):
+class WriteRefused(ValueError):
+    """Nothing was read or written. Says why."""
+
+
+class Conflict(WriteRefused):
     """A file is not, or no longer, the version that the caller has read.
 
     `actual` is the current version, None if the file does not exist; `details` are the differences.
@@ -114,27 +117,27 @@ class Conflict(ValueError):
         super().__init__(what)
 
 
-class BadVersion(ValueError):
+class BadVersion(WriteRefused):
     """The given text cannot be a version."""
 
 
-class AlreadyThere(ValueError):
+class AlreadyThere(WriteRefused):
     """The name is taken, and was not to be replaced."""
 
 
-class NotThere(ValueError):
+class NotThere(WriteRefused):
     """Nothing has this name."""
 
 
-class NotText(ValueError):
+class NotText(WriteRefused):
     """A file cannot be read as text, so its text cannot be edited."""
 
 
-class FileTooLarge(ValueError):
+class FileTooLarge(WriteRefused):
     """A file exceeds the limit."""
 
 
-class ReadOnly(ValueError):
+class ReadOnly(WriteRefused):
     """The server was started read-only."""
 
 

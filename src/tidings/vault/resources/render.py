@@ -306,14 +306,7 @@ def _names(view: VaultView, folder: str) -> Json:
 
 
 _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
-    "recent": recent,
-    "stats": stats,
-    "tags": tags,
-    "structure": structure,
-    "folder": folder,
-    "tag": tag,
-    "backlinks": backlinks,
-    "search": search,
+    each.__name__: each for each in (recent, stats, tags, structure, folder, tag, backlinks, search)
 }
 
 

@@ -14,16 +14,7 @@ from typing_extensions import TypedDict
 
 from tidings.server import exact_calls
 from tidings.server.families import ResourceMissing
-from tidings.vault.files.outcomes import (
-    AlreadyThere,
-    BadVersion,
-    Conflict,
-    FileTooLarge,
-    NotText,
-    NotThere,
-    ReadOnly,
-    WriteFailed,
-)
+from tidings.vault.files.outcomes import WriteFailed, WriteRefused
 from tidings.vault.files.paths import BadPath
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.notes.sections import EditRefused
@@ -186,22 +177,8 @@ def answer(text: str, data: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
 
 
-_NAMED: Final = (
-    BadPath,
-    BadQuery,
-    EditRefused,
-    IndexBlocked,
-    IndexDamaged,
-    ResourceMissing,
-    AlreadyThere,
-    BadVersion,
-    Conflict,
-    NotText,
-    NotThere,
-    ReadOnly,
-    FileTooLarge,
-    WriteFailed,
-)
+_REFUSALS: Final = (BadPath, BadQuery, EditRefused, ResourceMissing, IndexBlocked, IndexDamaged, WriteRefused)
+_NAMED: Final = (*_REFUSALS, WriteFailed)
 
 
 def _said(error: Exception) -> str:

@@ -17,7 +17,7 @@ from tidings.vault.files.disk import Disk
 from tidings.vault.files.obsidian import ObsidianSettings, fill_template
 from tidings.vault.files.outcomes import Conflict
 from tidings.vault.library import VaultLibrary
-from tidings.vault.notes import edits
+from tidings.vault.notes import edits, sections
 from tidings.vault.notes.sections import EditRefused
 from tidings.vault.tools.lookup import no_such_tag
 from tidings.vault.tools.results import answer
@@ -169,7 +169,7 @@ def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple
         else:
             title = path.rpartition("/")[2].removesuffix(".md")
             text = fill_template(template, settings, title=title, when=datetime.combine(day, now.timetz()))
-    return path, edits.append(text, append) if append else text, note
+    return path, sections.append(text, append) if append else text, note
 
 
 Found = Callable[[int], Coroutine[Any, Any, None]]
