@@ -35,6 +35,7 @@ class VaultWriter:
     def __init__(
         self, vault: Vault, *, read_only: bool = False, limits: WriteLimits | None = None, texts: Texts | None = None
     ) -> None:
+        self.read_only = read_only
         self._disk = Disk(vault, read_only=read_only, limits=limits, texts=texts)
 
     def read(self, path: str) -> FileContent:
@@ -117,7 +118,7 @@ class VaultWriter:
 
     def sweep(self) -> int:
         """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
-        return 0 if self._disk.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
+        return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
 
     def _add(
         self,
