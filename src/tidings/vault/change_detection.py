@@ -56,16 +56,16 @@ class SubscribedResources:
         self._clock = clock
         self._outlived = outlived
 
-    def begin(self, subscription: str) -> bool:
+    def begin(self, uri: str) -> bool:
         """Adds a resource. Returns whether it may have changed while it was not compared."""
-        known = subscription in self._present or subscription in self._left
-        self._left.pop(subscription, None)
-        self._present.add(subscription)
+        known = uri in self._present or uri in self._left
+        self._left.pop(uri, None)
+        self._present.add(uri)
         return self._outlived and not known
 
-    def end(self, subscription: str) -> None:
-        self._present.discard(subscription)
-        self._left[subscription] = self._clock()
+    def end(self, uri: str) -> None:
+        self._present.discard(uri)
+        self._left[uri] = self._clock()
 
     def remembered(self) -> list[str]:
         """Returns all resources, and forgets those without subscribers for too long."""
