@@ -172,12 +172,14 @@ class _Inbox:
         self._lost = False
         self._lock = threading.Lock()
         self._loop = get_running_loop()
+        self._sees = False
         self._begun = Event()
         self._filled = Event()
 
     # Called by the thread
 
     def begin(self) -> None:
+        self._sees = True
         self._call(self._begun.set)
 
     def put(self, paths: Iterable[Path]) -> None:
@@ -202,7 +204,7 @@ class _Inbox:
     async def begun(self) -> bool:
         """Waits for the start, and returns whether it succeeded."""
         await self._begun.wait()
-        return self.failure is None
+        return self._sees
 
     async def filled(self) -> None:
         await self._filled.wait()

@@ -195,7 +195,7 @@ def test_what_a_note_holds_is_listed_from_top_to_bottom(index: Index) -> None:
     assert queries.aliases("a.md") == ["Z", "A"]
     assert queries.tags_of("a.md") == ["b", "a"]
     assert queries.headings("nothing.md") == []
-    assert queries.tasks("a.md") == [TaskRow(6, " ", "first"), TaskRow(8, "x", "second")]
+    assert queries.tasks("a.md") == [TaskRow(6, " ", "first ^x"), TaskRow(8, "x", "second ^y")]
     assert [task.line for task in queries.tasks("a.md", done=False)] == [6]
     assert [task.line for task in queries.tasks("a.md", done=True)] == [8]
     assert queries.tasks("B/b.md") == [TaskRow(1, "/", "third")]
