@@ -106,13 +106,12 @@ def _best_cut(content: str, start: int, most: int, end: int) -> int:
         if last > start:
             return last
     place = most
-    while place > start + 1 and most - place < 16 and _continues_a_character(content[place]):
+    while place > start + 1 and most - place < 16:
+        one = content[place]
+        if one not in _JOINING and not unicodedata.combining(one) and not "\udc00" <= one <= "\udfff":
+            break  # It does not continue a character.
         place -= 1
     return place
-
-
-def _continues_a_character(character: str) -> bool:
-    return character in _JOINING or unicodedata.combining(character) > 0 or "\udc00" <= character <= "\udfff"
 
 
 def chunk(
@@ -151,12 +150,7 @@ def _chunk(name: str, content: str, start: int, end: int, sections: Sections) ->
     last = sections.at(start + len(text.rstrip()) - 1)
     path = common(sections.paths[first : max(first, last) + 1])
     return Chunk(
-        chunk_id=name,
-        headings_path=shown(path),
-        text=text,
-        est_tokens=estimate(text),
-        start_char=start,
-        end_char=end,
+        chunk_id=name, headings_path=shown(path), text=text, est_tokens=estimate(text), start_char=start, end_char=end
     )
 
 

@@ -8,7 +8,7 @@ omissions together stay within `max_tokens`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -143,25 +143,23 @@ class _Shares:
 
 def _points(text: Document, salience: Salience, order: Sequence[int], used: set[int], budget: int) -> list[int]:
     """Returns the next best sentences that the summary has no room for, in the order of the text."""
-    rest = (
-        n for n in order if n not in used and _is_short(text, n) and text.sentences[n].kind in {"paragraph", "list"}
-    )
+    rest = (n for n in _short(text, order, {"paragraph", "list"}) if n not in used)
     return sorted(pick(text, salience, rest, budget, _POINTS))
 
 
 def _quotes(text: Document, salience: Salience, order: Sequence[int], budget: int) -> list[Quote]:
-    fitting = [
-        n for n in order[:500] if _is_short(text, n) and text.sentences[n].kind in {"paragraph", "quote", "list"}
-    ]
+    fitting = _short(text, order[:500], {"paragraph", "quote", "list"})
     # Quotations come first.
-    fitting.sort(key=lambda n: text.sentences[n].kind != "quote")
+    fitting = sorted(fitting, key=lambda n: text.sentences[n].kind != "quote")
     quoted = sorted(pick(text, salience, fitting, budget, _QUOTES))
     return [text.quote(text.sentences[n]) for n in quoted]
 
 
-def _is_short(text: Document, number: int) -> bool:
-    one = text.sentences[number]
-    return one.end - one.start <= _SHORT
+def _short(text: Document, order: Sequence[int], kinds: set[str]) -> Iterator[int]:
+    for number in order:
+        one = text.sentences[number]
+        if one.kind in kinds and one.end - one.start <= _SHORT:
+            yield number
 
 
 async def _by_model(text: Document, request: _Request, sample: Sample) -> Compacted:
@@ -170,9 +168,8 @@ async def _by_model(text: Document, request: _Request, sample: Sample) -> Compac
     written = await map_reduce(text.content, budget, sample, question=request.question, preserve=request.preserve)
     quotes = await to_thread.run_sync(_best_quotes, text, request, shares.quotes)
     parts = _Parts(written.summary, written.key_points, quotes, _model_omissions(written))
-    return _bound(
-        request, parts, ["A model wrote the summary and the key points: only the quotes are the page's own words."]
-    )
+    notice = "A model wrote the summary and the key points: only the quotes are the page's own words."
+    return _bound(request, parts, [notice])
 
 
 def _best_quotes(text: Document, request: _Request, budget: int) -> list[Quote]:

@@ -201,13 +201,9 @@ def _hunks(
 
 def _counted(hunks: tuple[Hunk, ...], count: int, new_count: int) -> tuple[Hunk, ...]:
     """Corrects the counts of the one hunk of lines that were not all looked at."""
+    lines = count + new_count
     return tuple(
-        replace(
-            hunk,
-            count=count,
-            new_count=new_count,
-            left_out=hunk.left_out + count - hunk.count + new_count - hunk.new_count,
-        )
+        replace(hunk, count=count, new_count=new_count, left_out=hunk.left_out + lines - hunk.count - hunk.new_count)
         for hunk in hunks
     )
 
@@ -315,7 +311,9 @@ def diff_feeds(before: Sequence[FeedEntry], after: Sequence[FeedEntry]) -> FeedD
     """Returns the difference of two states. An entry is identified by its id, else its URL, else its title."""
     old, new = _keyed(before), _keyed(after)
     gone = [key for key in old if key not in new]
-    fallen = _fallen_out(list(old), new) if any(key not in old for key in new) else 0
+    # Old entries behind the last one that is still there fell out, if newer ones came.
+    behind = next((count for count, key in enumerate(reversed(old)) if key in new), 0)
+    fallen = behind if any(key not in old for key in new) else 0
     changed = [
         EntryChange(old[key], entry, tuple(each for each in _FIELDS if getattr(old[key], each) != getattr(entry, each)))
         for key, entry in new.items()
@@ -338,14 +336,6 @@ def _keyed(entries: Sequence[FeedEntry]) -> dict[_Key, FeedEntry]:
         count[name] = count.get(name, 0) + 1
         keyed[name, count[name]] = entry
     return keyed
-
-
-def _fallen_out(old: list[_Key], new: dict[_Key, FeedEntry]) -> int:
-    """Returns how many old entries are gone behind the last one that is still there; 0 if all are gone."""
-    for count, key in enumerate(reversed(old)):
-        if key in new:
-            return count
-    return 0
 
 
 def _paragraphs(diff: FeedDiff) -> Iterator[str]:

@@ -73,14 +73,8 @@ _MIXED = re.compile(f"[a-z][{''.join(map(chr, _LOOKALIKES))}]|[{''.join(map(chr,
 
 def _decorated_letters() -> Iterable[tuple[int, str]]:
     """Yields letters with accents, in circles, raised: each with its plain letter."""
-    for first, last in (
-        (0xC0, 0x24F),
-        (0x2B0, 0x2E4),
-        (0x1D2C, 0x1DBF),
-        (0x1E00, 0x1EFF),
-        (0x2071, 0x214F),
-        (0x249C, 0x24E9),
-    ):
+    ranges = ((0xC0, 0x24F), (0x2B0, 0x2E4), (0x1D2C, 0x1DBF), (0x1E00, 0x1EFF), (0x2071, 0x214F), (0x249C, 0x24E9))
+    for first, last in ranges:
         for code in range(first, last + 1):
             inner = [one for one in unicodedata.normalize("NFKD", chr(code)).lower() if one.isalpha()]
             if len(inner) == 1 and inner[0].isascii():
@@ -305,14 +299,10 @@ def _places(lower: str, stems: Sequence[str]) -> Iterator[int]:
     for stem in stems:
         place = lower.find(stem)
         while place >= 0:
-            if _begins(lower, place, stem):
+            # Only where a word begins; scripts without spaces do not show it.
+            if not stem[0].isalpha() or stem[0] >= "\u0900" or place == 0 or not lower[place - 1].isalnum():
                 yield place
             place = lower.find(stem, place + len(stem))
-
-
-def _begins(lower: str, place: int, stem: str) -> bool:
-    """Returns whether a word begins here; scripts without spaces do not show it."""
-    return not stem[0].isalpha() or stem[0] >= "\u0900" or place == 0 or not lower[place - 1].isalnum()
 
 
 class KeptText(NamedTuple):

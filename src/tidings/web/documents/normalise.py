@@ -104,13 +104,9 @@ def normalise(
         metadata=_metadata(extracted),
         outline=outline_of(content, blocks)[:_OUTLINE],
         key_blocks=[
-            ContentBlock(
-                block_id=f"b{number}",
-                kind=block.kind,
-                text=content[block.start : block.end],
-                char_len=block.end - block.start,
-            )
+            ContentBlock(block_id=f"b{number}", kind=block.kind, text=text, char_len=len(text))
             for number, block in key_blocks
+            for text in (content[block.start : block.end],)
         ],
         content=content,
         source_summary=_summary(content, extracted.title or ""),
@@ -212,9 +208,8 @@ def _warnings(
     elif not extracted.markdown.strip():
         warnings.append(_warning("empty", _EMPTY["empty"]))
     if status >= 400:
-        warnings.append(
-            _warning("notice", f"The server answered with status {status}: this is the text of its error page.")
-        )
+        message = f"The server answered with status {status}: this is the text of its error page."
+        warnings.append(_warning("notice", message))
     if doubt := _doubt(extracted.published_at, retrieved_at):
         warnings.append(_warning("low_confidence_date", doubt))
     for note in notes:

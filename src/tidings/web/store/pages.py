@@ -88,18 +88,16 @@ def note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
         1 if differs else unannounced,
     )
     if facts.url is not None:
-        _note_aliases(at, entry.page_id, {canonical_url, facts.url, *facts.aliases}, number)
+        urls = {canonical_url, facts.url, *facts.aliases}
+        aliases = [(rows.clean(url), entry.page_id, number) for url in urls]
+        at.do_each("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", aliases)
+        at.do(
+            """DELETE FROM aliases WHERE page_id = :page_id AND url NOT IN (
+                SELECT url FROM aliases WHERE page_id = :page_id ORDER BY no DESC, url LIMIT :most)""",
+            page_id=entry.page_id,
+            most=ALIASES,
+        )
     return differs
-
-
-def _note_aliases(at: Transaction, page_id: str, urls: set[str | None], number: int) -> None:
-    at.do_each("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", [(rows.clean(url), page_id, number) for url in urls])
-    at.do(
-        """DELETE FROM aliases WHERE page_id = :page_id AND url NOT IN (
-            SELECT url FROM aliases WHERE page_id = :page_id ORDER BY no DESC, url LIMIT :most)""",
-        page_id=page_id,
-        most=ALIASES,
-    )
 
 
 def find(at: Transaction, url_or_page_id: str) -> StoredPage | None:

@@ -198,12 +198,7 @@ class Store:
         return await self._read(pages.next_expiry)
 
     async def begin_watch(
-        self,
-        page_id: str,
-        *,
-        explicit: bool,
-        options: Mapping[str, Any] | None = None,
-        next_at: float | None = None,
+        self, page_id: str, *, explicit: bool, options: Mapping[str, Any] | None = None, next_at: float | None = None
     ) -> StoredWatch | None:
         """Watches a page until this process ends or, if `explicit`, until `end_watch`.
 

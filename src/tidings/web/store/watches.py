@@ -180,14 +180,5 @@ def release(at: Transaction, page_id: str) -> None:
 
 def _read(row: tuple[Any, ...]) -> StoredWatch:
     page_id, url, canonical_url, explicit, subscribers, options, next_at, failures, state = row
-    return StoredWatch(
-        page_id=page_id,
-        url=url,
-        canonical_url=canonical_url,
-        explicit=bool(explicit),
-        subscribers=subscribers,
-        options=rows.options_of(options),
-        next_at=next_at,
-        failures=failures,
-        state=rows.options_of(state),
-    )
+    options, state = rows.options_of(options), rows.options_of(state)
+    return StoredWatch(page_id, url, canonical_url, bool(explicit), subscribers, options, next_at, failures, state)

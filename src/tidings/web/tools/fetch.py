@@ -71,13 +71,6 @@ class Had(NamedTuple):
     from_cache: bool = False
 
 
-class AnswerRoom(NamedTuple):
-    """Tokens for one page in an answer: for its text, and for its other fields."""
-
-    text: int
-    fields: int
-
-
 def show(
     pages: Sequence[Had],
     problems: Sequence[PageProblem],
@@ -92,7 +85,7 @@ def show(
     sizes = [estimate(page.entry.packet["content"][start : start + max_tokens * WIDEST]) for page in pages]
     rooms = shares(sizes, max(max_tokens, _LEAST_ROOM * len(pages)))
     spare = (max_tokens - sum(rooms)) // len(pages) if pages else 0
-    shown = [_shown(page, output, AnswerRoom(room, spare), start) for page, room in zip(pages, rooms, strict=True)]
+    shown = [_shown(page, output, room, spare, start) for page, room in zip(pages, rooms, strict=True)]
     data = PagesRead(pages=shown)
     if problems:
         data["problems"] = list(problems)
@@ -106,9 +99,10 @@ def show(
     return answer("\n\n---\n\n".join(texts), data, links, is_error=not pages)
 
 
-def _shown(page: Had, output: Output, room: AnswerRoom, start: int) -> PageRead:
+def _shown(page: Had, output: Output, room: int, spare: int, start: int) -> PageRead:
+    """Shows a page in so many tokens: `room` for its text, `spare` for its other fields."""
     packet = page.entry.packet
-    part = fit(packet["content"], max(room.text, _LEAST_ROOM), start)
+    part = fit(packet["content"], max(room, _LEAST_ROOM), start)
     shown = PageRead(
         url=packet["canonical_url"],
         source_id=packet["source_id"],
@@ -137,7 +131,7 @@ def _shown(page: Had, output: Output, room: AnswerRoom, start: int) -> PageRead:
         shown["unsafe_instructions_detected"] = packet["unsafe_instructions_detected"][:_UNSAFE_SHOWN]
     left = _left(part, packet)
     if output in ("llm_packet", "normalized"):
-        left = " ".join(filter(None, [left, _add_packet(shown, packet, output, room.fields)]))
+        left = " ".join(filter(None, [left, _add_packet(shown, packet, output, spare)]))
     if left:
         shown["left_out"] = left
     return shown
@@ -324,7 +318,11 @@ class FetchTools:
 
         async def one(url: str) -> None:
             try:
-                had[url] = await self._one(url, options, steps)
+                if url.startswith(SCHEME):
+                    had[url] = await self._stored(url)
+                else:
+                    fetched = await self._parts().library.fetch(url, options, steps.of(url))
+                    had[url] = Had(fetched.entry, fetched.from_cache)
             except NAMED as error:
                 problems[url] = PageProblem(url=url, kind=kind_of(error), message=message_of(error))
             await steps.done(url)
@@ -333,12 +331,6 @@ class FetchTools:
             for url in urls:
                 tasks.start_soon(one, url)
         return [had[url] for url in urls if url in had], [problems[url] for url in urls if url in problems]
-
-    async def _one(self, url: str, options: FetchOptions, steps: Steps) -> Had:
-        if url.startswith(SCHEME):
-            return await self._stored(url)
-        fetched = await self._parts().library.fetch(url, options, steps.of(url))
-        return Had(fetched.entry, fetched.from_cache)
 
     async def _stored(self, uri: str) -> Had:
         asked = parse_address(uri)

@@ -8,10 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
-from mcp_types import (
-    CallToolResult,
-    InputRequiredResult,
-)
+from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from tidings.server.core import AskModel, ModelDeclined

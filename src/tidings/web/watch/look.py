@@ -48,23 +48,17 @@ class _BecameEmpty(Exception):
     """The page had text before, and has none now."""
 
 
+@dataclass(frozen=True)
 class Looker:
-    """Looks at pages.
+    """Looks at pages."""
 
-    Args:
-        library: Fetches and keeps them; its `on_change` notifies subscribers.
-        limits: How often.
-        patience: Seconds that a look may take.
-        clock: The store's.
-    """
-
-    def __init__(
-        self, library: WebLibrary, limits: Intervals, *, patience: float, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._library = library
-        self._limits = limits
-        self._patience = patience
-        self._clock = clock
+    library: WebLibrary
+    """Fetches and keeps them; its `on_change` notifies subscribers."""
+    limits: Intervals
+    patience: float
+    """Seconds that a look may take."""
+    clock: Callable[[], float] = time.time
+    """The store's."""
 
     async def look(self, watch: StoredWatch) -> LookOutcome:
         """Looks at a page, and notifies subscribers if it has changed.
@@ -73,7 +67,7 @@ class Looker:
         """
         plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
         try:
-            with anyio.fail_after(self._patience):
+            with anyio.fail_after(self.patience):
                 found = await self._find(watch.page_id, plan, state)
             changed = await self._announce(watch.page_id, plan, state, found)
         except StoreError:
@@ -85,27 +79,27 @@ class Looker:
     def _after(self, error: Exception, watch: StoredWatch, state: WatchState) -> LookOutcome:
         """Returns the outcome of a look that failed."""
         if isinstance(error, RateLimited) or (isinstance(error, ExtractionFailed) and error.kind in _NO_TURN):
-            return LookOutcome(self._limits.least, watch.failures, state)
+            return LookOutcome(self.limits.least, watch.failures, state)
         doubt, wait, problem = None, None, str(error)
         match error:
             case HttpFailed():
                 doubt = "404" if error.status == 404 else None
-                wait = retry_after(error.headers.get("retry-after"), datetime.fromtimestamp(self._clock(), UTC))
+                wait = retry_after(error.headers.get("retry-after"), datetime.fromtimestamp(self.clock(), UTC))
             case _BecameEmpty():
                 doubt = "empty"
             case TimeoutError():
-                problem = f"It could not be looked at within {self._patience:g} s."
+                problem = f"It could not be looked at within {self.patience:g} s."
             case FetchError() | ExtractionFailed() | PageUnknown():
                 pass
             case _:
                 logger.error("%s could not be looked at", watch.url, exc_info=error)
                 problem = f"It could not be looked at ({type(error).__name__})."
         failures = watch.failures + 1
-        pace = after_failure(state.interval, failures=failures, retry_after=wait, limits=self._limits)
+        pace = after_failure(state.interval, failures=failures, retry_after=wait, limits=self.limits)
         return LookOutcome(pace.wait, failures, replace(state, doubt=doubt, problem=problem[:500]))
 
     async def _find(self, page_id: str, plan: WatchPlan, state: WatchState) -> Refreshed:
-        refresher = self._library.refresher
+        refresher = self.library.refresher
         try:
             found = await refresher.refresh(
                 page_id,
@@ -113,7 +107,7 @@ class Looker:
                 plan.options,
                 plan.ignore,
                 known=state.validators,
-                unless_younger=self._limits.least,
+                unless_younger=self.limits.least,
                 even_empty=state.doubt == "empty",
             )
         except HttpFailed as error:
@@ -131,20 +125,20 @@ class Looker:
         changed = differs
         if changed and seen is not None and found.before != seen.source_id:
             # Another process stored it, or the announced version is no longer the one before it.
-            changed = not await self._library.refresher.same(seen.source_id, found.source_id, plan.ignore)
+            changed = not await self.library.refresher.same(seen.source_id, found.source_id, plan.ignore)
         if changed or found.listed:
-            await self._library.on_change(uris_of(page_id) if changed else (), found.listed)
+            await self.library.on_change(uris_of(page_id) if changed else (), found.listed)
         if found.stored or differs:
-            await self._library.store.announced(page_id, found.content_hash)
+            await self.library.store.announced(page_id, found.content_hash)
         return changed
 
     def _done(self, state: WatchState, plan: WatchPlan, found: Refreshed, *, changed: bool) -> LookOutcome:
         if found.asked:
-            pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self._limits, fixed=plan.every)
+            pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self.limits, fixed=plan.every)
         else:
-            interval = self._limits.within(self._limits.first if state.interval is None else state.interval)
+            interval = self.limits.within(self.limits.first if state.interval is None else state.interval)
             pace = LookInterval(interval, interval)
-        wait = self._limits.most if found.gone else pace.wait
+        wait = self.limits.most if found.gone else pace.wait
         # A page that is gone stays so at the next 404.
         doubt = "404" if found.gone else None
         seen = SeenVersion(found.source_id, found.content_hash)

@@ -51,7 +51,7 @@ class PageWatcher:
         limits: How often a page is looked at.
         at_once: Looks at the same time.
         most: Pages that may be watched.
-        lease: Seconds for which a page is claimed. A look that takes nearly as long is given up.
+        lease: Seconds for which a page is claimed. A look that takes nearly as long is stopped.
         rest: The longest wait, in seconds, before the store is asked what is due: other processes write to it, too.
         clock: Seconds since 1970; the same as the store's.
         random: A number from 0 to 1.
@@ -108,18 +108,11 @@ class PageWatcher:
     async def begin(
         self, page_id: str, cause: str = TOOL, *, ignore: IgnoreRules | None = None, every: float | None = None
     ) -> StoredWatch:
-        """Watches a page. If it is begun twice for the same cause, the last call counts.
+        """Watches a page every so many seconds, or as often as its history suggests.
 
-        Args:
-            page_id: The page.
-            cause: `TOOL`, or a text that identifies a subscription, such as its URI.
-            ignore: What does not count as a change.
-            every: Seconds between two looks; None: as the page's history gives it.
-
-        Raises:
-            PageUnknown: There is no such page, or none that can be fetched.
-            TooManyWatches: The limit is reached.
-            StoreError: It could not be written.
+        `cause` is `TOOL`, or a text that identifies a subscription, such as its URI. If a watch is begun twice for the
+        same cause, the last call counts. Raises `PageUnknown` for a page that cannot be fetched, `TooManyWatches` or
+        `StoreError`.
         """
         async with self._turn:
             watch = await self._begin(page_id, cause == TOOL, ignore or IgnoreRules(), every)
