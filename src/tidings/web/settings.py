@@ -24,49 +24,51 @@ class Settings:
     """
 
     max_bytes: int = setting(
-        10 * MIB, "size", "the size limit of a page, as it comes and again when it is decompressed", least=1024
+        10 * MIB, "size", "the size limit of a page, as received and again when decompressed", least=1024
     )
     timeout: float = setting(
-        30.0, "seconds", "for a whole fetch: name lookup, redirects, retries, the last byte", least=0.1, most=600
+        30.0,
+        "seconds",
+        "the time limit of a whole fetch, including name lookup, redirects and retries",
+        least=0.1,
+        most=600,
     )
-    max_redirects: int = setting(5, "count", "redirects that are followed", most=50)
-    retries: int = setting(2, "count", "further attempts after a temporary failure", most=10)
-    requests_per_minute: int = setting(60, "count", "requests to one host in a minute", least=1)
-    per_host: int = setting(4, "count", "requests to one host at the same time", least=1)
-    at_once: int = setting(32, "count", "requests at the same time, to all hosts together", least=1)
+    max_redirects: int = setting(5, "count", "the most redirects to follow", most=50)
+    retries: int = setting(2, "count", "the most retries after a temporary failure", most=10)
+    requests_per_minute: int = setting(60, "count", "the most requests to one host in a minute", least=1)
+    per_host: int = setting(4, "count", "the most requests to one host at the same time", least=1)
+    at_once: int = setting(32, "count", "the most requests to all hosts at the same time", least=1)
     user_agent: str = setting(
-        "Tidings", "text", "the user agent that sites see; robots.txt rules are looked up by its first word"
+        "Tidings", "text", "the User-Agent header; its first word is the name to look for in robots.txt"
     )
     robots: Robots = setting(  # noqa: RUF009 - a field
         "optional",
         "choice",
-        "when robots.txt counts: `respect` always, `optional` unless a call has `respect_robots` off, `ignore` never",
+        "obey robots.txt: `respect` always, `optional` unless a call sets `respect_robots=false`, `ignore` never",
         choices=("respect", "optional", "ignore"),
     )
-    allow_private: tuple[Network, ...] = setting(
-        (), "networks", "private networks that may be fetched from, such as 10.0.0.0/8; by default none"
-    )
+    allow_private: tuple[Network, ...] = setting((), "networks", "private networks to allow, such as 10.0.0.0/8")
     allow_domain: tuple[str, ...] = setting(
         (), "domains", "fetch only from these domains and their subdomains, such as example.org"
     )
     block_domain: tuple[str, ...] = setting((), "domains", "never fetch from these domains and their subdomains")
-    cache_ttl: float = setting(300.0, "seconds", "a page this fresh is answered without a request to the site")
-    keep: float = setting(86400.0, "seconds", "how long a fetched version can be read", least=1)
-    max_entries: int = setting(1000, "count", "versions that are kept; the oldest are removed first", least=1)
-    max_store: int = setting(256 * MIB, "size", "the size limit of all of them together", least=MIB)
+    cache_ttl: float = setting(300.0, "seconds", "how long a stored page is used without asking the site again")
+    keep: float = setting(86400.0, "seconds", "how long a fetched version is kept", least=1)
+    max_entries: int = setting(1000, "count", "the most versions to keep; the oldest are removed first", least=1)
+    max_store: int = setting(256 * MIB, "size", "the size limit of all versions together", least=MIB)
     store: Path | None = setting(  # noqa: RUF009 - a field
         None, "file", "keep pages and watches in this file, so that they survive the process"
     )
-    answer_tokens: int = setting(8000, "count", "tokens of text in an answer, unless the call sets them", least=100)
-    chunk_tokens: int = setting(4000, "count", "tokens in a chunk, unless the call sets them", least=50)
+    answer_tokens: int = setting(8000, "count", "the default length of an answer's text, in tokens", least=100)
+    chunk_tokens: int = setting(4000, "count", "the default size of a chunk, in tokens", least=50)
     pdf: bool = setting(True, "flag", "read PDF files")
-    workers: int = setting(0, "count", "processes that read pages; 0: one for each core, at most four", most=64)
+    workers: int = setting(0, "count", "processes that read pages; 0 means one for each core, at most four", most=64)
     read_timeout: float = setting(20.0, "seconds", "the time limit for reading one page", least=0.1)
     read_memory: int = setting(1024 * MIB, "size", "the memory limit of one process that reads pages", least=128 * MIB)
     render: bool = setting(False, "flag", "offer rendering with Chromium; needs `tidings[render]`")
     watch_min: float = setting(60.0, "seconds", "the shortest time between two looks at a watched page", least=0.1)
     watch_max: float = setting(86400.0, "seconds", "the longest time between two looks at a watched page", least=0.1)
-    max_watches: int = setting(10_000, "count", "pages that may be watched at the same time")
+    max_watches: int = setting(10_000, "count", "the most pages to watch at the same time")
 
     def __post_init__(self) -> None:
         settle(self, SETTINGS)
