@@ -24,10 +24,8 @@ BENCHMARKS = {
     "install": "Download and disk size of each extra, compared with the SDK alone.",
 }
 """The programs in `benchmarks/` that people run; the other files there help them."""
-
 HERE = Path(tidings.__file__).parents[2]
 """The clone, if the package runs from one (an editable install)."""
-
 _ALL: Final = "all"
 _TIDY_SECONDS: Final = 15
 

@@ -88,11 +88,9 @@ def snippet(client: str, server: Command | HttpEndpoint, *, platform: str) -> Co
         return ConfigSnippet(_claude_code(server, windows=windows), use)
     if client == "vscode":
         entry = {"type": "stdio" if isinstance(server, Command) else "http", **_entry(server)}
-        return ConfigSnippet(
-            _json({"servers": {server.name: entry}}),
-            "Add this to .vscode/mcp.json in a workspace, or to the file that the command "
-            "'MCP: Open User Configuration' opens.",
-        )
+        opens = "the file that the command 'MCP: Open User Configuration' opens"
+        use = f"Add this to .vscode/mcp.json in a workspace, or to {opens}."
+        return ConfigSnippet(_json({"servers": {server.name: entry}}), use)
     if client == "cursor":
         file = "%USERPROFILE%\\.cursor\\mcp.json" if windows else "~/.cursor/mcp.json"
         return ConfigSnippet(_json({"mcpServers": {server.name: _entry(server)}}), f"Add this to {file}.")

@@ -25,7 +25,9 @@ def command(shell: str | None, *, install: bool) -> None:
     --install adds a line to ~/.bashrc. Completion asks the server for the names of tools, resources and prompts, and
     caches them for some minutes.
     """
-    shell = shell or _own_shell()
+    shell = shell or Path(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS:
+        raise Refusal(f"Your shell is not known. Give one of {', '.join(SHELLS)}.")
     script = _script(shell)
     if not install:
         click.echo(script)
@@ -87,13 +89,6 @@ def _bashrc() -> Path:
     return Path.home() / ".bashrc"
 
 
-def _own_shell() -> str:
-    name = Path(os.environ.get("SHELL", "")).name
-    if name not in SHELLS:
-        raise Refusal(f"Your shell is not known. Give one of {', '.join(SHELLS)}.")
-    return name
-
-
 def _script(shell: str) -> str:
     use_own_bash_completion()
     kind = get_completion_class(shell)
@@ -110,10 +105,5 @@ def _script(shell: str) -> str:
 def _place(shell: str) -> Path:
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    match shell:
-        case "bash":
-            return data / "bash-completion/completions/tidings"
-        case "zsh":
-            return data / "zsh/site-functions/_tidings"
-        case _:
-            return config / "fish/completions/tidings.fish"
+    places = {"bash": data / "bash-completion/completions/tidings", "zsh": data / "zsh/site-functions/_tidings"}
+    return places.get(shell, config / "fish/completions/tidings.fish")

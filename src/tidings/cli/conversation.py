@@ -190,25 +190,19 @@ def _complaint(kind: ListKind, item: object) -> str | None:
             return f"the {key} of an item is {_shown(given.get(key))}, not a text"
     about = ""
     if kind.word == "tools":
-        about = _about_schema(given.get("inputSchema"))
+        schema = given.get("inputSchema")
+        if as_dict_or_none(schema) is None:
+            about = f"its inputSchema is {_shown(schema)}, not an object"
+        elif as_dict(schema).get("type") != "object":
+            about = 'its inputSchema has no "type": "object"'
     elif kind.word == "prompts":
-        about = _about_arguments(given.get("arguments"))
+        arguments = given.get("arguments")
+        entries = as_list(arguments)
+        if arguments is not None and not isinstance(arguments, list):
+            about = f"its arguments are {_shown(arguments)}, not a list"
+        elif not all(isinstance(as_dict(each).get("name"), str) for each in entries):
+            about = "one of its arguments has no name"
     return f"{given[kind.id]!r}: {about}" if about else None
-
-
-def _about_schema(schema: object) -> str:
-    if (given := as_dict_or_none(schema)) is None:
-        return f"its inputSchema is {_shown(schema)}, not an object"
-    return "" if given.get("type") == "object" else 'its inputSchema has no "type": "object"'
-
-
-def _about_arguments(arguments: object) -> str:
-    entries = as_list(arguments)
-    if arguments is not None and not isinstance(arguments, list):
-        return f"its arguments are {_shown(arguments)}, not a list"
-    if all(isinstance(as_dict(each).get("name"), str) for each in entries):
-        return ""
-    return "one of its arguments has no name"
 
 
 def _shown(value: object) -> str:

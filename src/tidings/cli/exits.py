@@ -54,7 +54,6 @@ EXITS: Final[dict[int, str]] = {
     TERMINATED: "terminated: SIGTERM or SIGHUP before the command was done",
 }
 """Each exit code and its meaning."""
-
 _BY_CATEGORY: Final = {
     Category.CONNECTION: 3,
     Category.TRANSPORT: 4,
@@ -65,7 +64,6 @@ _BY_CATEGORY: Final = {
 }
 _BY_CODE: Final = {"bad-target": YOURS, "invalid-uri": YOURS, "effect-unknown": _BY_CATEGORY[Category.CONNECTION]}
 """Exceptions. A call with an unknown effect is one whose connection was lost."""
-
 YOU: Final = "you"
 NETWORK: Final = "the network"
 SERVER: Final = "the server"
@@ -116,16 +114,17 @@ class OneShotFailed(Exception):
 
 
 def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
-    """Returns the end of a command that failed with an error of the tree.
-
-    `is_command`: the server is a command, so that the network cannot be the cause.
-    """
+    """Returns the end of a command that failed. `is_command`: the network cannot be the cause."""
     from tidings.inspector.view.error_report import error_data
 
     if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
         error = error.__cause__  # There was only one try, and its error says more.
     data: Any = error.data
     answer = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    payload = answer.get("rpc_data")
+    if isinstance(payload, dict):  # Without the two keys that Tidings servers add to every error.
+        members = cast("dict[str, Any]", payload)
+        payload = {key: value for key, value in members.items() if key not in ("code", "retryable")} or None
     message = error.message
     for advice, in_the_shell in _IN_THE_SHELL.items():
         message = message.replace(advice, in_the_shell)
@@ -136,17 +135,8 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
         code=error.code,
         help_page=error.help_page,
         data=answer or None,
-        payload=_payload(answer.get("rpc_data")),
+        payload=payload,
     )
-
-
-def _payload(data: Any) -> Any:
-    """Returns the data of the server's error, without the two keys that Tidings servers add to every error."""
-    if not isinstance(data, dict):
-        return data
-    return {
-        key: value for key, value in cast("dict[str, Any]", data).items() if key not in ("code", "retryable")
-    } or None
 
 
 _IN_THE_SHELL: Final = {

@@ -38,7 +38,6 @@ COMMANDS = {
     "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
 }
 """Each subcommand with its line in `--help`, which is also the first line of its own help."""
-
 PLACES = {
     "doctor": "doctor.command:command",
     "inspect": "inspect_:command",
@@ -47,10 +46,8 @@ PLACES = {
     "tui": "inspect_:tui_command",
 }
 """The subcommands that are not `command` in the file of their name, as `module:name`."""
-
 _INTERRUPTED = 130
 """The same as `exits.INTERRUPTED`, which is not imported yet."""
-
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

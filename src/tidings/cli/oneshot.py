@@ -28,7 +28,6 @@ from tidings.inspector.catalog.targets import resolve
 
 TOKEN_VARIABLE: Final = "TIDINGS_BEARER_TOKEN"  # noqa: S105 - the name of a variable
 """Not TIDINGS_TOKEN, the token of the user's own servers: it must not be sent to other servers."""
-
 TARGET: Final = (
     "TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server in a JSON file "
     "(mcp.json#name), or a name in your catalog."

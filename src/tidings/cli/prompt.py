@@ -35,7 +35,9 @@ def command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *, no_ch
         if not no_check:
             _check(conversation, name, arguments)
         result = conversation.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
-        if not isinstance(result.get("messages"), list) or not all(map(_is_message, as_list(result["messages"]))):
+        messages = [as_dict(each) for each in as_list(result.get("messages"))]
+        valid = all(isinstance(each.get("role"), str) and isinstance(each.get("content"), dict) for each in messages)
+        if not isinstance(result.get("messages"), list) or not valid:
             raise malformed("The server's answer to prompts/get has no list of messages with role and content.", result)
         return result
 
@@ -58,11 +60,6 @@ def _check(conversation: Conversation, name: str, arguments: dict[str, str]) -> 
         raise OneShotFailed(
             f"The prompt {name!r} has required arguments that are missing: {more}", code="missing-argument"
         )
-
-
-def _is_message(value: object) -> bool:
-    message = as_dict(value)
-    return isinstance(message.get("role"), str) and isinstance(message.get("content"), dict)
 
 
 def _show(messages: list[Content]) -> None:

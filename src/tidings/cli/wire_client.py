@@ -38,7 +38,6 @@ from tidings.errors import (
 OLD: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: Final = ("2026-07-28",)
 """The protocol versions of the two eras, oldest first."""
-
 _META: Final = "io.modelcontextprotocol/"
 _METHOD_NOT_FOUND: Final = -32601
 _UNSUPPORTED_VERSION: Final = -32022
@@ -257,7 +256,8 @@ class WireClient:
             message = self._clean(f"{self._name} could not be started: {reason}")
             raise CommandFailed(message, server=self._name) from error
         try:
-            self._shake_hands()
+            if self._era == "legacy" or not self._discover():
+                self._initialize()
         except BaseException:
             self._pipe.close()
             raise
@@ -267,16 +267,6 @@ class WireClient:
         self._pipe.close()
 
     # Handshake
-
-    def _shake_hands(self) -> None:
-        if self._era != "legacy" and self._discover():
-            return
-        if self._era not in ("auto", "legacy"):
-            raise Unusual  # The live client explains which versions the server supports.
-        try:
-            self._initialize()
-        except _Refused as refusal:
-            raise _named(refusal, "initialize") from None
 
     def _discover(self) -> bool:
         """Tries the modern era. False: try the old one."""
@@ -301,9 +291,13 @@ class WireClient:
         return True
 
     def _initialize(self) -> None:
+        if self._era not in ("auto", "legacy"):
+            raise Unusual  # The live client explains which versions the server supports.
         params = {"protocolVersion": OLD[-1], "capabilities": self._capabilities, "clientInfo": _CLIENT_INFO}
         try:
             found = self._ask("initialize", params, self._began + self._connect_seconds)
+        except _Refused as refusal:
+            raise _named(refusal, "initialize") from None
         except _Silent:
             raise ConnectTimedOut(
                 f"{self._name} did not answer within {self._connect_seconds:.3g} s. If it is an MCP server, give it "

@@ -14,22 +14,16 @@ class Timeouts:
 
     connect: float = 30.0
     """For one attempt to connect, up to the end of the handshake. The time to sign in does not count."""
-
     request: float = 60.0
     """For an answer to one request. Progress starts it anew, unless `progress_resets` is off."""
-
     total: float = 300.0
     """For one request in all: its turn in the queue, a reconnection, progress. A person's answer does not count."""
-
     answer: float = 300.0
     """For a person, a function or a script to answer a question of the server; and for a person to sign in."""
-
     ping: float = 10.0
     """For an answer to a liveness check."""
-
     ping_interval: float = 30.0
     """Between liveness checks."""
-
     progress_resets: bool = True
 
     def __post_init__(self) -> None:

@@ -40,10 +40,8 @@ logger = logging.getLogger(__name__)
 
 _HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
 """Errors that no further attempt can cure, even after a successful connection."""
-
 _SHORT: Final = 5.0
 """Seconds. After a connection that lasted no longer, the next attempt comes later each time."""
-
 OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
 """Opens a link within the given seconds, and the feed of its era."""
 

@@ -14,7 +14,6 @@ from tidings.errors import ConnectionLost, SessionExpired, TidingsError
 
 _STREAM_AWAY: Final = 60.0
 """Seconds within which the stream of notifications must be open again after it ended."""
-
 _TELLING: Final = (401, 403, 429, *AWAY)
 """Statuses that explain a failure best: a later status does not replace them."""
 

@@ -49,7 +49,6 @@ CLOSE_SECONDS: Final = 2.0
 """Seconds for a server to end the connection in good order."""
 _EXIT_SECONDS: Final = 0.5
 """Seconds for a command that closed its output to end by itself."""
-
 Hear = Callable[[str, Mapping[str, Any] | None], bool]
 """Gets each notification in the order of arrival. Returns True if the SDK need not see it."""
 
@@ -185,8 +184,7 @@ class Link:
             if self.error is None:
                 reason = connect_error(error, self.name, self.http.status, self._server_versions)
                 reason = cleaned(reason, self._setup.target.clean)
-                was_open = self._ready.done()
-                self.error = ConnectionLost(reason.message, server=self.name) if was_open else reason
+                self.error = ConnectionLost(reason.message, server=self.name) if self._ready.done() else reason
         finally:
             self._over.set()
             self.http.close()

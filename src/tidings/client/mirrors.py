@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 ItemT = TypeVar("ItemT", Tool, Resource, ResourceTemplate, Prompt)
 FetchPage = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends the request for a page, and returns the answer."""
-
 _INVALID_PARAMS: Final = -32602
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
 

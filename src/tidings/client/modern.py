@@ -7,6 +7,7 @@ A Tidings server then sends what was missed; with any other, everything is unkno
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
 from typing import Any, Final
 
@@ -24,13 +25,10 @@ from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSup
 _METHOD: Final = "subscriptions/listen"
 _REOPEN: Final = Backoff((0.0, 0.05, 0.2, 1.0, 5.0))
 """The delays before a stream is opened again, by how often in a row it ended at once."""
-
 _MOST_FAILURES: Final = 64
 """Attempts with a smaller filter. A server that refuses everything need not be asked about each resource."""
-
 _LASTED: Final = 5.0
 """Seconds. A stream that was open for longer did not end at once."""
-
 _ids = count(1)
 
 
@@ -51,19 +49,15 @@ class _ListenStream:
 
     def params(self) -> dict[str, Any]:
         wanted = self.wanted
-        notifications: dict[str, Any] = {
-            name: True
-            for name, asked in (
-                ("toolsListChanged", wanted.tools),
-                ("promptsListChanged", wanted.prompts),
-                ("resourcesListChanged", wanted.resources),
-            )
-            if asked
+        lists = {
+            "toolsListChanged": wanted.tools,
+            "promptsListChanged": wanted.prompts,
+            "resourcesListChanged": wanted.resources,
         }
+        notifications: dict[str, Any] = {name: True for name, asked in lists.items() if asked}
         if uris := sorted(wanted.subscriptions):
             notifications["resourceSubscriptions"] = uris
-        meta = {} if self.since is None else {SINCE_KEY: self.since}
-        return {"notifications": notifications, "_meta": meta}
+        return {"notifications": notifications, "_meta": {} if self.since is None else {SINCE_KEY: self.since}}
 
     def acknowledge(self, params: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
         if self.acknowledged.done() or not isinstance(params.get("notifications"), dict):
@@ -91,24 +85,18 @@ class _ListenStream:
         return False
 
 
+@dataclass(eq=False, repr=False)
 class ModernFeed:
-    """The feed of the 2026 era."""
+    """The feed of the 2026 era. `known` is the part of the filter that was announced without a gap, up to `cursor`."""
 
-    def __init__(
-        self,
-        link: Link,
-        listener: ChangeListener,
-        seconds: float,
-        *,
-        since: str | None = None,
-        known: Filter | None = None,
-    ) -> None:
-        self._link = link
-        self._listener = listener
-        self._seconds = seconds
-        self._since = since
-        self._known = known or Filter()
-        """The part of the filter that has been announced without a gap, up to `cursor`."""
+    link: Link
+    listener: ChangeListener
+    seconds: float
+    _: KW_ONLY
+    since: str | None = None
+    known: Filter = field(default_factory=Filter)
+
+    def __post_init__(self) -> None:
         self._streams: dict[str, _ListenStream] = {}
         self._most: int | None = None
         """The number of URIs that this server accepts in one stream, once known."""
@@ -117,7 +105,7 @@ class ModernFeed:
         self._reopening: set[_ListenStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0
-        resources = link.client.server_capabilities.resources
+        resources = self.link.client.server_capabilities.resources
         self.supported = bool(resources and resources.subscribe)
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
@@ -135,10 +123,10 @@ class ModernFeed:
             refused[uri] = self._not_subscribable(uri)
         # What is new, or was not recovered, has an unknown past.
         continuous = unbroken or all(stream.recovered for stream in opened)
-        unknown = without(honoured, self._known) if continuous else honoured
-        self._known = honoured
+        unknown = without(honoured, self.known) if continuous else honoured
+        self.known = honoured
         if unknown:
-            self._listener.unknown(unknown)
+            self.listener.unknown(unknown)
         untold, self._untold = self._untold, without(_lists(wanted), honoured)
         self._untell(without(self._untold, untold))
         self._tell_cursor()
@@ -218,16 +206,16 @@ class ModernFeed:
         self._streams[stream.id] = stream
         stream.task = asyncio.create_task(self._run(stream), name=stream.id)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 await asyncio.shield(stream.acknowledged)
         except BaseException as error:
             self._close(stream)
             if isinstance(error, TimeoutError):
                 raise RequestTimedOut(
-                    f"{self._link.name} did not acknowledge a subscription within {self._seconds:g} s. Give it longer "
+                    f"{self.link.name} did not acknowledge a subscription within {self.seconds:g} s. Give it longer "
                     "with Timeouts(request=...).",
                     method=_METHOD,
-                    server=self._link.name,
+                    server=self.link.name,
                 ) from None
             raise
         return stream
@@ -235,21 +223,21 @@ class ModernFeed:
     async def _run(self, stream: _ListenStream) -> None:
         error: TidingsError | None = None
         try:
-            await self._link.send_raw(_METHOD, stream.params(), request_id=stream.id)
+            await self.link.send_raw(_METHOD, stream.params(), request_id=stream.id)
         except MCPError as failure:
-            error = self._link.explain(failure, _METHOD)
+            error = self.link.explain(failure, _METHOD)
         except TidingsError as failure:
             error = failure
         finally:
             self._streams.pop(stream.id, None)
         if not stream.acknowledged.done():
-            self._never_began(stream, None if self._link.over else error)
-        elif not stream.closing and not self._link.over:
+            self._never_began(stream, None if self.link.over else error)
+        elif not stream.closing and not self.link.over:
             self._lost(stream)
 
     def _never_began(self, stream: _ListenStream, error: TidingsError | None = None) -> None:
         """Fails the caller that opens a stream."""
-        lost = ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
+        lost = ConnectionLost(f"{self.link.name} ended a stream before it began.", server=self.link.name)
         stream.acknowledged.set_exception(error or lost)
         stream.acknowledged.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
@@ -262,7 +250,7 @@ class ModernFeed:
 
     def _reopened(self, stream: _ListenStream) -> None:
         self._reopening.discard(stream)
-        self._listener.resumed()
+        self.listener.resumed()
 
     @property
     def is_deaf(self) -> bool:
@@ -272,7 +260,7 @@ class ModernFeed:
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted = stream.honoured
-        while not self._link.over:
+        while not self.link.over:
             await asyncio.sleep(_REOPEN.delay(self._quick_ends - 1))
             refused: dict[str, TidingsError] = {}
             try:
@@ -286,23 +274,23 @@ class ModernFeed:
                 return
             honoured = self._union(opened)
             dropped = without(wanted, honoured)
-            self._known = without(self._known, dropped)
+            self.known = without(self.known, dropped)
             self._untell(_lists(dropped))
             for uri in dropped.subscriptions:
-                self._listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
+                self.listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
             if honoured and not all(each.recovered for each in opened):
-                self._listener.unknown(honoured)
+                self.listener.unknown(honoured)
             self._tell_cursor()
             return
 
     def _untell(self, lists: Filter) -> None:
         """Has lists loaded once, because the server does not announce their changes."""
         if lists:
-            self._listener.unknown(lists)
+            self.listener.unknown(lists)
 
     def _not_subscribable(self, uri: str) -> TidingsError:
         return NotSubscribable(
-            f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self._link.name
+            f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self.link.name
         )
 
     def _close(self, stream: _ListenStream) -> None:
@@ -316,7 +304,7 @@ class ModernFeed:
         """The place in the server's log that all streams have reached. None if the server has no log."""
         streams = [stream for stream in self._streams.values() if stream.acknowledged.done()]
         if not streams:
-            return self._since
+            return self.since
         cursors = [Cursor.parse(stream.cursor) for stream in streams]
         known = [cursor for cursor in cursors if cursor is not None]
         if len(known) < len(cursors) or len({cursor.epoch for cursor in known}) > 1:
@@ -324,8 +312,8 @@ class ModernFeed:
         return str(min(known))
 
     def _tell_cursor(self) -> None:
-        self._since = self.cursor
-        self._listener.moved(self._since)
+        self.since = self.cursor
+        self.listener.moved(self.since)
 
     def hear(self, method: str, params: object) -> bool:
         told = as_dict(params)
@@ -346,21 +334,21 @@ class ModernFeed:
             else:
                 self._never_began(stream)
         elif (change := event_from_wire(method, told)) is not None and stream.acknowledged.done():
-            self._listener.changed(change)
+            self.listener.changed(change)
             if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
                 stream.cursor = cursor
                 self._tell_cursor()
                 if stream.has_caught_up():
-                    self._listener.resumed()
+                    self.listener.resumed()
         else:
             return False
         return True
 
     async def ping(self) -> None:
-        await self._link.send_raw("server/discover", {})  # The SDK's method has a time limit of its own.
+        await self.link.send_raw("server/discover", {})  # The SDK's method has a time limit of its own.
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        self._link.stamp_log_level(level)
+        self.link.stamp_log_level(level)
 
     async def roots_changed(self) -> None:
         pass  # The server asks for them when it needs them.

@@ -17,6 +17,7 @@ import inspect
 import itertools
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -55,12 +56,12 @@ class NotPending(LookupError):
     """No request with this id waits for an answer: it never existed, or it is settled."""
 
 
+@dataclass(eq=False)
 class _Waiting(Generic[AnswerT]):
-    def __init__(self, entry: PendingRequest, convert: Callable[[object], AnswerT]) -> None:
-        self.entry = entry
-        self.convert = convert
-        self.settled = anyio.Event()
-        self.outcome: AnswerT | ErrorData | Exception | None = None
+    entry: PendingRequest
+    convert: Callable[[object], AnswerT]
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    outcome: AnswerT | ErrorData | Exception | None = None
 
     def settle(self, outcome: AnswerT | ErrorData | Exception) -> None:
         if self.outcome is None:

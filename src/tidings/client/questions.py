@@ -104,7 +104,6 @@ class Ask(Enum):
 
 ASK: Final = Ask.ASK
 """Returned by a responder to leave a question to the person."""
-
 Responder = Callable[[PendingRequest], Awaitable[Any] | Any]
 """Answers a question: with a result of the SDK, a plain value as for `resolve`, `refusal(reason)`, or `ASK`.
 It runs on the event loop, so a slow one is a coroutine function. A person may still be quicker."""
@@ -115,10 +114,8 @@ Answer = Sampled | ElicitResult | ListRootsResult
 
 MODEL: Final = "tidings"
 """The stated model of a plain text."""
-
 REJECTED: Final = -1
 """The specification's JSON-RPC code for a person's refusal."""
-
 _FAILED: Final = "The client failed to answer"
 _CODES: Final[dict[type[Exception], int]] = {
     AnswerTimedOut: REQUEST_TIMEOUT,
@@ -143,8 +140,7 @@ def elicited(request: ElicitRequestParams, value: object) -> ElicitResult:
     """Returns the answer to a form, or to the request to open a URL."""
     match value:
         case ElicitResult(action="accept"):
-            content = _content(request, value.content or {})
-            return value.model_copy(update={"content": content})
+            return value.model_copy(update={"content": _content(request, value.content or {})})
         case ElicitResult():
             return value.model_copy(update={"content": None})
         case Mapping():

@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import date, datetime
 from functools import lru_cache
@@ -48,7 +48,6 @@ _LONGEST_COMPLAINT: Final = 200
 _DEEPEST: Final = 150
 """The depth to which a value or a schema is checked. Python gives up a little later, and in the midst of the library's
 tables it does so with an exception that no `except Exception` catches."""
-
 _ends_at: ContextVar[float] = ContextVar("_ends_at")
 _valid_digests: dict[bytes, None] = {}
 _here: Final = threading.local()
@@ -354,11 +353,8 @@ _LIMITS: Final[tuple[tuple[str, type | tuple[type, ...], bool, str], ...]] = (
 def fill_in(schema: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, FormValue]:
     """Returns the content of a form: checked, with the form's defaults for fields that were left out or are None.
 
-    What the protocol does not allow in a form is not checked; the server has to judge it.
-
-    Raises:
-        ValueError: A field is missing, unknown or not what the form allows. The message names the field, and never
-            repeats the value, which may be confidential.
+    What the protocol does not allow in a form is not checked; the server has to judge it. A `ValueError` names the
+    field that is missing, unknown or wrong, and never repeats the value, which may be confidential.
     """
     fields = _mapping(schema.get("properties"))
     if unknown := [name for name in content if name not in fields]:
@@ -438,10 +434,10 @@ def _format_complaint(value: object, field: Mapping[str, Any]) -> str | None:
     if not isinstance(value, str) or wanted is None:
         return None
     fits, words = wanted
-    try:
-        return None if fits(value) else f"must be {words}"
-    except ValueError:
-        return f"must be {words}"
+    with suppress(ValueError):
+        if fits(value):
+            return None
+    return f"must be {words}"
 
 
 def _is_date(text: str) -> bool:

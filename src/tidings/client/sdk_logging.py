@@ -30,7 +30,6 @@ LOGGERS: Final = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 """The loggers. A filter sees only the records of its own logger, not those of its children."""
-
 _logger = logging.getLogger("tidings.client.link")
 _formatter = logging.Formatter()
 

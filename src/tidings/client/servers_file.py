@@ -124,8 +124,7 @@ class _EntryReader:
         if (command is None) == (url is None):
             has = "both a command and a url" if command else f"neither a command nor a url ({_listed(self._entry)})"
             raise BadTarget(f"{self._where} has {has}. It needs one of them.")
-        stated = self._text("type") or self._text("transport")
-        kind = self._stated_kind(stated, is_url=url is not None)
+        kind = self._stated_kind(self._text("type") or self._text("transport"), is_url=url is not None)
         args = self._entry.get("args")
         if args is not None and not isinstance(args, list):
             raise self._wrong("args", "a list of texts", args)

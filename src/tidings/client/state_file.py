@@ -136,11 +136,6 @@ class WriteBatch:
             return later
         return replace(later, entries=self.entries | later.entries, cleared=self.cleared)
 
-    @property
-    def leaves_nothing(self) -> bool:
-        """True if the state is empty afterwards."""
-        return self.cleared and not (self.subscriptions or self.cursor is not None or self.entries)
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedState:
@@ -239,7 +234,8 @@ class _File:
         if batch.cleared:
             for table in ("states", "subscriptions", "entries", "covered"):
                 connection.execute(f"DELETE FROM {table} WHERE identity = ?", (self._identity,))  # noqa: S608
-        if not batch.leaves_nothing:
+        leaves_nothing = batch.cleared and not (batch.subscriptions or batch.cursor is not None or batch.entries)
+        if not leaves_nothing:
             self._write_state(connection, batch)
         for place, put in batch.entries.items():
             self._write_entry(connection, place, contents.get(place), covered=put is not None and put.covered)

@@ -13,16 +13,12 @@ class State(StrEnum):
 
     DISCONNECTED = "disconnected"
     """Not asked for, ended on purpose, or the tries are used up."""
-
     CONNECTING = "connecting"
     """An attempt is in progress."""
-
     CONNECTED = "connected"
     """The handshake is done, and the server answers."""
-
     DISCONNECTING = "disconnecting"
     """It is being closed on purpose."""
-
     ERROR = "error"
     """An attempt failed, or the connection was lost. Another attempt follows, unless the client gives up."""
 

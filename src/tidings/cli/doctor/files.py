@@ -29,8 +29,7 @@ def catalog(place: CheckedPath) -> Iterator[Finding]:
     try:
         listing = Catalog(path, read_only=True).listing()
     except CatalogError as error:
-        cure = f"Correct it in an editor, or move it away: {_away(path)}"
-        yield Finding("catalog", "wrong", str(error), cure)
+        yield Finding("catalog", "wrong", str(error), f"Correct it in an editor, or move it away: {_away(path)}")
         return
     if not path.is_file():
         yield _none("catalog", path, place, "`tidings inspect` creates it", "servers cannot be added")
@@ -80,9 +79,8 @@ def clients(place: CheckedPath) -> Iterator[Finding]:
     found = find_clients(place.home, place.cwd, place.platform, place.environ)
     if not found:
         words = "no servers in Claude Desktop, Claude Code, VS Code or Cursor."
-        yield Finding(
-            "AI clients", "ok", words, "`tidings vault PATH --config CLIENT` prints the configuration for a client."
-        )
+        cure = "`tidings vault PATH --config CLIENT` prints the configuration for a client."
+        yield Finding("AI clients", "ok", words, cure)
     for each in found:
         where = tidied(each.path, place)
         if each.project is not None and each.project not in each.path.parents:
@@ -199,10 +197,8 @@ def _option(name: str, value: str, command: Configured, option: click.Option) ->
             if check := _CHECKED_LATER.get(long_name(option)):
                 check(value)
     except click.ClickException as error:
-        cure = f"Correct it, or: unset {name}"
-        return Finding(
-            name, "wrong", f"{error.message.removeprefix(f'{long_name(option)}: ').rstrip('.')}; {use}.", cure
-        )
+        words = f"{error.message.removeprefix(f'{long_name(option)}: ').rstrip('.')}; {use}."
+        return Finding(name, "wrong", words, f"Correct it, or: unset {name}")
     return Finding(name, "ok", f"{'set, not shown' if long_name(option) in _SECRET else repr(value)}; {use}.")
 
 

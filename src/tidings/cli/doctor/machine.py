@@ -251,8 +251,7 @@ def on_the_path(place: CheckedPath) -> Iterator[Finding]:
 def chromium(place: CheckedPath) -> Iterator[Finding]:
     """Checks for a browser: the system's, or one that Playwright installed."""
     found = next(filter(None, (shutil.which(name, path=place.environ.get("PATH", "")) for name in _NAMES)), None)
-    if found is None:
-        found = next(map(str, _of_playwright(place)), None)
+    found = found or next(map(str, _of_playwright(place)), None)
     if found is not None:
         yield Finding("Chromium", "ok", f"{found}, for `tidings web --render` and the tests of the page.")
         return
@@ -312,8 +311,7 @@ def _missing(required: list[str], extra: str | None) -> Iterator[str]:
         parts = _REQUIREMENT.fullmatch(text.replace(" ", ""))
         if parts is None:
             continue
-        marker = parts["marker"] or ""
-        of = re.search(r"extra==['\"]([\w-]+)['\"]", marker)
+        of = re.search(r"extra==['\"]([\w-]+)['\"]", parts["marker"] or "")
         if (of[1] if of else None) != extra or parts["name"] == "tidings":
             continue
         try:

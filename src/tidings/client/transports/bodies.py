@@ -16,7 +16,6 @@ from tidings._kit.text import harmless, one_line
 
 ENCODING: Final = "gzip"
 """The only compression that is asked for."""
-
 _STREAM: Final = "text/event-stream"
 _EXTENSION: Final = "tidings.body"
 _ERROR_KEYS: Final = ("error_description", "error", "message", "detail")

@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
 """The call for which a message is sent. The sender sets it; a `TransportWatch` gets it with the outcome."""
-
 _CONNECT_SECONDS: Final = 30.0
 _DELETE_SECONDS: Final = 1.0
 """Seconds for a server to acknowledge the end of its session."""
@@ -155,8 +154,7 @@ class _WatchedClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         call = current_call.get()
         if request.method == "DELETE":
-            limits = httpx2.Timeout(_DELETE_SECONDS).as_dict()
-            request.extensions = {**request.extensions, "timeout": limits}
+            request.extensions = {**request.extensions, "timeout": httpx2.Timeout(_DELETE_SECONDS).as_dict()}
         try:
             response = await super().send(request, **options)
         except NotAuthorized as error:
