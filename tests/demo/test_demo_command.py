@@ -94,7 +94,7 @@ def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it
 
 def test_in_a_terminal_one_types_numbers(tmp_path: Path) -> None:
     with shown(tmp_path, typed=True) as demo:
-        demo.expect(r"Open the address above in a browser: the tour is in the page, and here\.")
+        demo.expect(r"Open the URL above in a browser. The tour is in the page and here\.")
         demo.expect(r"1  Edit a note +\S+Launch plan\.md")
         demo.expect(r"vault +Shop/Orders\.md +fresh in")
         demo.type("2\n")
@@ -199,7 +199,7 @@ def test_what_nobody_foresaw_is_no_mistake_of_the_user(
     result = CliRunner().invoke(main, ["demo", "--no-browser", "--port", "0"])
     assert result.exit_code == 70
     assert "nobody foresaw this" in result.stderr
-    assert "Please report it" in result.stderr
+    assert "please report it" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -82,17 +82,18 @@ def write_synced(descriptor: int, data: bytes) -> None:
         os.fsync(descriptor)
 
 
-def replace_file(path: Path, data: bytes, seen: os.stat_result | None) -> bool:
+def replace_file(path: Path, data: bytes, seen: os.stat_result | None = None, *, always: bool = False) -> bool:
     """Replaces a file, or creates it, readable for its owner alone: readers see the old content or the new.
 
-    Returns False, and leaves it as it is, unless it is still as it was `seen` (None: it did not exist). A program that
-    writes in the microseconds after that look is overwritten: hold a lock to keep out those that ask for it.
+    Returns False, and leaves it as it is, unless it is still as it was `seen` (None: it did not exist); `always`
+    replaces it in any state. A program that writes in the microseconds after that look is overwritten: hold a lock to
+    keep out those that ask for it.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # 0600
     new = Path(name)
     try:
         write_synced(descriptor, data)
-        if not same_state(state_of(path), seen):
+        if not always and not same_state(state_of(path), seen):
             return False
         new.replace(path)
     finally:

@@ -66,7 +66,7 @@ class SavedCalls:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.write_file(self._path, dumps({"saved": self.all()}).encode())
+            files.replace_file(self._path, dumps({"saved": self.all()}).encode(), always=True)
             self._unwritten = False
         except OSError as error:
             self._unwritten = True
