@@ -234,3 +234,8 @@ def test_dates_of_feeds(written: str | None, told: str | None) -> None:
 )
 def test_dates_of_documents(written: str, told: str | None) -> None:
     assert pdf_moment(written) == told
+
+
+def test_a_type_in_json_ld_that_is_not_text_is_ignored() -> None:
+    data = '<script type="application/ld+json">{"@type": {"a": 1}, "headline": "No"}</script><title>Yes</title>'
+    assert known(data).title == "Yes"

@@ -48,6 +48,7 @@ def test_blocks_become_markdown(body: str, markdown: str) -> None:
         ("<pre class='brush: js'>{}</pre>", "js"),
         ("<div class='highlight-source-rust'><pre>{}</pre></div>", "rust"),
         ("<pre data-lang='go'>{}</pre>", "go"),
+        ("<pre data-lang=' '>{}</pre>", ""),
         ("<pre>{}</pre>", ""),
     ],
 )
