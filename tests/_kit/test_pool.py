@@ -49,8 +49,15 @@ async def until(condition: Callable[[], object]) -> None:
             await anyio.sleep(0.01)
 
 
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 async def ended(pid: int) -> None:
-    await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    await until(lambda: is_gone(pid))
 
 
 async def noted(path: Path) -> int:
