@@ -214,10 +214,6 @@ def test_what_can_happen_is_told_and_is_no_fault_of_the_program(monkeypatch: pyt
     assert result.stderr == "Error: The vault server could not be started.\n"
 
 
-def test_a_page_that_was_not_built_is_told_and_the_terminal_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_page_that_was_not_built_is_told_and_the_terminal_goes_on() -> None:
     assert "make ui" in demo_command._welcome(built=False, automatic=False, on_screen=False)
     assert "opens in your browser" in demo_command._welcome(built=True, automatic=False, on_screen=True)
-    monkeypatch.setattr("tidings.inspector.http.app.STATIC", tmp_path)
-    assert not demo_command._is_built()
