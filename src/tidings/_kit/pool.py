@@ -56,6 +56,10 @@ class WorkerGone(Exception):
     """The process ended, or sent something that is not an answer."""
 
 
+class JobNotTaken(WorkerGone):
+    """The process ended before it had the job, so that another one can do it."""
+
+
 class WorkerFailed(Exception):
     """A job was not answered.
 
@@ -124,7 +128,7 @@ class WorkerProcess:
             self._jobs.flush()
         except (OSError, ValueError) as error:
             self._is_silent = True
-            raise WorkerGone(f"it takes no jobs: {error}") from error
+            raise JobNotTaken(f"it takes no jobs: {error}") from error
 
     def receive(self) -> bytes:
         """Waits for the next answer, and returns it. Raises `WorkerGone` if it ended before."""
@@ -226,8 +230,9 @@ class WorkerPool(Generic[T]):
                     raise WorkerFailed("timeout", f"it took longer than {self._limits.seconds:g} s") from None
                 except WorkerGone as error:
                     code = await self._end(process)
-                    # It was idle for long, and left in this moment.
-                    if code == LEFT and again > 1 and not self._is_left():
+                    # It was idle for long and left in this moment, or somebody killed it before it had the job.
+                    untouched = code == LEFT or isinstance(error, JobNotTaken)
+                    if untouched and again > 1 and not self._is_left():
                         continue
                     raise self._crashed(code) from error
                 if process.usable and not self._is_left():
