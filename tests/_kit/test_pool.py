@@ -158,7 +158,7 @@ async def test_an_answer_that_cannot_be_decoded_counts_as_a_crash() -> None:
 async def test_a_process_that_was_killed_is_replaced(pool: WorkerPool[str]) -> None:
     pid = int(await pool.ask(("pid",)))
     os.kill(pid, signal.SIGKILL)
-    await ended(pid)
+    await until(lambda: pid not in pool.pids)  # Its last thread is gone, and so is its end of the pipe.
     assert int(await pool.ask(("pid",))) != pid
 
 
