@@ -48,6 +48,7 @@ _IN_QUERY = (
     r"cache\w*|rnd|rand|fbclid|gclid)=[^&#\s)\"'>]*"
 )
 
+# Patterns of text that changes on many pages by itself, by name.
 READY: Mapping[str, tuple[str, ...]] = {
     "dates": (
         rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_CLOCK})?",
@@ -74,13 +75,10 @@ READY: Mapping[str, tuple[str, ...]] = {
         _IN_QUERY,
     ),
 }
-"""Patterns of text that changes on many pages by itself, by name."""
 
 MOST_RULES = 50
-SECONDS = 0.5
-"""For one pattern on one text."""
-USUAL = ("relative-times",)
-"""The default: "5 minutes ago" is another text in a minute."""
+SECONDS = 0.5  # for one pattern on one text
+USUAL = ("relative-times",)  # the default: "5 minutes ago" is another text in a minute
 
 _compiled = partial(patterns.compiled, syntax="python", multiline=True, longest=500, most_repeated=2_000)
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
@@ -95,8 +93,7 @@ class IgnoreRules:
     """The rules of one watched page. Raises `BadRule` if one of them cannot be used."""
 
     selectors: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-    """Regular expressions in Python's syntax; `^` and `$` match at each line."""
+    patterns: tuple[str, ...] = ()  # regular expressions in Python's syntax; `^` and `$` match at each line
     ready: tuple[str, ...] = USUAL
 
     def __post_init__(self) -> None:

@@ -27,8 +27,7 @@ from tidings.web.store.store import Store
 
 OnChange = Callable[[Sequence[str], bool], Awaitable[None]]
 """Called with the URIs of resources that changed, and whether the list of versions did."""
-OnNewVersion = Callable[[str], Awaitable[None]]
-"""Called with the page_id."""
+OnNewVersion = Callable[[str], Awaitable[None]]  # called with the page_id
 
 USUAL: Final = FetchOptions()
 
@@ -39,12 +38,9 @@ class Fetched:
 
     entry: StoredVersion
     page_id: str
-    from_cache: bool = False
-    """True if there was no request to the site."""
-    not_modified: bool = False
-    """True if the site answered that it has not changed."""
-    put: PutOutcome | None = None
-    """The outcome in the store; None if it came from there."""
+    from_cache: bool = False  # true if there was no request to the site
+    not_modified: bool = False  # true if the site answered that it has not changed
+    put: PutOutcome | None = None  # the outcome in the store; None if it came from there
 
 
 async def _ignore(_uris: Sequence[str], _listed: bool) -> None:

@@ -24,8 +24,7 @@ from tidings.web.fetch.request import Request
 Mode = Literal["auto", "http", "render"]
 WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 
-STRICT = ConfigDict(extra="forbid", frozen=True)
-"""For arguments of tools that are objects of their own."""
+STRICT = ConfigDict(extra="forbid", frozen=True)  # for arguments of tools that are objects of their own
 
 _SALT = token_bytes(16)
 """So that a password in a header cannot be guessed from its hash in the store; each process has its own."""
@@ -69,12 +68,10 @@ class FetchOptions:
     max_redirects: int | None = None
     user_agent: str | None = None
     respect_robots: bool = True
-    cache_ttl: float | None = None
-    """Seconds for which a version is fresh: it is answered without a request to the site."""
+    cache_ttl: float | None = None  # seconds for which a version is fresh: it is answered without a request to the site
     render: RenderOptions = field(default_factory=RenderOptions)
     extraction: ExtractOptions = field(default_factory=ExtractOptions)
-    keep_raw: bool = False
-    """Keep the bytes as they came, too."""
+    keep_raw: bool = False  # keep the bytes as they came, too
     include_raw_excerpt: bool = False
 
     def variant(self, url: str) -> str:

@@ -33,8 +33,7 @@ from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
 from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
 
-AT: Final = "at"
-"""A key in the options of a stored page: the URL where it was found, if its own URL redirected."""
+AT: Final = "at"  # a key in the options of a stored page: the URL where it was found, if its own URL redirected
 
 _HTML: Final = "text/html; charset=utf-8"
 _TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
@@ -181,11 +180,9 @@ class Got:
     """The result of a request."""
 
     headers: Mapping[str, str]
-    entry: StoredVersion | None = None
-    """None: the page has not changed."""
+    entry: StoredVersion | None = None  # None: the page has not changed
     facts: PageFacts | None = None
-    empty: str | None = None
-    """The reason why it has no text, if it has none."""
+    empty: str | None = None  # the reason why it has no text, if it has none
 
 
 class Fetching:

@@ -27,8 +27,7 @@ from tidings.web.resources.reading import found_page
 from tidings.web.store.model import StoredPage, StoredVersion, StoreError
 from tidings.web.store.store import Store
 
-ROOM: Final = 4000
-"""Tokens of one page in a prompt."""
+ROOM: Final = 4000  # tokens of one page in a prompt
 
 MOST_PAGES: Final = 20
 

@@ -27,8 +27,7 @@ from tidings.web.store.store import Store
 logger = logging.getLogger(__name__)
 
 DAY = 86_400.0
-LONGEST_RETRY_AFTER = 7 * DAY
-"""A site that says "in ten years" means no; a watched page is still looked at once a week."""
+LONGEST_RETRY_AFTER = 7 * DAY  # a site that says "in ten years" means no; a watched page is still looked at once a week
 
 
 @dataclass(frozen=True)
@@ -145,8 +144,7 @@ class Validators:
     source_id: str
     etag: str | None
     last_modified: str | None
-    url: str | None = None
-    """The URL where it was found, if the page's URL redirected."""
+    url: str | None = None  # the URL where it was found, if the page's URL redirected
 
 
 @dataclass(frozen=True)
@@ -154,25 +152,16 @@ class Refreshed:
     """The result of looking at a page again."""
 
     source_id: str
-    content_hash: str
-    """Of its newest version, in the variant that was asked for."""
-    asked: bool = True
-    """True if there was a request; there is none shortly after another one."""
+    content_hash: str  # of its newest version, in the variant that was asked for
+    asked: bool = True  # true if there was a request; there is none shortly after another one
     not_modified: bool = False
-    stored: bool = False
-    """True if a new version was stored."""
-    before: str | None = None
-    """The source_id of the version that it was compared with, and differs from."""
-    listed: bool = False
-    """True if versions came or went."""
-    fresh: float | None = None
-    """Seconds for which the answer is fresh, if the site says so."""
-    validators: Validators | None = None
-    """For the next look."""
-    empty: bool = False
-    """True if it has no text, and had some before. Nothing was stored."""
-    gone: bool = False
-    """True if the page does not exist any more."""
+    stored: bool = False  # true if a new version was stored
+    before: str | None = None  # the source_id of the version that it was compared with, and differs from
+    listed: bool = False  # true if versions came or went
+    fresh: float | None = None  # seconds for which the answer is fresh, if the site says so
+    validators: Validators | None = None  # for the next look
+    empty: bool = False  # true if it has no text, and had some before. Nothing was stored.
+    gone: bool = False  # true if the page does not exist any more
 
 
 class PageRefresher:

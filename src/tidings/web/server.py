@@ -61,8 +61,7 @@ _WATCHES: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
 
-_OURS: Final = (SCHEME, "http:", "https:")
-"""URIs that are read here, or refused with what to do instead."""
+_OURS: Final = (SCHEME, "http:", "https:")  # URIs that are read here, or refused with what to do instead
 
 _INSTRUCTIONS = """\
 Pages of the web. `fetch` gets them as markdown, up to 20 at once; long ones go on with `start`. Every version stays \

@@ -28,8 +28,7 @@ from tidings.web.fetch.request import FetchError, Request, Response
 from tidings.web.fetch.urls import Url, parse
 from tidings.web.pages import Extracts, Fetches, failed
 
-MOST_URLS = 50_000
-"""The limit of the sitemap standard; also the number of links of a page that are looked at."""
+MOST_URLS = 50_000  # the limit of the sitemap standard; also the number of links of a page that are looked at
 MOST_UNPACKED = 50 * 1024 * 1024
 _LONGEST_TAG = 4096
 _LONGEST_URL = 2048
@@ -66,10 +65,8 @@ class Sitemap:
     """The contents of one sitemap."""
 
     pages: tuple[SitemapEntry, ...] = ()
-    sitemaps: tuple[str, ...] = ()
-    """Further sitemaps that it points to."""
-    cut: bool = False
-    """True if it lists more than the limit."""
+    sitemaps: tuple[str, ...] = ()  # further sitemaps that it points to
+    cut: bool = False  # true if it lists more than the limit
 
 
 @dataclass(frozen=True)
@@ -232,12 +229,9 @@ class SiteMap:
 
     url: str
     pages: tuple[SitePage, ...]
-    total: int
-    """The number of pages that were found; there are more than `pages` if the limit left some out."""
-    sitemaps: tuple[str, ...] = ()
-    """The sitemaps that were read."""
-    notes: tuple[str, ...] = ()
-    """The parts that could not be read, and why."""
+    total: int  # the number of pages that were found; there are more than `pages` if the limit left some out
+    sitemaps: tuple[str, ...] = ()  # the sitemaps that were read
+    notes: tuple[str, ...] = ()  # the parts that could not be read, and why
 
 
 @dataclass

@@ -4,6 +4,7 @@ import logging
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
@@ -647,7 +648,7 @@ async def test_a_process_that_was_killed_between_storing_and_telling_a_subscribe
                     await telling.wait()
                     # Whoever is killed takes no leave.
                     monkeypatch.setattr("tidings.web.store.watches.leave", lambda _: None)
-                    monkeypatch.setattr("tidings.web.store.watches.release", lambda *_: None)
+                    monkeypatch.setattr("tidings.web.store.store.Store.release", AsyncMock())
                     tasks.cancel_scope.cancel()
         clock.now += away
         async with shelf(here=here, clock=clock, path=path) as after:

@@ -38,12 +38,9 @@ _IDLE_SECONDS = 15.0
 Resolver = Callable[[str], Awaitable[Sequence[Address]]]
 """Returns the addresses of a host name, best first. Raises `OSError` (`socket.gaierror`) if there are none."""
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds for one address to answer, if the request has more."""
-ADDRESS = "vetted_address"
-"""The name of the stream's extra information that holds its address."""
-_HEAD_START = 0.25
-"""Seconds before the next address is tried in parallel."""
+CONNECT_TIMEOUT = 10.0  # seconds for one address to answer, if the request has more
+ADDRESS = "vetted_address"  # the name of the stream's extra information that holds its address
+_HEAD_START = 0.25  # seconds before the next address is tried in parallel
 _MOST_TRIED = 6
 _LOOKUPS_AT_ONCE = 16
 
@@ -235,10 +232,8 @@ class HttpAnswer:
         self.headers = _headers(response.headers)
         extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
         address = cast("Address", extensions["network_stream"].get_extra_info(ADDRESS))
-        self.private = refusal(address) is not None
-        """True if it comes from an address outside the public internet."""
-        self.complete = False
-        """True once all of the body has been read."""
+        self.private = refusal(address) is not None  # true if it comes from an address outside the public internet
+        self.complete = False  # true once all of the body has been read
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Yields the body as it arrives, still compressed. Raises `FetchError` if it breaks off or is not HTTP."""

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from tidings.web.fetch.client import Client, HttpAnswer, Resolver
     from tidings.web.fetch.robots import Robots, RobotsCache
 
-RETRIED = frozenset({408, 425, 429, 502, 503, 504})
-"""Temporary statuses, after which the request is retried."""
+RETRIED = frozenset({408, 425, 429, 502, 503, 504})  # temporary statuses, after which the request is retried
 ACCEPT = (
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/pdf;q=0.8, "
     "application/json;q=0.8, application/xml;q=0.7, */*;q=0.5"
@@ -57,6 +56,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BODY_HEADERS = ("content-length", "content-encoding", "transfer-encoding", "expect")
 _CONNECTION_HEADERS = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings")
+# Headers that a caller may not set, and why.
 _RESERVED = {
     "host": "it follows from the URL",
     **dict.fromkeys(_BODY_HEADERS, "a request has no body"),
@@ -67,7 +67,6 @@ _RESERVED = {
     **dict.fromkeys(("if-modified-since", "if-unmodified-since"), "use last_modified"),
     **dict.fromkeys(("if-range", "range"), "only whole pages are fetched"),
 }
-"""Headers that a caller may not set, and why."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
@@ -86,8 +85,7 @@ class RequestPlan:
     """A checked request."""
 
     url: Url
-    own: Mapping[str, str]
-    """The caller's headers, for the host of `url` only."""
+    own: Mapping[str, str]  # the caller's headers, for the host of `url` only
     accept: str
     agent: str
     validators: Mapping[str, str]
@@ -96,8 +94,7 @@ class RequestPlan:
     max_redirects: int
     respect_robots: bool = True
     insist: bool = True
-    cut: bool = False
-    """Truncate at `max_bytes` instead of failing."""
+    cut: bool = False  # truncate at `max_bytes` instead of failing
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
         """Returns the headers to send, with the caller's own or without."""
@@ -169,12 +166,10 @@ class FetchCall:
     """One call of `fetch` in progress."""
 
     plan: RequestPlan
-    until: float
-    """Its deadline by the fetcher's clock."""
+    until: float  # its deadline by the fetcher's clock
     progress: Progress | None = None
     notes: list[str] = field(default_factory=list[str])
-    pending: str = "waiting for its turn"
-    """The step it waits for, for the message of a timeout."""
+    pending: str = "waiting for its turn"  # the step it waits for, for the message of a timeout
 
     def note(self, text: str) -> None:
         """Adds a note to the response, once."""

@@ -12,18 +12,14 @@ MIB = 1024 * 1024
 class FetchLimits:
     """The limits of all requests. A request may ask for less, never for more."""
 
-    max_bytes: int = 10 * MIB
-    """Size of a body, as it arrives and again when it is decompressed."""
-    timeout: float = 30.0
-    """Seconds for name lookup, connections, redirects, retries and the body together."""
+    max_bytes: int = 10 * MIB  # size of a body, as it arrives and again when it is decompressed
+    timeout: float = 30.0  # seconds for name lookup, connections, redirects, retries and the body together
     max_redirects: int = 5
-    per_host_minute: int = 60
-    """Requests to one host in a minute."""
+    per_host_minute: int = 60  # requests to one host in a minute
     per_host_at_once: int = 4
     at_once: int = 32
     retries: int = 2
-    user_agent: str = "Tidings"
-    """Sent to sites. Its first word is the name that robots.txt files use."""
+    user_agent: str = "Tidings"  # sent to sites. Its first word is the name that robots.txt files use.
 
 
 @dataclass(frozen=True)
@@ -34,8 +30,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent to the host of `url` only, not to hosts it redirects to."""
     etag: str | None = None
-    last_modified: str | None = None
-    """With `etag` or `last_modified` the response may be `not_modified`."""
+    last_modified: str | None = None  # with `etag` or `last_modified` the response may be `not_modified`
     accept: str | None = None
     respect_robots: bool = True
     insist: bool = True
@@ -50,26 +45,21 @@ class Request:
 class Response:
     """The answer of a site, with any status."""
 
-    url: str
-    """The URL after all redirects."""
+    url: str  # the URL after all redirects
     requested: str
     status: int
-    headers: Mapping[str, str]
-    """Names are in lower case."""
+    headers: Mapping[str, str]  # names are in lower case
     body: bytes
-    content_type: str
-    """The header's content type with its well-formed parameters; empty if it has no valid type."""
+    content_type: str  # the header's content type with its well-formed parameters; empty if it has no valid type
     retrieved_at: datetime
     etag: str | None = None
     last_modified: str | None = None
     not_modified: bool = False
-    redirects: tuple[str, ...] = ()
-    """The URLs that redirected, in order."""
+    redirects: tuple[str, ...] = ()  # the URLs that redirected, in order
     truncated: bool = False
     notes: tuple[str, ...] = ()
     """Remarks for the reader, for example that the request was retried or delayed by a rate limit."""
-    private: bool = False
-    """True if it came from an address outside the public internet."""
+    private: bool = False  # true if it came from an address outside the public internet
 
 
 class FetchError(Exception):

@@ -22,24 +22,20 @@ from tidings.web.fetch.urls import Url, join, shown
 
 MAX_BYTES = 500 * 1024
 DAY = 24 * 3600.0
-_AFTER_FAILURE = 60.0
-"""Seconds until a file that could not be loaded is requested again."""
+_AFTER_FAILURE = 60.0  # seconds until a file that could not be loaded is requested again
 _MOST_SITES = 500
 _MOST_AGENTS = 4
 _MOST_SITEMAPS = 1_000
 _MOST_COMPARED = 2_000
-_LONG = 32 * 1024
-"""Characters from which a file is parsed in a thread."""
-_MOST_TEXT = 4 * 1024 * 1024
-"""Characters of all cached files. Parsed, they take twenty times as much memory."""
+_LONG = 32 * 1024  # characters from which a file is parsed in a thread
+_MOST_TEXT = 4 * 1024 * 1024  # characters of all cached files. Parsed, they take twenty times as much memory.
 
 _ENDS = re.compile(r"\r\n?|\n")
 _AGENT = re.compile(r"user[ -]?agent")
 _RULE = re.compile(r"(allow|dis+al+ow|disallaw|diasllow|crawl[ -]delay|request[ -]rate)")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 
-_Rules = tuple[list[str], Protego]
-"""The rules for one agent, as lines and parsed."""
+_Rules = tuple[list[str], Protego]  # the rules for one agent, as lines and parsed
 
 
 def token(user_agent: str) -> str:
@@ -54,8 +50,7 @@ class Robots:
 
     url: Url
     text: str = ""
-    nothing: str | None = None
-    """The reason why everything is forbidden, if it is."""
+    nothing: str | None = None  # the reason why everything is forbidden, if it is
     _parsed: dict[str, _Rules] = field(default_factory=dict[str, _Rules], repr=False)
 
     def refuses(self, url: Url, agent: str) -> str | None:
@@ -137,8 +132,7 @@ def _lines_for(text: str, name: str) -> list[str]:
     return own if named else everybody
 
 
-Load = Callable[[Url], Awaitable[Response]]
-"""Fetches a robots.txt, cut at `MAX_BYTES`."""
+Load = Callable[[Url], Awaitable[Response]]  # fetches a robots.txt, cut at `MAX_BYTES`
 
 
 class RobotsCache:

@@ -35,11 +35,9 @@ class Url:
     """A normalised URL. `str()` returns it as text."""
 
     scheme: str
-    host: str
-    """Lower case ASCII; an IPv6 address has no brackets."""
+    host: str  # lower case ASCII; an IPv6 address has no brackets
     port: int
-    target: str
-    """Path and query, escaped."""
+    target: str  # path and query, escaped
 
     @property
     def authority(self) -> str:

@@ -62,8 +62,7 @@ class WebAddress(NamedTuple):
 
     kind: Kind
     id: str
-    since: str | None = None
-    """The source_id that a diff begins with."""
+    since: str | None = None  # the source_id that a diff begins with
 
     @property
     def live(self) -> bool:

@@ -21,8 +21,7 @@ class VersionDifference(NamedTuple):
     """The difference from one version to another."""
 
     text: str
-    after: str
-    """The newest version's source_id."""
+    after: str  # the newest version's source_id
     before: str | None = None
     added: int = 0
     removed: int = 0

@@ -25,15 +25,13 @@ from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import StoredPage, Summary
 from tidings.web.store.store import Store
 
-_ABOUT: Final = "dev.tidings/page"
-"""The key in `_meta` for facts about the page that do not belong to its content."""
+_ABOUT: Final = "dev.tidings/page"  # the key in `_meta` for facts about the page that do not belong to its content
 
 _KEPT: Final = {
     "screenshot": "No screenshot was taken of it. Fetch the page with mode 'render' and render.screenshot.",
     "raw": "Its bytes were not kept. Fetch the page with format.output 'raw'.",
 }
-_SEARCHED: Final = 500
-"""The number of newest versions that are searched for a title or a URL."""
+_SEARCHED: Final = 500  # the number of newest versions that are searched for a title or a URL
 
 
 class ResourceContent(NamedTuple):
@@ -61,7 +59,7 @@ async def read(store: Store, uri: str) -> ResourceContent:
             part = await store.part(asked.id, kind)
             if part is None:
                 raise ResourceMissing(await _missing(store, asked))
-            return ResourceContent(part.data, part.mime_type)
+            return ResourceContent(*part)
 
 
 async def _known_page(store: Store, page_id: str) -> StoredPage:
@@ -157,7 +155,7 @@ async def content_meant(store: Store, named: str) -> tuple[str, str]:
         raise ResourceMissing(
             f"{shown} is not kept, or no longer. `fetch` the page, and give the source_id of the answer."
         )
-    return name, str(part.data)
+    return name, str(part[0])
 
 
 def _name(named: str) -> str:

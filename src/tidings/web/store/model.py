@@ -15,15 +15,12 @@ PartKind = Literal["packet", "content", "normalized", "screenshot", "raw"]
 class StoredVersion:
     """One version of a page, with all its parts."""
 
-    packet: LLMPacket
-    """Without `screenshot_base64`: pictures are kept once, as `screenshot`."""
+    packet: LLMPacket  # without `screenshot_base64`: pictures are kept once, as `screenshot`
     page_id: str
-    size: int = 0
-    """Bytes of all parts together. The store counts them; a given size is ignored."""
+    size: int = 0  # bytes of all parts together. The store counts them; a given size is ignored.
     raw: bytes | None = None
     raw_type: str | None = None
-    screenshot: bytes | None = None
-    """A PNG."""
+    screenshot: bytes | None = None  # a PNG
     entries: tuple[FeedEntry, ...] = ()
 
 
@@ -31,44 +28,22 @@ class StoredVersion:
 class PageFacts:
     """The facts that a fetch gives about the page of a version."""
 
-    url: str | None
-    """The URL to fetch it by the next time; None if it cannot be fetched, because its bytes were given."""
-    aliases: tuple[str, ...] = ()
-    """Further URLs that lead to it, besides `url` and the canonical URL."""
+    url: str | None  # the URL to fetch it by the next time; None if it cannot be fetched, because its bytes were given
+    aliases: tuple[str, ...] = ()  # further URLs that lead to it, besides `url` and the canonical URL
     etag: str | None = None
     last_modified: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The options of the fetch, as JSON. Versions with the same "variant" are compared with each other; those without
     one are of the same variant, too."""
-    checked_at: float | None = None
-    """None: now."""
 
 
 @dataclass(frozen=True)
 class PutOutcome:
     """The outcome of `Store.put`."""
 
-    new: bool
-    """True if its source_id did not exist before."""
-    changed: bool
-    """True if the page had another content before, in this variant; False if that is not known."""
-    previous: str | None = None
-    """The newest version of this variant with another content, if there is one: the other side of the diff."""
-    gone: tuple[str, ...] = ()
-    """The source_ids that had expired, or were removed to make room."""
-    left_out: tuple[PartKind, ...] = ()
-    """Parts that were not stored, because the version would be larger than the store."""
-
-
-@dataclass(frozen=True)
-class VersionPart:
-    """One part of a version."""
-
-    kind: PartKind
-    data: str | bytes
-    """Bytes for `screenshot` and `raw`, otherwise text."""
-    mime_type: str
-    retrieved_at: str
+    new: bool  # true if its source_id did not exist before
+    changed: bool  # true if the page had another content before, in this variant; False if that is not known
+    gone: tuple[str, ...] = ()  # the source_ids that had expired, or were removed to make room
 
 
 @dataclass(frozen=True)
@@ -79,16 +54,8 @@ class Summary:
     page_id: str
     canonical_url: str
     title: str | None
-    site_name: str | None
-    retrieved_at: str
-    """As in the packet."""
-    content_type: str
-    packet_size: int
-    """Bytes of the packet's JSON."""
-    content_size: int
-    """Bytes of its Markdown."""
-    has_raw: bool
-    has_screenshot: bool
+    retrieved_at: str  # as in the packet
+    packet_size: int  # bytes of the packet's JSON
 
 
 @dataclass(frozen=True)
@@ -100,8 +67,7 @@ class Version:
     content_hash: str
     title: str | None
     size: int
-    options: Mapping[str, Any]
-    """The options that it was fetched with."""
+    options: Mapping[str, Any]  # the options that it was fetched with
 
 
 @dataclass(frozen=True)
@@ -111,12 +77,9 @@ class StoredPage:
     page_id: str
     canonical_url: str
     url: str | None
-    versions: tuple[Version, ...]
-    """Newest first; empty when all have expired."""
-    content_hash: str
-    """The hash of its last content, even if that version is gone; '' if it is not known any more."""
-    checked_at: float
-    """The last time that it was known to have that content."""
+    versions: tuple[Version, ...]  # newest first; empty when all have expired
+    content_hash: str  # the hash of its last content, even if that version is gone; '' if it is not known any more
+    checked_at: float  # the last time that it was known to have that content
     etag: str | None
     last_modified: str | None
     options: Mapping[str, Any]
@@ -136,18 +99,14 @@ class StoredWatch:
     page_id: str
     url: str
     canonical_url: str
-    explicit: bool
-    """True if the tool `watch` began it; such a watch ends only by `unwatch`."""
-    subscribers: int
-    """The number of processes that have subscribers to it."""
+    explicit: bool  # true if the tool `watch` began it; such a watch ends only by `unwatch`
+    subscribers: int  # the number of processes that have subscribers to it
     options: Mapping[str, Any]
     """The options of the explicit watch if there is one, else of the subscription that began last. "fetch" holds the
     options that its versions are put with, so that the versions of that variant are kept."""
     next_at: float
-    failures: int
-    """Failed looks in a row."""
-    state: Mapping[str, Any]
-    """The state of the schedule; see `watch.state.WatchState`."""
+    failures: int  # failed looks in a row
+    state: Mapping[str, Any]  # the state of the schedule; see `watch.state.WatchState`
 
 
 class StoreError(Exception):

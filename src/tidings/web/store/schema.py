@@ -14,8 +14,7 @@ from typing import Final
 
 from tidings._kit.sqlite import Schema
 
-APPLICATION_ID: Final = 0x54494457
-"""Marks a database as a store of web pages of Tidings ("TIDW")."""
+APPLICATION_ID: Final = 0x54494457  # marks a database as a store of web pages of Tidings ("TIDW")
 
 TABLES: Final = {
     "counters": """(

@@ -12,33 +12,26 @@ import asyncio
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Concatenate, Final, ParamSpec, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from tidings._kit.sqlite import Database, OnDamage
 from tidings._kit.sqlite_errors import Trouble, Wording
-from tidings.web.store import pages, watches
-from tidings.web.store.model import (
-    PageFacts,
-    PartKind,
-    PutOutcome,
-    StoredPage,
-    StoredVersion,
-    StoredWatch,
-    StoreError,
-    Summary,
-    VersionPart,
-)
+from tidings.web.store import pages
+from tidings.web.store import watches as watching
+from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion, StoreError
 from tidings.web.store.schema import SCHEMA
 from tidings.web.store.transaction import Owner, StoreBounds, Transaction, settle
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _WORDING: Final = Wording(
@@ -51,8 +44,21 @@ _WORDING: Final = Wording(
 )
 
 
+def _operation(
+    work: Callable[Concatenate[Transaction, P], T], *, writes: bool = False
+) -> "Callable[Concatenate[Store, P], Awaitable[T]]":
+    """Returns the method of `Store` that does `work` in a transaction."""
+
+    @wraps(work)
+    async def method(store: "Store", *args: P.args, **options: P.kwargs) -> T:
+        run = store.write if writes else store.read
+        return await run(lambda at: work(at, *args, **options))
+
+    return method
+
+
 class Store:
-    """The store of one process: an async context manager.
+    """The store of one process: an async context manager. Its operations are described in `pages` and `watches`.
 
     Args:
         path: The file; in memory without one. One that is damaged, or of an older version, is set aside.
@@ -117,6 +123,27 @@ class Store:
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
+    get = _operation(pages.get)
+    part = _operation(pages.part)
+    page_of = _operation(pages.page_of)
+    listing = _operation(pages.listing)
+    source_ids = _operation(pages.source_ids)
+    page_ids = _operation(pages.page_ids)
+    next_expiry = _operation(pages.next_expiry)
+    checked = _operation(pages.checked, writes=True)
+    announced = _operation(pages.announced, writes=True)
+
+    watch_of = _operation(watching.find)
+    watches = _operation(watching.every)
+    next_due = _operation(watching.next_due)
+    begin_watch = _operation(watching.begin, writes=True)
+    end_watch = _operation(watching.end, writes=True)
+    hasten = _operation(watching.hasten, writes=True)
+    due = _operation(watching.due, writes=True)
+    reschedule = _operation(watching.reschedule, writes=True)
+    release = _operation(watching.release, writes=True)
+    heartbeat = _operation(watching.beat, writes=True)
+
     async def put(self, entry: StoredVersion, page: PageFacts) -> PutOutcome:
         """Makes `entry` the newest version of its page. The same version may be put again: it is the newest then.
 
@@ -124,140 +151,30 @@ class Store:
         """
 
         def work() -> PutOutcome:
-            new = pages.prepare(entry, page, self._bounds)
-            return self._change(lambda at: pages.put(at, new), new.size)
+            parts = pages.prepare(entry, self._bounds)
+            return self._change(lambda at: pages.put(at, entry, page, parts), sum(map(len, parts.values())))
 
         return await self._finished(work)
-
-    async def get(self, source_id: str) -> StoredVersion | None:
-        """Returns a version with all its parts; None if it expired, was evicted, or never existed."""
-        return await self._read(lambda at: pages.get(at, source_id))
-
-    async def part(self, source_id: str, kind: PartKind) -> VersionPart | None:
-        """Returns one part of a version; None if the version does not exist, or has no such part."""
-        return await self._read(lambda at: pages.part(at, source_id, kind))
-
-    async def page_of(self, url_or_page_id: str) -> StoredPage | None:
-        """Returns the page with that id, or the one that the URL leads to."""
-        return await self._read(lambda at: pages.find(at, url_or_page_id))
-
-    async def listing(self, after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]:
-        """Returns versions, newest first, and the cursor (`after`) of those that follow.
-
-        Raises `StoreCursorInvalid` if `after` did not come from a listing.
-        """
-        return await self._read(lambda at: pages.listing(at, after, limit))
-
-    async def source_ids(self, prefix: str = "", limit: int = 100) -> list[str]:
-        """Returns the source_ids that begin with `prefix`, newest first."""
-        return await self._read(lambda at: pages.source_ids(at, prefix, limit))
-
-    async def page_ids(self, prefix: str = "", limit: int = 100) -> list[str]:
-        """Returns the page_ids that begin with `prefix`, last seen first."""
-        return await self._read(lambda at: pages.page_ids(at, prefix, limit))
-
-    async def checked(
-        self,
-        page_id: str,
-        *,
-        etag: str | None,
-        last_modified: str | None,
-        at: float | None = None,
-        of: StoredPage | None = None,
-    ) -> bool:
-        """Notes that a page still has its content. Its newest version lives on; False if that is gone already.
-
-        `of` is the page as it was when the site was asked. If another content was put since, the answer says nothing
-        about that, and nothing is written.
-        """
-        when = self._clock() if at is None else at
-        return await self._write(lambda write: pages.checked(write, page_id, etag, last_modified, when, of=of))
-
-    async def announced(self, page_id: str, content_hash: str) -> None:
-        """Notes that subscribers were notified of this content, or need not be.
-
-        Until then the page is `unannounced`, so that another process can notify them if this one dies first.
-        """
-        await self._write(lambda at: pages.announced(at, page_id, content_hash))
 
     async def prune(self) -> tuple[str, ...]:
         """Removes what has expired, and returns the source_ids."""
 
         def work(at: Transaction) -> tuple[str, ...]:
             settle(at)
-            watches.forget(at)
+            watching.forget(at)
             return pages.prune(at)
 
-        gone = await self._write(work)
+        gone = await self.write(work)
         if gone:
             await self._in_thread(self._database.free)
         return gone
 
-    async def next_expiry(self) -> float | None:
-        """Returns when there will be something to prune, as far as is known now."""
-        return await self._read(pages.next_expiry)
-
-    async def begin_watch(
-        self, page_id: str, *, explicit: bool, options: Mapping[str, Any] | None = None, next_at: float | None = None
-    ) -> StoredWatch | None:
-        """Watches a page until this process ends or, if `explicit`, until `end_watch`.
-
-        Args:
-            page_id: The page. None is returned if it is not known, or cannot be fetched.
-            explicit: Whether the watch survives this process.
-            options: How to watch it. None: as before, if it was watched already.
-            next_at: When to look at it first. None: now, or as scheduled if it is watched already.
-        """
-        return await self._write(lambda at: watches.begin(at, page_id, options, next_at, explicit=explicit))
-
-    async def hasten(self, page_id: str) -> bool:
-        """Makes a page due now for whichever process looks at it; False if it is not watched.
-
-        A look in progress does not count: it may have begun too early.
-        """
-        return await self._write(lambda at: watches.hasten(at, page_id))
-
-    async def end_watch(self, page_id: str, *, explicit: bool) -> bool:
-        """Ends what `begin_watch` began. Returns whether the page is still watched by anyone."""
-        return await self._write(lambda at: watches.end(at, page_id, explicit=explicit))
-
-    async def watch_of(self, page_id: str) -> StoredWatch | None:
-        """Returns the watch of a page."""
-        return await self._read(lambda at: watches.find(at, page_id))
-
-    async def watches(self, explicit: bool = False) -> list[StoredWatch]:
-        """Returns all watches, or only the explicit ones."""
-        return await self._read(lambda at: watches.every(at, explicit=explicit))
-
-    async def due(self, limit: int, lease: float) -> list[StoredWatch]:
-        """Claims pages that are due: no other process gets them for `lease` seconds. Also counts as a heartbeat."""
-        return await self._write(lambda at: watches.due(at, limit, lease))
-
-    async def next_due(self) -> float | None:
-        """Returns when `due` will have something, as far as is known now."""
-        return await self._read(watches.next_due)
-
-    async def reschedule(
-        self, page_id: str, next_at: float, *, failures: int = 0, state: Mapping[str, Any] | None = None
-    ) -> bool:
-        """Gives a claimed page back, due again at `next_at`; without `state`, that stays as it was.
-
-        False: the claim was lost, or the watch has ended, and nothing was changed.
-        """
-        return await self._write(lambda at: watches.reschedule(at, page_id, next_at, failures, state))
-
-    async def release(self, page_id: str) -> None:
-        """Gives a claimed page back, due as before."""
-        await self._write(lambda at: watches.release(at, page_id))
-
-    async def heartbeat(self) -> None:
-        """Notes that this process lives. To be called a few times in every `alive` seconds."""
-        await self._write(watches.beat)
-
-    async def _read(self, work: Callable[[Transaction], T]) -> T:
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        """Returns the result of `work` in a transaction that reads."""
         return await self._in_thread(lambda: self._database.read(lambda connection: work(self._begun(connection))))
 
-    async def _write(self, work: Callable[[Transaction], T]) -> T:
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """Returns the result of `work` in a transaction that writes."""
         return await self._finished(lambda: self._change(work))
 
     async def _finished(self, work: Callable[[], T]) -> T:
@@ -293,5 +210,5 @@ class Store:
 
     def _close(self) -> None:
         with suppress(StoreError):
-            self._change(watches.leave)
+            self._change(watching.leave)
         self._database.close()

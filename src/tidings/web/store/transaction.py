@@ -22,10 +22,8 @@ from typing import Any, Final
 
 logger = logging.getLogger(__name__)
 
-VERSIONS: Final = 20
-"""Versions of one page that are kept."""
-ALIASES: Final = 16
-"""URLs of one page that are known."""
+VERSIONS: Final = 20  # versions of one page that are kept
+ALIASES: Final = 16  # URLs of one page that are known
 
 _SETTLE: Final = (
     "UPDATE entries SET expires_at = :now + ttl WHERE expires_at > :now + ttl",
@@ -74,8 +72,7 @@ class Owner:
     """
 
     name: str
-    alive: float
-    """Seconds for which a heartbeat counts."""
+    alive: float  # seconds for which a heartbeat counts
     mine: dict[str, tuple[tuple[Any, ...], str]] = field(default_factory=dict[str, tuple[tuple[Any, ...], str]])
     """By page_id: the row of the page, and the options of the watch."""
     warned_of_size: bool = False
@@ -89,8 +86,7 @@ class Transaction:
     now: float
     owner: Owner
     bounds: StoreBounds
-    then: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
-    """Called when it is committed."""
+    then: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])  # called when it is committed
 
     def do(self, statement: str, *values: object, **named: object) -> sqlite3.Cursor:
         """Executes a statement, with values for its `?` or for its `:name`."""
@@ -99,6 +95,11 @@ class Transaction:
     def do_each(self, statement: str, rows: Sequence[Sequence[object] | Mapping[str, object]]) -> None:
         """Executes a statement once for each row of values."""
         self.connection.executemany(statement, rows)
+
+    def insert(self, table: str, **values: object) -> None:
+        """Inserts a row, or replaces the one with the same key."""
+        names = ", ".join(values)
+        self.do(f"INSERT OR REPLACE INTO {table} ({names}) VALUES (:{names.replace(', ', ', :')})", **values)  # noqa: S608 - constants
 
     def one(self, query: str, *values: object, **named: object) -> Any:
         """Returns the first value of a query; None if there is no row."""

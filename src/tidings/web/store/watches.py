@@ -2,6 +2,8 @@
 
 A process claims a page for some seconds (a lease). Others leave it alone until it is given back, the time is over, or
 the process is gone. A process is gone when its last heartbeat is older than it promised.
+
+The public functions are operations of `Store`, each within one transaction.
 """
 
 from collections.abc import Mapping
@@ -11,8 +13,7 @@ from tidings.web.store import rows
 from tidings.web.store.model import StoredWatch
 from tidings.web.store.transaction import Transaction, settle
 
-EXPLICIT: Final = ""
-"""The owner of a watch that outlives every process."""
+EXPLICIT: Final = ""  # the owner of a watch that outlives every process
 
 _GIVEN_BACK: Final = "leased_by = NULL, next_at = min(next_at, lease_until - lease)"
 """Makes a page as due as when it was claimed. A claimed page is due when the claim ends, or earlier if hastened."""
@@ -30,7 +31,7 @@ _PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, canonical_url, url
 
 
 def beat(at: Transaction) -> None:
-    """Notes that this process lives, and forgets processes that are gone."""
+    """Notes that this process lives, and forgets processes that are gone. Needed a few times in `alive` seconds."""
     settle(at)
     known = at.one("SELECT 1 FROM owners WHERE owner = ?", at.owner.name)
     alive = at.owner.alive
@@ -59,9 +60,18 @@ def leave(at: Transaction) -> None:
 
 
 def begin(
-    at: Transaction, page_id: str, options: Mapping[str, Any] | None, next_at: float | None, *, explicit: bool
+    at: Transaction,
+    page_id: str,
+    *,
+    explicit: bool,
+    options: Mapping[str, Any] | None = None,
+    next_at: float | None = None,
 ) -> StoredWatch | None:
-    """Watches a page, from `next_at` on, or earlier if it was watched already."""
+    """Watches a page until this process ends or, if `explicit`, until `end`.
+
+    Without `options` it is watched as before, and without `next_at` it is due as before, or now if nobody watched it.
+    Returns None if the page is not known, or cannot be fetched.
+    """
     page = at.do(_PAGE, rows.clean(page_id)).fetchone()
     if page is None:
         return None
@@ -89,7 +99,10 @@ def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: flo
 
 
 def hasten(at: Transaction, page_id: str) -> bool:
-    """Makes a page due now. Returns whether anyone watches it."""
+    """Makes a page due now for whichever process looks at it; False if it is not watched.
+
+    A look in progress does not count: it may have begun too early.
+    """
     _hasten(at, page_id, at.now)
     return find(at, page_id) is not None
 
@@ -104,7 +117,7 @@ def _hasten(at: Transaction, page_id: str, next_at: float) -> None:
 
 
 def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
-    """Ends a watch. Returns whether anyone else watches the page."""
+    """Ends what `begin` began. Returns whether the page is still watched by anyone."""
     owner = EXPLICIT if explicit else at.owner.name
     at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", rows.clean(page_id), owner)
     forget(at)
@@ -119,14 +132,14 @@ def find(at: Transaction, page_id: str) -> StoredWatch | None:
     return _read(row) if row else None
 
 
-def every(at: Transaction, *, explicit: bool) -> list[StoredWatch]:
+def every(at: Transaction, explicit: bool = False) -> list[StoredWatch]:
     """Returns all watches, or the explicit ones, in the order in which they are due."""
     found = at.do("SELECT * FROM watched WHERE explicit OR NOT ? ORDER BY next_at, page_id", explicit)
     return [_read(row) for row in found]
 
 
 def due(at: Transaction, limit: int, lease: float) -> list[StoredWatch]:
-    """Claims up to `limit` pages that are due, for `lease` seconds."""
+    """Claims pages that are due: no other process gets them for `lease` seconds. Also counts as a heartbeat."""
     beat(at)
     found = at.do(
         """SELECT * FROM watched WHERE page_id IN (
@@ -150,10 +163,13 @@ def next_due(at: Transaction) -> float | None:
     )
 
 
-def reschedule(at: Transaction, page_id: str, next_at: float, failures: int, state: Mapping[str, Any] | None) -> bool:
-    """Gives a claimed page back, due at `next_at`; False if the claim was lost.
+def reschedule(
+    at: Transaction, page_id: str, next_at: float, *, failures: int = 0, state: Mapping[str, Any] | None = None
+) -> bool:
+    """Gives a claimed page back, due at `next_at`; without `state`, that stays as it was.
 
-    A page that was hastened since stays so: the look may have begun before the change.
+    A page that was hastened since stays so: the look may have begun before the change. Returns False if the claim was
+    lost or the watch has ended: then nothing was changed.
     """
     changed = at.do(
         """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, :next_at), :next_at),
@@ -171,11 +187,8 @@ def reschedule(at: Transaction, page_id: str, next_at: float, failures: int, sta
 
 def release(at: Transaction, page_id: str) -> None:
     """Gives a claimed page back, as due as before."""
-    at.do(
-        f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?",  # noqa: S608 - constant
-        rows.clean(page_id),
-        at.owner.name,
-    )
+    statement = f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?"  # noqa: S608 - constant
+    at.do(statement, rows.clean(page_id), at.owner.name)
 
 
 def _read(row: tuple[Any, ...]) -> StoredWatch:

@@ -10,10 +10,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from tidings.server.stop import StopSignals
 
-_LEAST: Final = 0.02
-"""Smaller advances are not worth a message."""
-_ARRIVED: Final = 0.9
-"""The share of a step for receiving the bytes; the rest is for reading them."""
+_LEAST: Final = 0.02  # smaller advances are not worth a message
+_ARRIVED: Final = 0.9  # the share of a step for receiving the bytes; the rest is for reading them
 
 
 class RunningCalls:

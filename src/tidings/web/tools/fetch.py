@@ -55,13 +55,10 @@ from tidings.web.tools.results import (
 )
 from tidings.web.wiring import WebWiring
 
-_LEAST_ROOM: Final = 40
-"""Tokens of text that each page gets, whatever the budget."""
+_LEAST_ROOM: Final = 40  # tokens of text that each page gets, whatever the budget
 _UNSAFE_SHOWN: Final = 10
-MOST: Final = 50_000
-"""Pages of a site that are searched."""
-_PER_LINE: Final = 6
-"""Tokens of a line of the list besides the URL and the facts."""
+MOST: Final = 50_000  # pages of a site that are searched
+_PER_LINE: Final = 6  # tokens of a line of the list besides the URL and the facts
 
 
 class Had(NamedTuple):

@@ -29,18 +29,15 @@ from tidings.web.watch.state import SeenVersion, WatchPlan, WatchState, uris_of
 
 logger = logging.getLogger(__name__)
 
-_NO_TURN: Final = {"busy", "stopped"}
-"""Kinds of failed extractions that say nothing about the page."""
+_NO_TURN: Final = {"busy", "stopped"}  # kinds of failed extractions that say nothing about the page
 
 
 @dataclass(frozen=True)
 class LookOutcome:
     """The result of a look."""
 
-    wait: float
-    """Seconds until the next look."""
-    failures: int
-    """In a row."""
+    wait: float  # seconds until the next look
+    failures: int  # in a row
     state: WatchState
 
 
@@ -52,13 +49,10 @@ class _BecameEmpty(Exception):
 class Looker:
     """Looks at pages."""
 
-    library: WebLibrary
-    """Fetches and keeps them; its `on_change` notifies subscribers."""
+    library: WebLibrary  # fetches and keeps them; its `on_change` notifies subscribers
     limits: Intervals
-    patience: float
-    """Seconds that a look may take."""
-    clock: Callable[[], float] = time.time
-    """The store's."""
+    patience: float  # seconds that a look may take
+    clock: Callable[[], float] = time.time  # the store's
 
     async def look(self, watch: StoredWatch) -> LookOutcome:
         """Looks at a page, and notifies subscribers if it has changed.

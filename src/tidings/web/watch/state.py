@@ -26,8 +26,7 @@ class SeenVersion:
     content_hash: str
 
 
-NOTHING: Final = SeenVersion("", "")
-"""Stands for no version at all."""
+NOTHING: Final = SeenVersion("", "")  # stands for no version at all
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,8 @@ class WatchPlan:
     url: str
     options: FetchOptions
     ignore: IgnoreRules = field(default_factory=IgnoreRules)
-    every: float | None = None
-    """Seconds between two looks, if a caller chose them."""
-    since: SeenVersion | None = None
-    """The newest version when the watch began: the first look compares with it."""
+    every: float | None = None  # seconds between two looks, if a caller chose them
+    since: SeenVersion | None = None  # the newest version when the watch began: the first look compares with it
 
     @staticmethod
     def begun(page: StoredPage, url: str, ignore: IgnoreRules, every: float | None) -> "WatchPlan":
@@ -77,15 +74,11 @@ class WatchPlan:
 class WatchState:
     """The progress of a watch."""
 
-    interval: float | None = None
-    """The interval that its history gives; None before the first look."""
-    seen: SeenVersion | None = None
-    """The last version that was announced, or that was no change."""
+    interval: float | None = None  # the interval that its history gives; None before the first look
+    seen: SeenVersion | None = None  # the last version that was announced, or that was no change
     validators: Validators | None = None
-    doubt: str | None = None
-    """A finding that is believed only the second time: "404", "empty"."""
-    problem: str | None = None
-    """The reason why the last look failed."""
+    doubt: str | None = None  # a finding that is believed only the second time: "404", "empty"
+    problem: str | None = None  # the reason why the last look failed
 
     def to_json(self) -> dict[str, Any]:
         """Returns the state for the store, without what is None."""

@@ -32,11 +32,9 @@ from tidings.web.watch.state import WatchPlan, WatchState, uris_of
 
 logger = logging.getLogger(__name__)
 
-TOOL: Final = "tool"
-"""The cause of a watch by a tool: it survives this process and all its clients."""
+TOOL: Final = "tool"  # the cause of a watch by a tool: it survives this process and all its clients
 
-_PUT_OFF: Final = (5.0, 30.0)
-"""The range of a random delay, in seconds."""
+_PUT_OFF: Final = (5.0, 30.0)  # the range of a random delay, in seconds
 
 
 class TooManyWatches(Exception):
