@@ -13,8 +13,8 @@ from tests.client.ways import environment
 from tests.inspector.recorded import Writer
 from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
+from tidings.inspector.http.compare import compare
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.compare import compare
 from tidings.inspector.sessions.export import export_session
 from tidings.inspector.sessions.mock import Mock, asgi
 from tidings.inspector.sessions.recording import Recording
@@ -138,9 +138,9 @@ async def test_without_a_speed_it_is_as_it_was_at_the_end() -> None:
     async with watched(Mock(Recording(recorded())).server) as (session, server):
         assert list(server.view.tools) == ["add", "sub"]
         assert (await server.wait(server.read("weather://oslo"))).result["contents"][0]["text"] == "warm"
-        (compared,) = compare(replay(recorded()), session.view).servers
-        assert compared.facts == {}
-        assert all(each.same for each in compared.lists.values())
+        (compared,) = compare(replay(recorded()), session.view)["servers"]
+        assert compared["facts"] == {}
+        assert not any(each["added"] or each["removed"] or each["changed"] for each in compared["lists"].values())
 
 
 def test_the_server_must_be_known() -> None:

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from tidings.inspector.http.api import calls, catalog, contents, saved_sessions, server, session
 from tidings.inspector.http.context import Inspector
-from tidings.inspector.http.exchange import SLASH, ApiProblem, answered
+from tidings.inspector.http.exchange import SLASH, ApiProblem
 from tidings.inspector.http.gate import App, Gate, Receive, Scope, Send
 
 STATIC: Final = Path(__file__).parent.parent / "static"
@@ -134,4 +134,4 @@ async def _refused(_: Request, error: Exception) -> Response:
     status: Any = getattr(error, "status_code", 500)
     words = {404: "There is nothing at this address.", 405: "This address needs another method."}
     message = words.get(status, "The inspector cannot answer this.")
-    return answered({"error": ApiProblem(status, f"http-{status}", message).facts}, status)
+    return ApiProblem(status, f"http-{status}", message).response()

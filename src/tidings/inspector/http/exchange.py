@@ -7,6 +7,7 @@ what to do.
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 from starlette.requests import ClientDisconnect, Request
@@ -17,14 +18,13 @@ from tidings._kit.bounded_json import as_list, as_texts, dumps, is_number
 from tidings._kit.suggest import closest, question
 from tidings.errors import HELP_PAGES, TidingsError
 from tidings.inspector.view.error_report import error_data
+from tidings.inspector.view.items import ErrorView
 
 logger = logging.getLogger(__name__)
 
-LARGEST_BODY: Final = 32 * 2**20
-"""Bytes of a body. It may contain a file for a tool."""
-
+LARGEST_BODY: Final = 32 * 2**20  # Bytes: it may contain a file for a tool.
+# Stands for a slash within a part of a path until the path is routed. No decoded text contains it.
 SLASH: Final = "\udcff"
-"""Stands for a slash within a part of a path until the path is routed. No decoded text contains it."""
 
 Endpoint = Callable[[Request], Awaitable[Any]]
 _STATUS: Final = {
@@ -54,6 +54,10 @@ class ApiProblem(Exception):
             **({} if payload is None else {"payload": payload}),
         }
 
+    def response(self) -> Response:
+        """Returns the response that reports it."""
+        return answered({"error": self.facts}, self.status)
+
 
 class Routes(list[Route]):
     """The routes of some endpoints, which are added by a decorator: `@ROUTES.add("GET", "/hello")`.
@@ -69,35 +73,28 @@ class Routes(list[Route]):
         """Adds an endpoint below the prefix."""
 
         def decorate(run: Endpoint) -> Endpoint:
-            self.append(Route(self._prefix + path, _answering(run), methods=[method]))
+            self.append(Route(self._prefix + path, partial(_answer, run), methods=[method]))
             return run
 
         return decorate
 
 
-def _answering(run: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        parts: dict[str, Any] = request.scope.get("path_params", {})
-        for name, part in parts.items():
-            if isinstance(part, str):
-                parts[name] = part.replace(SLASH, "/")
-        try:
-            value = await run(request)
-        except ApiProblem as problem:
-            return answered({"error": problem.facts}, problem.status)
-        except TidingsError as error:
-            return answered({"error": error_facts(error)}, _STATUS.get(error.code, 502))
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except Exception:
-            logger.exception("The inspector could not answer %s %r", request.method, request.scope["path"])
-            problem = ApiProblem(
-                500, "unforeseen", "The inspector failed to do this.", "See its log.", who="this program"
-            )
-            return answered({"error": problem.facts}, 500)
-        return value if isinstance(value, Response) else answered(value)
-
-    return answer
+async def _answer(run: Endpoint, request: Request) -> Response:
+    parts = request.path_params
+    parts.update({name: part.replace(SLASH, "/") for name, part in parts.items() if isinstance(part, str)})
+    try:
+        value = await run(request)
+    except ApiProblem as problem:
+        return problem.response()
+    except TidingsError as error:
+        return answered({"error": error_facts(error)}, _STATUS.get(error.code, 502))
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except Exception:
+        logger.exception("The inspector could not answer %s %r", request.method, request.scope["path"])
+        message = "The inspector failed to do this."
+        return ApiProblem(500, "unforeseen", message, "See its log.", who="this program").response()
+    return value if isinstance(value, Response) else answered(value)
 
 
 def answered(value: Any, status: int = 200) -> Response:
@@ -108,31 +105,25 @@ def answered(value: Any, status: int = 200) -> Response:
     return Response(dumps(value), status, headers=headers, media_type="application/json")
 
 
-def error_facts(error: BaseException) -> dict[str, Any]:
+def error_facts(error: BaseException) -> dict[str, Any] | None:
+    """Returns an exception as the page shows it."""
+    return error_of(ErrorView.read(error_data(error)))
+
+
+def error_of(view: ErrorView | None) -> dict[str, Any] | None:
     """Returns an error as the page shows it."""
-    return shown_error(cast("dict[str, Any]", error_data(error)))
-
-
-def shown_error(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns the `ErrorData` of a record, or the fields of an `ErrorView`, as the page shows it."""
-    code = data.get("code") or "unknown"
-    page = data.get("help") or ""
-    return {
-        "code": code,
-        "category": data.get("category") or "unknown",
-        "who": data.get("who") or "this program",
-        "message": data.get("message") or "",
-        "cure": data.get("cure") or "",
-        "help_page": page or (HELP_PAGES + code if data.get("category") not in ("input", "program", None) else ""),
-        **({} if data.get("payload") is None else {"payload": data["payload"]}),
-    }
+    if view is None:
+        return None
+    page = "" if view.category in ("input", "program") else HELP_PAGES + view.code
+    facts = {name: getattr(view, name) for name in ("code", "category", "who", "message", "cure")}
+    payload = {} if view.payload is None else {"payload": view.payload}
+    return {**facts, "help_page": view.help or page, **payload}
 
 
 async def body(request: Request, largest: int = LARGEST_BODY) -> "Fields":
     """Returns the object that was sent. Raises `ApiProblem` if there is none, or it is too large."""
-    too_large = ApiProblem(
-        413, "body-too-large", f"The body is larger than {largest // 2**20} MB.", "Send less at once."
-    )
+    message = f"The body is larger than {largest // 2**20} MB."
+    too_large = ApiProblem(413, "body-too-large", message, "Send less at once.")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > largest:
         raise too_large

@@ -6,20 +6,20 @@ request: however many records came in between, each part is sent once.
 """
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from tidings.inspector.http.rows import MAKERS, PARTS, Facts, Row, level_of, rows_of, subscription_of
+from tidings._kit.bounded_json import as_dict, as_text
+from tidings.inspector.http.rows import PARTS, VIEW_PARTS, Facts, Row, facts_of, rows_of, subscription_of
 from tidings.inspector.records import Record
-from tidings.inspector.view.view import ServerView, SessionView
+from tidings.inspector.session import Session
+from tidings.inspector.view.view import ServerView
 
-MOST_KEPT: Final = 20_000
-"""Rows for readers that are behind. The rings of the session have more."""
+MOST_KEPT: Final = 20_000  # Rows for readers that are behind. The rings of the session have more.
 MOST_IN_BATCH: Final = 5_000
 PACE_SECONDS: Final = 300
 _PACES: Final = {
@@ -28,30 +28,25 @@ _PACES: Final = {
     "tools-list-changed": 3,
     "prompts-list-changed": 4,
 }
-_STATES_KEPT: Final = 2_000
-_CONTENTS_KEPT: Final = 5_000
 
 
 @dataclass(slots=True)
 class _ServerNotes:
     """Facts about one server that its view does not have."""
 
-    born: int
-    """The newest record when the server was added."""
+    born: int  # The newest record when the server was added.
+    # The last record that changed each part of the facts.
     touched: dict[str, int] = field(default_factory=dict[str, int])
-    """The last record that changed each part of the facts."""
+    # For each second, its Unix time and the number of changes of each kind in `_PACES`.
     pace: deque[list[int]] = field(default_factory=lambda: deque[list[int]](maxlen=PACE_SECONDS))
-    """For each second, its Unix time and the number of changes of each kind in `_PACES`."""
+    # The status of each request that has not ended.
     open: dict[str, str] = field(default_factory=dict[str, str])
-    """The status of each request that has not ended."""
+    # The last record that changed each subscription, the newest last.
     uris: dict[str, int] = field(default_factory=dict[str, int])
-    """The last record that changed each subscription, the newest last."""
-    replaced: int = 0
-    """The last record that changed the list of subscriptions."""
-    level: str | None = None
-    """The log level that was set last."""
-    states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=_STATES_KEPT))
-    contents: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=_CONTENTS_KEPT))
+    replaced: int = 0  # The last record that changed the list of subscriptions.
+    level: str | None = None  # The log level that was set last.
+    states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=2_000))
+    contents: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=5_000))
 
     @classmethod
     def of(cls, view: ServerView, seq: int) -> "_ServerNotes":
@@ -69,9 +64,13 @@ class _ServerNotes:
             self.touched[part] = record.seq
         if (newest := view.changes.last) is not None and newest.seq == record.seq:
             self._count(newest.change, record.at)
+        uri = record.data.get("uri")
         match record.kind:
-            case "change" | "content" | "content-failed" | "subscription-failed":
-                self._touch(view, record.data.get("uri"), record.seq)
+            case "change" | "content" | "content-failed" | "subscription-failed" if isinstance(uri, str):
+                prefixes = (each for each in view.prefixes if uri.startswith(each[:-1]))
+                for each in (*_wholes(uri), *prefixes):
+                    if self.uris.pop(each, None) is not None:
+                        self.uris[each] = record.seq
             case "subscriptions":
                 self.replaced = record.seq
                 self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
@@ -80,19 +79,6 @@ class _ServerNotes:
             case _:
                 pass
 
-    def subscriptions_since(self, after: int) -> list[str]:
-        """Returns the subscriptions that changed after a record."""
-        return list(takewhile(lambda uri: self.uris[uri] > after, reversed(self.uris)))
-
-    def _touch(self, view: ServerView, uri: Any, seq: int) -> None:
-        """Notes that the subscriptions to a resource, or to one that it may be a part of, have changed."""
-        if not isinstance(uri, str):
-            return
-        for each in (*_wholes(uri), *(each for each in view.prefixes if uri.startswith(each[:-1]))):
-            if each in self.uris:
-                self.uris.pop(each)
-                self.uris[each] = seq
-
     def _follow(self, view: ServerView, known: Any) -> None:
         request = view.requests.get(known) if isinstance(known, str) else None
         if request is None or request.over or request.aside:
@@ -100,13 +86,11 @@ class _ServerNotes:
         else:
             self.open[known] = request.status
 
-    def _count(self, change: Any, at: float) -> None:
-        second = int(at)
-        if not self.pace or self.pace[-1][0] != second:
-            self.pace.append([second, 0, 0, 0, 0])
-        place = _PACES.get(change) if isinstance(change, str) else None
-        if place is not None:
-            self.pace[-1][place] += 1
+    def _count(self, change: str, at: float) -> None:
+        if not self.pace or self.pace[-1][0] != int(at):
+            self.pace.append([int(at), 0, 0, 0, 0])
+        if change in _PACES:
+            self.pace[-1][_PACES[change]] += 1
 
 
 def _wholes(uri: str) -> list[str]:
@@ -117,24 +101,14 @@ def _wholes(uri: str) -> list[str]:
     return found
 
 
-class Observed(Protocol):
-    """The part of a session that the feed uses."""
-
-    @property
-    def view(self) -> SessionView: ...
-    def listen(self, callback: Callable[[Record], None], /) -> Callable[[], None]: ...
-
-
 class PageFeed:
     """The latest rows and facts. Belongs to the event loop of the session."""
 
-    def __init__(self, session: Observed, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._clock = clock
         self._rows: deque[tuple[int, Row]] = deque(maxlen=MOST_KEPT)
         self._total = 0
-        self._lost = session.view.seq
-        """The newest record whose row is not kept any more."""
+        self._lost = self.seq  # The newest record whose row is not kept any more.
         self._servers = {name: _ServerNotes.of(view, self.seq) for name, view in session.view.servers.items()}
         self._removed: dict[str, int] = {}
         self._stale: dict[str, int] = {}
@@ -150,13 +124,10 @@ class PageFeed:
         """Returns whether all rows since this record are still kept."""
         return self._lost <= seq <= self.seq
 
-    def states(self, server: str) -> Iterable[Row]:
-        """Returns the rows of a server's connection."""
-        return self._servers[server].states if server in self._servers else ()
-
-    def contents(self, server: str) -> Iterable[Row]:
-        """Returns the rows of the contents that were read of a server."""
-        return self._servers[server].contents if server in self._servers else ()
+    def noted_rows(self, server: str) -> tuple[deque[Row], ...]:
+        """Returns the rows of a server's connection, and of the contents that were read: no view has them."""
+        notes = self._servers.get(server)
+        return () if notes is None else (notes.states, notes.contents)
 
     def mark_stale(self, what: str) -> None:
         """Tells pages that something without records has changed: saved calls or sessions, the catalog, the tour."""
@@ -175,6 +146,7 @@ class PageFeed:
     def reader(self, after: int) -> "Generator[FeedReader]":
         """Registers a reader that has everything up to this record."""
         reader = FeedReader(self, after, self._total - sum(seq > after for seq, _ in self._rows), dict(self._stale))
+        reader.news.set()
         self._readers.add(reader.news)
         try:
             yield reader
@@ -191,7 +163,7 @@ class PageFeed:
         reader.had, reader.seq, reader.stale = self._total, self.seq, dict(self._stale)
         if not rows and not facts and not stale:
             return None
-        batch = {"to": self.seq, "now": self._clock(), "rows": rows, "facts": facts, "held": waiting - kept}
+        batch = {"to": self.seq, "now": self._session.clock(), "rows": rows, "facts": facts, "held": waiting - kept}
         return {**batch, "stale": stale} if stale else batch
 
     def _hear(self, record: Record) -> None:
@@ -232,25 +204,28 @@ class PageFeed:
             return after < 0 or server.touched.get(part, 0) > after
 
         facts: Facts = {}
-        for part, make in MAKERS.items():
-            if changed(part):
-                facts |= make(view)
+        for part in filter(changed, VIEW_PARTS):
+            facts |= facts_of(part, view)
         if changed("level"):
-            facts["log_level"] = server.level or level_of(view)
+            own = as_dict((view.entry or {}).get("tidings"))
+            facts["log_level"] = server.level or as_text(own.get("logLevel")) or "info"
         if changed("queue"):
             running = sum(status == "in_progress" for status in server.open.values())
             facts |= {"queued": len(server.open) - running, "running": running}
         if changed("pace"):
             # The page keeps its own five minutes: it only needs the last seconds, which may still grow.
             seconds = list(server.pace) if after < 0 else list(islice(reversed(server.pace), 3))[::-1]
-            oldest = self._clock() - PACE_SECONDS
+            oldest = self._session.clock() - PACE_SECONDS
             facts["pace"] = [each for each in seconds if each[0] >= oldest]
         if after < 0 or server.replaced > after:
             facts["subscriptions"] = {uri: subscription_of(each) for uri, each in view.subscriptions.items()}
             facts["all_subscriptions"] = True
         elif changed("subscriptions"):
-            uris = [uri for uri in server.subscriptions_since(after) if uri in view.subscriptions]
-            facts["subscriptions"] = {uri: subscription_of(view.subscriptions[uri]) for uri in uris}
+            newest = takewhile(lambda uri: server.uris[uri] > after, reversed(server.uris))
+            subscriptions = view.subscriptions
+            facts["subscriptions"] = {
+                uri: subscription_of(subscriptions[uri]) for uri in newest if uri in subscriptions
+            }
         return facts
 
     def _changed_facts(self, after: int) -> dict[str, Facts | None]:
@@ -263,23 +238,15 @@ class PageFeed:
         return found
 
 
+@dataclass(eq=False)
 class FeedReader:
-    """One page that follows. A slow one costs no more than a quick one: rows that it misses are counted.
+    """One page that follows. A slow one costs no more than a quick one: rows that it misses are counted."""
 
-    Args:
-        feed: The feed.
-        seq: The record up to which the page has everything.
-        had: The number of rows up to then.
-        stale: The marks of `mark_stale` up to then.
-    """
-
-    def __init__(self, feed: PageFeed, seq: int, had: int, stale: dict[str, int]) -> None:
-        self._feed = feed
-        self.seq = seq
-        self.had = had
-        self.stale = stale
-        self.news = asyncio.Event()
-        self.news.set()
+    feed: PageFeed
+    seq: int  # The record up to which the page has everything.
+    had: int  # The number of rows up to then.
+    stale: dict[str, int]  # The marks of `mark_stale` up to then.
+    news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wait(self, seconds: float) -> bool:
         """Waits at most so long for something new, and returns whether there is."""
@@ -293,4 +260,4 @@ class FeedReader:
     def take(self) -> dict[str, Any] | None:
         """Returns what is new since the last time; None if there is nothing."""
         self.news.clear()
-        return self._feed.batch(self)
+        return self.feed.batch(self)

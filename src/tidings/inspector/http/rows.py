@@ -8,24 +8,39 @@ Facts are what is known of a server, in parts that are sent again when they chan
 page's `ServerFacts`. `PARTS` lists the parts that each kind of record may change.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_text, head_of
 from tidings._kit.text import shortened
-from tidings.inspector.http.exchange import shown_error
+from tidings.inspector.http.exchange import error_of
 from tidings.inspector.records import LIST_CHANGES, LIST_NAMES, Record
 from tidings.inspector.view import items
-from tidings.inspector.view.diffs import Diff, change_shown
-from tidings.inspector.view.items import ChangeView, ContentVersion, ErrorView, QuestionView, SubscriptionView
+from tidings.inspector.view.diffs import Diff
 from tidings.inspector.view.view import ServerView, difference_words, target_of
 
-Row = dict[str, Any]
-"""One of `items.Row`, without the fields that are None or False."""
+Row = dict[str, Any]  # One of `items.Row`, without the fields that are None or False.
+Facts = dict[str, Any]
 
 _LONGEST: Final = 300
 _LONGEST_URI: Final = 2_000
+
+# The ring of a view that has the things of each kind of row.
+RINGS: Final = {
+    "change": "changes",
+    "message": "messages",
+    "notification": "notifications",
+    "log": "logs",
+    "stderr": "stderr",
+    "exchange": "exchanges",
+}
+_KINDS: Final = {ring: kind for kind, ring in RINGS.items()} | {"requests": "request"}
+
+
+def row_of(kind: str, server: str, item: Any) -> Row:
+    """Returns the row of a thing in the ring of this kind, or of a request."""
+    return _sent(_ROWS[kind](server, item))
 
 
 def _sent(row: items.Row) -> Row:
@@ -44,339 +59,163 @@ def _short(text: str | None) -> str | None:
     return None if text is None else shortened(text, _LONGEST)
 
 
-def change_row(server: str, view: ChangeView) -> Row:
-    """Returns the row of a change."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.at),
-            "kind": "change",
-            "change": view.change,
-            "uri": None if view.uri is None else shortened(view.uri, _LONGEST_URI),
-            "merged": view.merged or None,
-            "fresh_ms": _ms(view.fresh_in),
-            "away": view.away,
-            "different": None if view.items is None else shortened(difference_words(view.items), _LONGEST),
-        }
-    )
+def _change_row(server: str, view: items.ChangeView) -> items.ChangeRow:
+    return {
+        **_head(server, view.seq, view.at),
+        "kind": "change",
+        "change": view.change,
+        "uri": None if view.uri is None else shortened(view.uri, _LONGEST_URI),
+        "merged": view.merged or None,
+        "fresh_ms": _ms(view.fresh_in),
+        "away": view.away,
+        "different": None if view.items is None else shortened(difference_words(view.items), _LONGEST),
+    }
 
 
-def message_row(server: str, view: items.MessageView) -> Row:
-    """Returns the row of a message."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.at),
-            "kind": "message",
-            "incoming": view.incoming,
-            "method": _short(view.method),
-            "id": _short(view.id) if isinstance(view.id, str) else view.id,
-            "size": view.size,
-            "ms": _ms(view.took),
-            "is_error": view.kind == "error",
-        }
-    )
+def _message_row(server: str, view: items.MessageView) -> items.MessageRow:
+    return {
+        **_head(server, view.seq, view.at),
+        "kind": "message",
+        "incoming": view.incoming,
+        "method": _short(view.method),
+        "id": _short(view.id) if isinstance(view.id, str) else view.id,
+        "size": view.size,
+        "ms": _ms(view.took),
+        "is_error": view.kind == "error",
+    }
 
 
-def notification_row(server: str, view: items.NotificationView) -> Row:
-    """Returns the row of a notification."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.at),
-            "kind": "notification",
-            "method": shortened(view.method, _LONGEST),
-            "summary": _summary(view.params),
-        }
-    )
+def _notification_row(server: str, view: items.NotificationView) -> items.NotificationRow:
+    shown = {key: value for key, value in (view.params or {}).items() if key != "_meta"}
+    uri = as_text(shown.get("uri")) if len(shown) == 1 else None
+    return {
+        **_head(server, view.seq, view.at),
+        "kind": "notification",
+        "method": shortened(view.method, _LONGEST),
+        "summary": head_of(shown if uri is None else uri, _LONGEST) if shown else "",
+    }
 
 
-def log_row(server: str, view: items.LogView) -> Row:
-    """Returns the row of a log message."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.at),
-            "kind": "log",
-            "level": shortened(view.level, _LONGEST),
-            "logger": _short(view.logger),
-            "text": _log_text(view.data),
-        }
-    )
+def _log_row(server: str, view: items.LogView) -> items.LogRow:
+    data = as_dict(view.data)
+    message = next((data[key] for key in ("message", "msg", "text") if isinstance(data.get(key), str)), view.data)
+    return {
+        **_head(server, view.seq, view.at),
+        "kind": "log",
+        "level": shortened(view.level, _LONGEST),
+        "logger": _short(view.logger),
+        "text": head_of(message, _LONGEST),
+    }
 
 
-def line_row(server: str, view: items.LineView) -> Row:
-    """Returns the row of a line of error output, or of something that is not a message."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.at),
-            "kind": "stderr",
-            "line": shortened(view.text, _LONGEST),
-            "garbage": view.garbage,
-        }
-    )
+def _line_row(server: str, view: items.LineView) -> items.StderrRow:
+    line = shortened(view.text, _LONGEST)
+    return {**_head(server, view.seq, view.at), "kind": "stderr", "line": line, "garbage": view.garbage}
 
 
-def request_row(server: str, view: items.RequestView) -> Row:
-    """Returns the row of a request."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.created_at or 0.0),
-            "kind": "request",
-            "id": view.id,
-            "method": view.method,
-            "title": shortened(request_title(view.method, view.params), _LONGEST),
-            "status": view.status,
-            "ms": _ms(view.took),
-            "error": None if view.error is None else view.error.code,
-            "aside": view.aside,
-        }
-    )
+def _request_row(server: str, view: items.RequestView) -> items.RequestRow:
+    return {
+        **_head(server, view.seq, view.created_at or 0.0),
+        "kind": "request",
+        "id": view.id,
+        "method": view.method,
+        "title": shortened(request_title(view), _LONGEST),
+        "status": view.status,
+        "ms": _ms(view.took),
+        "error": None if view.error is None else view.error.code,
+        "aside": view.aside,
+    }
 
 
-def request_title(method: str, params: dict[str, Any]) -> str:
+def request_title(request: items.RequestView) -> str:
     """Returns the subject of a request: its tool, resource or prompt."""
     for key in ("name", "uri", "uriTemplate"):
-        if isinstance(found := params.get(key), str):
+        if isinstance(found := request.params.get(key), str):
             return found
-    ref = as_dict(params.get("ref"))
-    return as_text(ref.get("name")) or as_text(ref.get("uri")) or method
+    ref = as_dict(request.params.get("ref"))
+    return as_text(ref.get("name")) or as_text(ref.get("uri")) or request.method
 
 
-def exchange_row(server: str, view: items.ExchangeView) -> Row:
-    """Returns the row of an HTTP exchange."""
-    return _sent(
-        {
-            **_head(server, view.seq, view.at),
-            "kind": "exchange",
-            "id": view.id,
-            "method": view.method,
-            "url": shortened(view.url, _LONGEST_URI),
-            "status": view.status,
-            "ms": _ms(view.took),
-            "is_stream": view.is_stream,
-        }
-    )
+def _exchange_row(server: str, view: items.ExchangeView) -> items.ExchangeRow:
+    return {
+        **_head(server, view.seq, view.at),
+        "kind": "exchange",
+        "id": view.id,
+        "method": view.method,
+        "url": shortened(view.url, _LONGEST_URI),
+        "status": view.status,
+        "ms": _ms(view.took),
+        "is_stream": view.is_stream,
+    }
 
 
-def content_row(server: str, view: ContentVersion, seq: int, at: float, change: ChangeView | None, *, new: bool) -> Row:
-    """Returns the row of a content that was read."""
-    return _sent(
-        {
-            **_head(server, seq, at),
-            "kind": "content",
-            "uri": shortened(view.uri, _LONGEST_URI),
-            "hash": view.hash,
-            "change": None if change is None else change.seq,
-            "took_ms": _ms(view.took),
-            "fresh_ms": None if change is None else _ms(change.fresh_in),
-            "is_new": new,
-        }
-    )
-
-
-def state_row(server: str, record: Record, view: ServerView) -> Row:
-    """Returns the row of a change of the connection's state."""
-    words = view.words_at(record.at)
-    return _sent({**_head(server, record.seq, record.at), "kind": "state", "state": view.state, "words": words})
-
-
-def _summary(params: dict[str, Any] | None) -> str:
-    if not params:
-        return ""
-    shown = {key: value for key, value in params.items() if key != "_meta"}
-    if list(shown) == ["uri"] and isinstance(shown["uri"], str):
-        return shown["uri"][:_LONGEST]
-    return head_of(shown, _LONGEST) if shown else ""
-
-
-def _log_text(data: Any) -> str:
-    """Returns the message of a logged object, or the beginning of any other value."""
-    found = as_dict(data)
-    said = next((found[key] for key in ("message", "msg", "text") if isinstance(found.get(key), str)), data)
-    return head_of(said, _LONGEST)
-
-
-def rows_of(record: Record, view: ServerView) -> list[Row]:
-    """Returns the rows of a record that was just folded into the view."""
-    makers = _MAKERS.get(record.kind, ())
-    return [row for make in makers if (row := make(record, view)) is not None]
-
-
-def _last(ring: str, make: Callable[[str, Any], Row]) -> Callable[[Record, ServerView], Row | None]:
-    def made(record: Record, view: ServerView) -> Row | None:
-        newest = getattr(view, ring).last
-        return make(view.name, newest) if newest is not None and newest.seq == record.seq else None
-
-    return made
-
-
-def _request(record: Record, view: ServerView) -> Row | None:
-    request = view.requests.get(as_text(record.data.get("id")) or "")
-    return None if request is None else request_row(view.name, request)
-
-
-def _exchange(record: Record, view: ServerView) -> Row | None:
-    known: Any = record.data.get("id")
-    open_one = view.open_exchanges.get(known)
-    if open_one is not None:
-        return exchange_row(view.name, open_one)
-    # It ended with this record. It is nearly always among the newest.
-    for each in reversed(view.exchanges):
-        if each.id == known:
-            return exchange_row(view.name, each)
-    return None
-
-
-def _content(record: Record, view: ServerView) -> Row | None:
-    versions = view.contents.get(as_text(record.data.get("uri")) or "")
-    newest = None if versions is None else versions.last
-    if newest is None:
-        return None
-    known: Any = record.data.get("change")
-    change = view.changes.get(known) if isinstance(known, int) else None
-    return content_row(view.name, newest, record.seq, record.at, change, new=newest.seq == record.seq)
-
-
-def _list(record: Record, view: ServerView) -> Row | None:
-    kind = LIST_CHANGES.get(as_text(record.data.get("list")) or "")
-    change = view.changes.get(view.list_changes.get(kind, 0)) if kind is not None else None
-    return None if change is None or change.read != record.at else change_row(view.name, change)
-
-
-_change = _last("changes", change_row)
-_MAKERS: Final[dict[str, tuple[Callable[[Record, ServerView], Row | None], ...]]] = {
-    "change": (_change,),
-    "content": (_content, _change),
-    "list": (_list,),
-    "message": (_last("messages", message_row),),
-    "notification": (_last("notifications", notification_row),),
-    "log": (_last("logs", log_row),),
-    "stderr": (_last("stderr", line_row),),
-    "garbage": (_last("stderr", line_row),),
-    "request": (_request,),
-    "progress": (_request,),  # The row is unchanged: it is sent again so that the page fetches the request's progress.
-    "exchange": (_exchange,),
-    "state": (lambda record, view: state_row(view.name, record, view),),
+_ROWS: Final[dict[str, Callable[[str, Any], items.Row]]] = {
+    "change": _change_row,
+    "message": _message_row,
+    "notification": _notification_row,
+    "log": _log_row,
+    "stderr": _line_row,
+    "exchange": _exchange_row,
+    "request": _request_row,
 }
 
 
-Facts = dict[str, Any]
+def rows_of(record: Record, view: ServerView) -> Iterator[Row]:
+    """Yields the rows of a record that was just folded into the view."""
+    data = record.data
+    match record.kind:
+        case "request" | "progress":  # Its progress is not in the row: the page fetches it when the row is sent again.
+            if (request := view.requests.get(as_text(data.get("id")) or "")) is not None:
+                yield row_of("request", view.name, request)
+        case "exchange":
+            known: Any = data.get("id")
+            # One that ended with this record is nearly always among the newest.
+            ended = (each for each in reversed(view.exchanges) if each.id == known)
+            if (exchange := view.open_exchanges.get(known) or next(ended, None)) is not None:
+                yield row_of("exchange", view.name, exchange)
+        case "list":
+            kind = LIST_CHANGES.get(as_text(data.get("list")) or "")
+            change = None if kind is None else view.changes.get(view.list_changes.get(kind, 0))
+            if change is not None and change.read == record.at:
+                yield row_of("change", view.name, change)
+        case "state":
+            head, words = _head(view.name, record.seq, record.at), view.words_at(record.at)
+            yield _sent({**head, "kind": "state", "state": view.state, "words": words})
+        case "content":
+            yield from _content_rows(record, view)
+        case _:
+            yield from _newest(record, view, "stderr" if record.kind == "garbage" else record.kind)
 
 
-def error_of(view: ErrorView | None) -> Facts | None:
-    """Returns an error as the page shows it."""
-    return None if view is None else shown_error(asdict(view))
+def _newest(record: Record, view: ServerView, kind: str) -> Iterator[Row]:
+    """Yields the row of the newest thing of a kind, if it came with this record."""
+    newest = getattr(view, RINGS[kind]).last if kind in RINGS else None
+    if newest is not None and newest.seq == record.seq:
+        yield row_of(kind, view.name, newest)
 
 
-def _entry(view: ServerView) -> Facts:
-    return {"name": view.name, "target": target_of(view.entry or {}), "entry": view.entry}
-
-
-def level_of(view: ServerView) -> str:
-    """Returns the log level of the server's entry."""
-    return as_text(as_dict((view.entry or {}).get("tidings")).get("logLevel")) or "info"
-
-
-def _connection(view: ServerView) -> Facts:
-    return {
-        "state": view.state,
-        "words": view.words,
-        "error": error_of(view.error),
-        "tries": view.tries,
-        "next_retry": view.next_retry,
-        "connected_at": view.connected_at,
-        "was_connected": view.was_connected,
-        "pid": view.pid,
-    }
-
-
-def _hello(view: ServerView) -> Facts:
-    return {
-        "transport": view.transport,
-        "protocol_version": view.protocol_version,
-        "era": view.era,
-        "server_info": view.server_info,
-        "capabilities": view.capabilities or {},
-        "instructions": view.instructions,
-        "pid": view.pid,
-    }
-
-
-def _answer(view: ServerView) -> Facts:
-    return {"last_answer_at": view.last_answer_at, "last_answer_ms": view.last_answer_ms}
-
-
-def _lists(view: ServerView) -> Facts:
-    return {
-        "lists": {
-            name: {
-                "total": len(getattr(view, name)),
-                "malformed": len(view.malformed.get(name, ())),
-                "duplicates": len(view.duplicates.get(name, ())),
-                "at": view.loaded_at.get(name),
-                "error": error_of(view.list_errors.get(name)),
+def _content_rows(record: Record, view: ServerView) -> Iterator[Row]:
+    versions, known = view.contents.get(as_text(record.data.get("uri")) or ""), record.data.get("change")
+    if versions is not None and (newest := versions.last) is not None:
+        change = view.changes.get(known) if isinstance(known, int) else None
+        yield _sent(
+            {
+                **_head(view.name, record.seq, record.at),
+                "kind": "content",
+                "uri": shortened(newest.uri, _LONGEST_URI),
+                "hash": newest.hash,
+                "change": None if change is None else change.seq,
+                "took_ms": _ms(newest.took),
+                "fresh_ms": None if change is None else _ms(change.fresh_in),
+                "is_new": newest.seq == record.seq,
             }
-            for name in LIST_NAMES
-        }
-    }
+        )
+    yield from _newest(record, view, "change")
 
 
-def _counts(view: ServerView) -> Facts:
-    counts = {_SINGULAR.get(name, name): asdict(count) for name, count in view.counts.items()}
-    return {"counts": counts, "missed": view.missed}
-
-
-_SINGULAR: Final = {
-    "messages": "message",
-    "exchanges": "exchange",
-    "notifications": "notification",
-    "logs": "log",
-    "changes": "change",
-    "requests": "request",
-}
-"""The kind of row that each count is of."""
-
-
-def _questions(view: ServerView) -> Facts:
-    return {"questions": {known: question_of(each) for known, each in view.questions.items()}}
-
-
-def question_of(view: QuestionView) -> Facts:
-    """Returns an open question."""
-    facts = asdict(view)
-    del facts["seq"]
-    return {**facts, "params": view.params or {}}
-
-
-def subscription_of(view: SubscriptionView) -> Facts:
-    """Returns a subscription, with the versions of its content, oldest first."""
-    return {
-        "uri": view.uri,
-        "since": view.since,
-        "updates": view.updates,
-        "merged": view.merged,
-        "last_update": view.last_update,
-        "last_uri": view.last_uri,
-        "last_read": view.last_read,
-        "stale": view.stale,
-        "versions": [version_of(each) for each in view.versions],
-        "error": error_of(view.error),
-    }
-
-
-def version_of(version: Any) -> Facts:
-    """Returns a version of a content, without the content. `version` identifies it."""
-    return {"version": version.seq, "at": version.at, "hash": version.hash, "size": version.size, "cut": version.cut}
-
-
-MAKERS: Final[dict[str, Callable[[ServerView], Facts]]] = {
-    "entry": _entry,
-    "connection": _connection,
-    "hello": _hello,
-    "answer": _answer,
-    "lists": _lists,
-    "counts": _counts,
-    "questions": _questions,
-}
-"""The parts that are made of a view alone. The feed makes `queue`, `pace` and `subscriptions`."""
-
+# The parts of the facts that are made of a view alone. The feed makes `level`, `queue`, `pace` and `subscriptions`.
+VIEW_PARTS: Final = ("entry", "connection", "hello", "answer", "lists", "counts", "questions")
+# The parts that each kind of record may change.
 PARTS: Final[dict[str, tuple[str, ...]]] = {
     "server": ("entry",),
     "state": ("connection", "answer", "queue"),
@@ -399,12 +238,58 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "question": ("questions",),
     "answered": ("questions", "counts"),
 }
-"""The parts that each kind of record may change."""
 
 
-def difference(old: ContentVersion, new: ContentVersion) -> dict[str, Any]:
-    """Returns the difference between two versions as JSON."""
-    return shown_diff(change_shown(old, new))
+def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for each part
+    """Returns one of `VIEW_PARTS`."""
+    match part:
+        case "entry":
+            return {"name": view.name, "target": target_of(view.entry or {}), "entry": view.entry}
+        case "connection":
+            names = "state", "words", "tries", "next_retry", "connected_at", "was_connected", "pid"
+            return {**_fields(view, *names), "error": error_of(view.error)}
+        case "hello":
+            names = "transport", "protocol_version", "era", "server_info", "instructions", "pid"
+            return {**_fields(view, *names), "capabilities": view.capabilities or {}}
+        case "answer":
+            return _fields(view, "last_answer_at", "last_answer_ms")
+        case "lists":
+            return {"lists": {name: _list_facts(name, view) for name in LIST_NAMES}}
+        case "counts":
+            counts = {_KINDS.get(name, name): asdict(count) for name, count in view.counts.items()}
+            return {"counts": counts, "missed": view.missed}
+        case _:
+            names = "id", "at", "kind", "message", "request", "deadline"
+            questions = {
+                known: {**_fields(each, *names), "params": each.params or {}} for known, each in view.questions.items()
+            }
+            return {"questions": questions}
+
+
+def _fields(view: object, *names: str) -> Facts:
+    return {name: getattr(view, name) for name in names}
+
+
+def _list_facts(name: str, view: ServerView) -> Facts:
+    return {
+        "total": len(getattr(view, name)),
+        "malformed": len(view.malformed.get(name, ())),
+        "duplicates": len(view.duplicates.get(name, ())),
+        "at": view.loaded_at.get(name),
+        "error": error_of(view.list_errors.get(name)),
+    }
+
+
+def subscription_of(view: items.SubscriptionView) -> Facts:
+    """Returns a subscription, with the versions of its content, oldest first."""
+    names = "uri", "since", "updates", "merged", "last_update", "last_uri", "last_read", "stale"
+    versions = [version_of(each) for each in view.versions]
+    return {**_fields(view, *names), "versions": versions, "error": error_of(view.error)}
+
+
+def version_of(version: items.ContentVersion) -> Facts:
+    """Returns a version of a content, without the content. `version` identifies it."""
+    return {"version": version.seq, **_fields(version, "at", "hash", "size", "cut")}
 
 
 def shown_diff(diff: Diff) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Sessions that outlive the inspector: stored, exported, compared, and served again as a mock."""
+"""Sessions that outlive the inspector: stored, exported, and served again as a mock."""

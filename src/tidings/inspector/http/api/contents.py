@@ -19,7 +19,8 @@ from starlette.responses import Response
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_text
 from tidings.inspector.http.context import server_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, number_of, text_of
-from tidings.inspector.http.rows import difference, version_of
+from tidings.inspector.http.rows import shown_diff, version_of
+from tidings.inspector.view.diffs import change_shown
 from tidings.inspector.view.items import ContentVersion
 from tidings.inspector.view.view import ServerView
 
@@ -111,7 +112,7 @@ async def diff(request: Request) -> dict[str, Any]:
     """Returns the differences between two versions."""
     view, uri = server_of(request).view, text_of(request, "uri")
     old, new = _version(view, uri, request, "from"), _version(view, uri, request, "to")
-    return await asyncio.to_thread(difference, old, new)
+    return await asyncio.to_thread(lambda: shown_diff(change_shown(old, new)))
 
 
 @ROUTES.add("GET", "/blob")

@@ -10,8 +10,8 @@ from tidings.inspector.catalog import LOG_LEVELS
 from tidings.inspector.forms import check_output
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import running_of, server_of
-from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, unknown
-from tidings.inspector.http.rows import error_of, request_title
+from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, unknown
+from tidings.inspector.http.rows import request_title
 from tidings.inspector.records import LIST_KEYS
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.view.items import RequestView
@@ -91,7 +91,7 @@ async def _request_facts(server: InspectedServer, found: RequestView) -> dict[st
         "id": found.id,
         "seq": found.seq,
         "method": found.method,
-        "title": request_title(found.method, found.params),
+        "title": request_title(found),
         "params": found.params,
         "aside": found.aside,
         "status": found.status,

@@ -3,10 +3,11 @@
 import heapq
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tidings._version import __version__
-from tidings.inspector.http import rows as make
 from tidings.inspector.http.api.catalog import catalog_facts
 from tidings.inspector.http.context import Guide, inspector_of, running_of
-from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, number_of, unknown
+from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, error_of, number_of, unknown
 from tidings.inspector.http.feed import PageFeed
+from tidings.inspector.http.rows import RINGS, Row, row_of
 from tidings.inspector.http.stream import EventStream, after_of
+from tidings.inspector.view.items import ChangeView
 from tidings.inspector.view.view import ServerView
 
 MOST_ROWS: Final = 20_000
@@ -77,32 +79,23 @@ async def rows(request: Request) -> dict[str, Any]:
     after = number_of(request, "after", 0)
     limit = min(max(number_of(request, "limit", MOST_ROWS), 1), MOST_ROWS)
     running = running_of(request)
-    each = [_rows_of(view, running.feed, after) for view in running.session.view.servers.values()]
-    found = [made() for _, made in islice(heapq.merge(*each, key=lambda pair: pair[0]), limit)]
+    each = [_kept_rows(view, running.feed, after) for view in running.session.view.servers.values()]
+    found = [made() for _, made in islice(heapq.merge(*each, key=itemgetter(0)), limit)]
     more = len(found) == limit
     return {"rows": found, "to": found[-1]["seq"] if more else max(after, running.feed.seq), "more": more}
 
 
-def _rows_of(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, Any]]:
+def _kept_rows(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, Callable[[], Row]]]:
     """Yields the `seq` of each row of a server, and the function that makes the row."""
 
-    def of(items: Iterable[Any], row: Any) -> Iterator[tuple[int, Any]]:
-        for item in items:
-            yield item.seq, partial(row, view.name, item)
+    def made(kind: str, things: Iterable[Any]) -> Iterator[tuple[int, Callable[[], Row]]]:
+        for each in things:
+            yield each.seq, partial(row_of, kind, view.name, each)
 
-    requests = sorted((each for each in view.requests.values() if each.seq > after), key=lambda each: each.seq)
-    kept = (feed.states(view.name), feed.contents(view.name))
-    return heapq.merge(
-        of(view.changes.since(after), make.change_row),
-        of(view.messages.since(after), make.message_row),
-        of(view.notifications.since(after), make.notification_row),
-        of(view.logs.since(after), make.log_row),
-        of(view.stderr.since(after), make.line_row),
-        of(view.exchanges.since(after), make.exchange_row),
-        of(requests, make.request_row),
-        *([(row["seq"], row.copy) for row in each if row["seq"] > after] for each in kept),
-        key=lambda pair: pair[0],
-    )
+    in_rings = (made(kind, getattr(view, ring).since(after)) for kind, ring in RINGS.items())
+    requests = sorted((each for each in view.requests.values() if each.seq > after), key=attrgetter("seq"))
+    noted = ([(row["seq"], row.copy) for row in rows if row["seq"] > after] for rows in feed.noted_rows(view.name))
+    return heapq.merge(*in_rings, made("request", requests), *noted, key=itemgetter(0))
 
 
 @ROUTES.add("GET", "/stream")
@@ -120,38 +113,23 @@ async def record(request: Request) -> dict[str, Any]:
     for view in session.view.servers.values():
         if (found := _whole(view, seq)) is not None:
             return {"seq": seq, "server": view.name, **found}
-    for each in session.since(seq - 1) or ():
-        if each.seq == seq:
-            return each.to_json()
-        break
+    if (since := session.since(seq - 1)) and since[0].seq == seq:
+        return since[0].to_json()
     raise ApiProblem(404, "no-such-record", f"Record {seq} is not kept any more.", "The oldest are deleted first.")
 
 
 def _whole(view: ServerView, seq: int) -> dict[str, Any] | None:
-    change = view.changes.get(seq)
-    if change is not None:
-        times = {hop.name: hop.at for hop in change.hops}
-        data = {
-            **asdict(change),
-            "times": times,
-            "hops": [asdict(hop) for hop in change.hops],
-            "fresh_in": change.fresh_in,
-        }
-        return {"at": change.at, "kind": "change", "data": data}
-    rings = {
-        "message": view.messages,
-        "notification": view.notifications,
-        "log": view.logs,
-        "stderr": view.stderr,
-        "exchange": view.exchanges,
-    }
-    for kind, ring in rings.items():
-        found: Any = ring.get(seq)
-        if found is not None:
-            return {"at": found.at, "kind": kind, "data": asdict(found)}
+    for kind, ring in RINGS.items():
+        if (found := getattr(view, ring).get(seq)) is not None:
+            data = asdict(found)
+            if isinstance(found, ChangeView):
+                data["times"] = {hop.name: hop.at for hop in found.hops}
+                data["hops"] = [asdict(hop) for hop in found.hops]
+                data["fresh_in"] = found.fresh_in
+            return {"at": found.at, "kind": kind, "data": data}
     for request in view.requests.values():
         if request.seq == seq:
-            data = {**asdict(request), "error": make.error_of(request.error)}
+            data = {**asdict(request), "error": error_of(request.error)}
             return {"at": request.created_at, "kind": "request", "data": data}
     return None
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.inspector.recorded import Writer
+from tidings.inspector.http.compare import compare
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.compare import compare
 from tidings.inspector.view.fold import replay
 
 
@@ -37,27 +37,27 @@ def test_what_is_different_is_found() -> None:
         took=0.75,
         name="other",
     )
-    (server,) = compare(replay(old), replay(new)).servers
-    assert not server.same
-    assert list(server.facts) == ["server_info"]
-    tools = server.lists["tools"]
-    assert (tools.added, tools.removed) == (("c",), ("a",))
-    (changed,) = tools.changed
-    assert changed.diff().words == "2 lines added, 1 removed"
-    assert [pair.same for pair in server.requests] == [True, False]
-    assert [pair.slower for pair in server.requests] == [0.25, 0.25]
-    assert server.requests[1].diff().added == 1
-    assert [each.params["arguments"]["q"] for each in server.only_old] == ["y"]
-    assert [each.params["arguments"]["q"] for each in server.only_new] == ["z"]
-    assert server.changes == {"a://1": (1, 1)}
-    assert server.errors == {"request-failed": (0, 1)}
+    (server,) = compare(replay(old), replay(new))["servers"]
+    assert not server["same"]
+    assert list(server["facts"]) == ["server_info"]
+    tools = server["lists"]["tools"]
+    assert (tools["added"], tools["removed"], tools["changed_total"]) == (["c"], ["a"], 1)
+    (changed,) = tools["changed"]
+    assert (changed["name"], changed["diff"]["words"]) == ("b", "2 lines added, 1 removed")
+    assert server["requests"] == {"total": 2, "different": 1}
+    (different,) = server["different"]
+    assert (different["params"]["arguments"], different["slower"]) == ({"q": "x"}, 0.25)
+    assert different["diff"]["added"] == 1
+    assert server["only_old"] == server["only_new"] == ["search"]
+    assert server["changes"] == {"a://1": [1, 1]}
+    assert server["errors"] == {"request-failed": [0, 1]}
 
 
 def test_the_same_session_is_the_same() -> None:
     records = told(version="1", tools=[{"name": "a"}], answers={"x": 1, "y": "request-failed"}, took=1)
-    (server,) = compare(replay(records), replay(records)).servers
-    assert server.same
-    assert server.only_old == server.only_new == ()
+    (server,) = compare(replay(records), replay(records))["servers"]
+    assert server["same"]
+    assert server["only_old"] == server["only_new"] == []
 
 
 def test_servers_are_compared_by_name_where_there_are_several() -> None:
@@ -65,5 +65,5 @@ def test_servers_are_compared_by_name_where_there_are_several() -> None:
         return [Record(seq, 1.0, name, "hello", {}) for seq, name in enumerate(names, 1)]
 
     comparison = compare(replay(two("a", "b")), replay(two("b", "c")))
-    assert [server.name for server in comparison.servers] == ["b"]
-    assert (comparison.only_old, comparison.only_new) == (("a",), ("c",))
+    assert [server["name"] for server in comparison["servers"]] == ["b"]
+    assert (comparison["only_old"], comparison["only_new"]) == (["a"], ["c"])
