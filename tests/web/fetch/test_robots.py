@@ -8,8 +8,8 @@ import anyio.lowlevel
 import pytest
 
 from tests.web.fetch.servers import Time
-from tidings.web.fetch.request import Response, TooManyRedirects, Unreachable
-from tidings.web.fetch.robots import DAY, Robots, RobotsCache, refused, token
+from tidings.web.fetch.request import Response, RobotsRefused, TooManyRedirects, Unreachable
+from tidings.web.fetch.robots import DAY, Robots, RobotsCache, token
 from tidings.web.fetch.urls import Url, parse
 
 pytestmark = pytest.mark.anyio
@@ -76,12 +76,11 @@ def test_the_groups_that_name_the_agent_count_all_of_them_else_those_for_everybo
     assert (refuses(rules, "/a") is None) == allowed
 
 
-def test_the_rule_that_refuses_is_named() -> None:
+async def test_the_rule_that_refuses_is_named() -> None:
     rules = "User-agent: *\nDisallow: /a\nDisallow: /a/b*\nDisallow: /c\nUser-agent: x\nDisallow: /a/b/c/d"
     assert refuses(rules, "/a/b/c/d") == "“Disallow: /a/b*”"
-    error = refused(parse("https://example.org/a"), "“Disallow: /a”")
-    assert "its robots.txt says “Disallow: /a”" in str(error)
-    assert "respect_robots=false" in str(error)
+    with pytest.raises(RobotsRefused, match=r"its robots.txt says “Disallow: /a”.*respect_robots=false"):
+        await robots(rules).check(parse("https://example.org/a"), "Tidings")
 
 
 def test_the_search_for_the_rule_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,10 +106,10 @@ def test_an_agent_is_known_by_its_first_word() -> None:
     assert token("(nothing)") == "*"
 
 
-async def test_thousands_of_agents_for_thousands_of_rules_are_no_bomb() -> None:
+def test_thousands_of_agents_for_thousands_of_rules_are_no_bomb() -> None:
     agents = "\n".join(f"User-agent: a{n}" for n in range(15_000))
     rules = "\n".join(f"Disallow: /{n}" for n in range(15_000))
-    found = await robots(f"{agents}\nUser-agent: *\n{rules}").prepare("Tidings")
+    found = robots(f"{agents}\nUser-agent: *\n{rules}")
     assert found.refuses(parse("https://example.org/14999"), "Tidings") is not None
     assert found.refuses(parse("https://example.org/x"), "Tidings") is None
 
@@ -132,23 +131,27 @@ async def test_a_long_file_is_asked_without_holding_up_others() -> None:
     long = robots("User-agent: *\n" + "Disallow: /*b\n" * 5_000)
     threads: list[int] = []
     long._rules = lambda name: threads.append(threading.get_ident()) or Robots._rules(long, name)
-    assert await long.asked(parse("https://example.org/b"), "Tidings") == "“Disallow: /*b”"
-    assert await robots("User-agent: *\nDisallow: /b").asked(parse("https://example.org/b"), "Tidings")
+    with pytest.raises(RobotsRefused, match=r"“Disallow: /\*b”"):
+        await long.check(parse("https://example.org/b"), "Tidings")
+    with pytest.raises(RobotsRefused):
+        await robots("User-agent: *\nDisallow: /b").check(parse("https://example.org/b"), "Tidings")
     assert threads
     assert here not in threads
 
 
 async def test_rules_that_are_forgotten_meanwhile_are_used_to_the_end() -> None:
     found = robots("User-agent: *\n" + "Disallow: /a\n" * 5_000)
-    answers: list[str | None] = []
+    refused: list[str] = []
 
     async def ask(agent: str) -> None:
-        answers.append(await found.asked(parse("https://example.org/a"), agent))
+        with pytest.raises(RobotsRefused, match="“Disallow: /a”"):
+            await found.check(parse("https://example.org/a"), agent)
+        refused.append(agent)
 
     async with anyio.create_task_group() as tasks:
         for n in range(20):
             tasks.start_soon(ask, f"agent{n}")
-    assert answers == ["“Disallow: /a”"] * 20
+    assert len(refused) == 20
 
 
 class Source:
@@ -210,8 +213,8 @@ async def test_a_site_that_fails_allows_nothing_for_a_while(status: int) -> None
     time = Time()
     memory, source = RobotsCache(time), Source((status, b""), YES)
     found = await memory.of(PAGE, source)
-    rule = found.refuses(PAGE, "Tidings") or ""
-    assert f"(status {status})" in str(refused(PAGE, rule))
+    with pytest.raises(RobotsRefused, match=rf"not fetched: its robots.txt is unavailable \(status {status}\)"):
+        await found.check(PAGE, "Tidings")
     assert not await allowed(memory, source)
     assert len(source.asked) == 1
     time.now += 61

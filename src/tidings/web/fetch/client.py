@@ -16,7 +16,6 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import Any, cast
@@ -37,7 +36,6 @@ _IDLE_SECONDS = 15.0
 
 Resolver = Callable[[str], Awaitable[Sequence[Address]]]
 """Returns the addresses of a host name, best first. Raises `OSError` (`socket.gaierror`) if there are none."""
-
 CONNECT_TIMEOUT = 10.0  # seconds for one address to answer, if the request has more
 ADDRESS = "vetted_address"  # the name of the stream's extra information that holds its address
 _HEAD_START = 0.25  # seconds before the next address is tried in parallel
@@ -57,18 +55,11 @@ class NoSuchHost(Exception):
         self.retryable = retryable
 
 
-class Lookup:
-    """The system's resolver, in its own threads, so that slow names do not delay other work."""
-
-    def __init__(self) -> None:
-        self._threads: anyio.CapacityLimiter | None = None
-
-    async def __call__(self, host: str) -> Sequence[Address]:
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(_LOOKUPS_AT_ONCE)
-        look_up = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
-        found = await anyio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=self._threads)
-        return list(dict.fromkeys(ip_address(answer[4][0]) for answer in found))
+async def look_up(host: str, threads: anyio.CapacityLimiter | None = None) -> Sequence[Address]:
+    """Asks the system's resolver, in `threads` of its own, so that slow names do not delay other work."""
+    ask = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+    found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=threads)
+    return list(dict.fromkeys(ip_address(answer[4][0]) for answer in found))
 
 
 class Guard(httpcore2.AsyncNetworkBackend):
@@ -76,7 +67,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
 
     def __init__(self, policy: FetchPolicy, resolver: Resolver | None = None) -> None:
         self._policy = policy
-        self._resolve = resolver or Lookup()
+        self._resolve = resolver or partial(look_up, threads=anyio.CapacityLimiter(_LOOKUPS_AT_ONCE))
         self._plain = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def vetted(self, host: str, port: int) -> list[Address]:
@@ -117,13 +108,38 @@ class Guard(httpcore2.AsyncNetworkBackend):
         addresses = _alternating(await self.vetted(host, port))[:_MOST_TRIED]
         if len(addresses) == 1:
             return await self._connect(addresses[0], port)
-        race = _Race(self._connect, port)
+        won: list[httpcore2.AsyncNetworkStream] = []
+        failures: list[Exception] = []
+
+        async def attempt(address: Address, done: anyio.Event, race: anyio.CancelScope) -> None:
+            try:
+                stream = await self._connect(address, port)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failures.append(error)
+            else:
+                if won:
+                    await stream.aclose()
+                else:
+                    won.append(stream)
+                    race.cancel()
+            done.set()
+
         try:
-            await race.run(addresses)
+            async with anyio.create_task_group() as tasks:
+                # In order, each with a head start; the first stream wins.
+                for address in addresses:
+                    done = anyio.Event()
+                    tasks.start_soon(attempt, address, done, tasks.cancel_scope)
+                    with anyio.move_on_after(_HEAD_START):
+                        await done.wait()
         except BaseException:
-            await race.discard()
+            with anyio.CancelScope(shield=True):
+                for stream in won:
+                    await stream.aclose()
             raise
-        return race.result()
+        if not won:
+            raise failures[0]
+        return won[0]
 
     async def connect_unix_socket(self, *args: object, **kwargs: object) -> httpcore2.AsyncNetworkStream:
         """Refuses: no page is served from a local socket."""
@@ -171,49 +187,6 @@ class _GuardedStream(httpcore2.AsyncNetworkStream):
         return self._address if info == ADDRESS else self._stream.get_extra_info(info)
 
 
-@dataclass
-class _Race:
-    """Tries addresses in order, each with a head start; the first stream wins."""
-
-    connect: Callable[[Address, int], Awaitable[httpcore2.AsyncNetworkStream]]
-    port: int
-    _won: httpcore2.AsyncNetworkStream | None = None
-    _failure: Exception | None = None
-
-    async def run(self, addresses: Sequence[Address]) -> None:
-        async with anyio.create_task_group() as tasks:
-            for address in addresses:
-                done = anyio.Event()
-                tasks.start_soon(self._try, address, done, tasks.cancel_scope)
-                with anyio.move_on_after(_HEAD_START):
-                    await done.wait()
-
-    async def _try(self, address: Address, done: anyio.Event, scope: anyio.CancelScope) -> None:
-        try:
-            stream = await self.connect(address, self.port)
-        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-            self._failure = self._failure or error
-        else:
-            if self._won is None:
-                self._won = stream
-                scope.cancel()
-            else:
-                await stream.aclose()
-        done.set()
-
-    async def discard(self) -> None:
-        """Closes the stream that won, because nobody will use it."""
-        if self._won is not None:
-            with anyio.CancelScope(shield=True):
-                await self._won.aclose()
-
-    def result(self) -> httpcore2.AsyncNetworkStream:
-        """Returns the stream that won. Raises `ConnectError` or `ConnectTimeout` if no address answered."""
-        if self._won is not None:
-            return self._won
-        raise self._failure or httpcore2.ConnectError("no address answered")
-
-
 def _alternating(addresses: Sequence[Address]) -> list[Address]:
     # If IPv6 (or IPv4) does not work here, this costs one head start, not one for each address.
     first = [address for address in addresses if address.version == addresses[0].version]
@@ -229,7 +202,11 @@ class HttpAnswer:
         self._url = url
         self._response = response
         self.status = response.status
-        self.headers = _headers(response.headers)
+        self.headers: dict[str, str] = {}
+        for name, value in response.headers:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+        self.headers.pop("set-cookie", None)  # Cookies are never kept, and must not be stored with the headers.
         extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
         address = cast("Address", extensions["network_stream"].get_extra_info(ADDRESS))
         self.private = refusal(address) is not None  # true if it comes from an address outside the public internet
@@ -291,16 +268,6 @@ class Client:
                 await connection.aclose()
 
 
-def _headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in raw:
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    headers.pop("set-cookie", None)  # Cookies are never kept, and must not be stored with the headers.
-    return headers
-
-
 @contextmanager
 def _translated(url: Url) -> Generator[None]:
     try:
@@ -309,49 +276,41 @@ def _translated(url: Url) -> Generator[None]:
         raise _fetch_error(error, url) from error
 
 
-def _fetch_error(error: Exception, url: Url) -> FetchError:  # noqa: PLR0911 - a table
-    def unreachable(why: str, *, retryable: bool = False) -> FetchError:
-        return Unreachable(f"{url} cannot be reached: {why}", url=str(url), retryable=retryable)
-
+def _fetch_error(error: Exception, url: Url) -> FetchError:
     # httpcore passes the original error as the argument; its `__cause__` is lost.
     translated = isinstance(error, (httpcore2.ProtocolError, httpcore2.NetworkError))
     cause = error.args[0] if translated and error.args else error
+    retryable = False
     match error, cause:
         case AddressRefused(), _:
             return Blocked(f"{url} is not fetched: {error}", url=str(url))
-        case NoSuchHost(retryable=retryable), _:
-            return unreachable(f"{error}; check the spelling of the name, or the network", retryable=retryable)
+        case NoSuchHost(), _:
+            why, retryable = f"{error}; check the spelling of the name, or the network", error.retryable
         case httpcore2.ConnectTimeout(), _:
-            return unreachable(
-                f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s; try again later", retryable=True
-            )
+            why, retryable = f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s; try again later", True
         case httpcore2.ConnectError(), ssl.SSLCertVerificationError():
-            why = f"its certificate is not trusted ({cause.verify_message})"
-            return unreachable(f"{why}; try http, or another address of the site")
+            why = f"its certificate is not trusted ({cause.verify_message}); try http, or another address of the site"
         case httpcore2.ConnectError(), ssl.SSLError():
             why = f"no secure connection could be made ({cause.reason or cause})"
-            return unreachable(f"{why}; check that it speaks TLS on port {url.port}")
+            why += f"; check that it speaks TLS on port {url.port}"
         case httpcore2.ConnectError(), _:
-            return unreachable(f"{shown(str(error) or type(error).__name__)}; try again later", retryable=True)
-        case httpcore2.NetworkError(), _:
-            return _broken_off(url)
+            why, retryable = f"{shown(str(error) or type(error).__name__)}; try again later", True
         case _:
-            # A hostile server can cause any error inside the libraries.
-            return _not_http(error, cause, url)
+            return _bad_answer(error, cause, url)
+    return Unreachable(f"{url} cannot be reached: {why}", url=str(url), retryable=retryable)
 
 
-def _not_http(error: Exception, cause: object, url: Url) -> FetchError:
+def _bad_answer(error: Exception, cause: object, url: Url) -> FetchError:
+    """Returns the error for an answer that began. A hostile server can cause any error inside the libraries."""
+    broken = isinstance(error, httpcore2.NetworkError)
     too_large = isinstance(cause, h2.exceptions.DenialOfServiceError)
-    if too_large or getattr(cause, "error_status_hint", None) == 431:
+    if not broken and (too_large or getattr(cause, "error_status_hint", None) == 431):
         return ResponseTooLarge(f"{url} cannot be fetched: its headers are too large", url=str(url))
     ended = isinstance(cause, (h2.events.StreamReset, h2.events.ConnectionTerminated))
     # The last of these: another request on the same connection was abandoned, which closed the connection.
-    if ended or any(words in str(error) for words in ("isconnected", "peer closed", "ConnectionState.CLOSED")):
-        return _broken_off(url)
+    closed = any(words in str(error) for words in ("isconnected", "peer closed", "ConnectionState.CLOSED"))
+    if broken or ended or closed:
+        message = f"{url} broke off: the connection ended before the answer did; try again"
+        return Unreachable(message, url=str(url), retryable=True)
     # The libraries' messages quote the server, which must not reach the reader through an error.
     return BadAnswer(f"{url} sent an answer that is not valid HTTP; the fault is at the server", url=str(url))
-
-
-def _broken_off(url: Url) -> FetchError:
-    message = f"{url} broke off: the connection ended before the answer did; try again"
-    return Unreachable(message, url=str(url), retryable=True)

@@ -23,6 +23,7 @@ import anyio
 
 from tidings._kit.backoff import doubling, jittered, retry_after
 from tidings._kit.decompress import ACCEPTED, PIECE, Corrupt, Decompressor, OverLimit
+from tidings._kit.tasks import Progress
 from tidings.web.fetch.guard import Network, policy
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
@@ -76,10 +77,6 @@ _DRAIN_SECONDS = 1.0
 _DELAYS = doubling(0.5, 8.0)
 
 
-Progress = Callable[[int, int | None], Awaitable[None]]
-"""Called with the bytes received and the total, None if unknown; equal when the body is complete."""
-
-
 @dataclass(frozen=True)
 class RequestPlan:
     """A checked request."""
@@ -127,13 +124,6 @@ def plan(request: Request, limits: FetchLimits) -> RequestPlan:
     )
 
 
-def for_robots(url: Url, agent: str, limits: FetchLimits, max_bytes: int) -> RequestPlan:
-    """Returns the plan for a robots.txt: five redirects, truncated at `max_bytes`."""
-    return RequestPlan(
-        url, {}, "text/plain, */*;q=0.5", agent, {}, limits.timeout, max_bytes, 5, respect_robots=False, cut=True
-    )
-
-
 def _least(asked: float | None, limit: float) -> float:
     return limit if asked is None else max(0, min(asked, limit))
 
@@ -167,7 +157,7 @@ class FetchCall:
 
     plan: RequestPlan
     until: float  # its deadline by the fetcher's clock
-    progress: Progress | None = None
+    progress: Progress | None = None  # called with the bytes received and the total; equal when it is complete
     notes: list[str] = field(default_factory=list[str])
     pending: str = "waiting for its turn"  # the step it waits for, for the message of a timeout
 
@@ -178,22 +168,15 @@ class FetchCall:
 
 
 @dataclass(frozen=True)
-class ResponseBody:
-    """A body, decompressed. `truncated`: a part of it is missing."""
-
-    data: bytes
-    truncated: bool = False
-
-
-@dataclass(frozen=True)
 class FetchHop:
     """The answer of one URL."""
 
     url: Url
     status: int
     headers: Mapping[str, str]
-    body: ResponseBody
-    private: bool = False
+    body: bytes
+    truncated: bool
+    private: bool
 
     @property
     def location(self) -> str | None:
@@ -201,19 +184,8 @@ class FetchHop:
         return self.headers.get("location") if self.status in _REDIRECTS else None
 
 
-@contextmanager
-def deadline(call: FetchCall) -> Generator[None]:
-    """Raises `FetchTimedOut` if the block takes longer than the call's timeout."""
-    with anyio.move_on_after(call.plan.timeout) as scope:
-        yield
-    if scope.cancelled_caught:
-        late = f"{call.plan.url} did not arrive within {call.plan.timeout:g} s: {call.pending}"
-        hint = "allow more time (timeout_ms, up to the server's --timeout), or try again later"
-        raise FetchTimedOut(f"{late}; {hint}", url=str(call.plan.url))
-
-
-def next_url(left: Sequence[Url], location: str, most: int) -> Url:
-    """Returns the target of a redirect from the last URL of `left`. Raises `BadUrl` or `TooManyRedirects`."""
+def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
+    """Returns the target of a redirect from the last URL of `left`."""
     with suppress(UnicodeDecodeError):
         location = location.encode("latin-1").decode()  # Headers are bytes; most servers mean UTF-8.
     url, start = join(left[-1], location), left[0]
@@ -226,39 +198,29 @@ def next_url(left: Sequence[Url], location: str, most: int) -> Url:
     return url
 
 
-async def body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> ResponseBody:
-    """Returns the body of an answer, empty for a redirect. Raises `FetchError` if it is too large or broken."""
+async def _body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> tuple[bytes, bool]:
+    """Returns the body of an answer, empty for a redirect, and whether a part of it is missing."""
     if answer.status < 200 or (answer.status == 304 and not call.plan.validators):
         message = f"{url} answered with the unexpected status {answer.status}; the fault is at the server"
         raise BadAnswer(message, url=str(url))
     async with aclosing(answer.chunks()) as chunks:
-        if answer.status in _REDIRECTS and "location" in answer.headers:
-            # The body of a redirect is not used; reading a short one keeps the connection open.
-            came = 0
-            with anyio.move_on_after(_DRAIN_SECONDS):
-                async for chunk in chunks:
-                    came += len(chunk)
-                    if came > _DRAINED:
-                        break
-            return ResponseBody(b"")
-        most = call.plan.max_bytes
-        return await read_body(chunks, answer.headers, most, url=str(url), cut=call.plan.cut, progress=call.progress)
+        if answer.status not in _REDIRECTS or "location" not in answer.headers:
+            return await _read_body(chunks, answer.headers, str(url), call)
+        # The body of a redirect is not used; reading a short one keeps the connection open.
+        came = 0
+        with anyio.move_on_after(_DRAIN_SECONDS):
+            async for chunk in chunks:
+                came += len(chunk)
+                if came > _DRAINED:
+                    break
+        return b"", False
 
 
-async def read_body(
-    chunks: AsyncIterator[bytes],
-    headers: Mapping[str, str],
-    limit: int,
-    *,
-    url: str,
-    cut: bool = False,
-    progress: Progress | None = None,
-) -> ResponseBody:
-    """Returns the body, decompressed.
-
-    A body over the limit, compressed or not, raises `ResponseTooLarge`; with `cut` it is truncated instead. One that
-    cannot be decompressed raises `BadAnswer`.
-    """
+async def _read_body(
+    chunks: AsyncIterator[bytes], headers: Mapping[str, str], url: str, call: FetchCall
+) -> tuple[bytes, bool]:
+    """Returns the body, decompressed. The limit counts for the compressed and for the decompressed body."""
+    limit, cut, progress = call.plan.max_bytes, call.plan.cut, call.progress
     length = headers.get("content-length", "")
     total = int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
     hint = "allow more with max_bytes, or fetch a smaller page"
@@ -280,22 +242,21 @@ async def read_body(
             await progress(received, received)
     except OverLimit:
         if cut:
-            return ResponseBody(bytes(data), truncated=True)
+            return bytes(data), True
         raise ResponseTooLarge(f"{url} has more than the {_size(limit)} allowed; {hint}", url=url) from None
     except Corrupt as error:
         raise BadAnswer(f"{url} cannot be decompressed: {error}; the fault is at the server", url=url) from None
-    return ResponseBody(bytes(data), truncated=decompressor.cut_short)
+    return bytes(data), decompressor.cut_short
 
 
 def _size(count: int) -> str:
     return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count:,} bytes"
 
 
-def response(hop: FetchHop, left: Sequence[Url], call: FetchCall) -> Response:
-    """Returns the response of a call from its last answer."""
+def _response(hop: FetchHop, left: Sequence[Url], call: FetchCall) -> Response:
     if hop.status == 429:
         call.note(f"{hop.url.host} reports too many requests (status 429).")
-    if hop.body.truncated and not call.plan.cut:
+    if hop.truncated and not call.plan.cut:
         call.note("The compressed body ended too early: the rest is missing.")
     headers = hop.headers
     return Response(
@@ -303,14 +264,14 @@ def response(hop: FetchHop, left: Sequence[Url], call: FetchCall) -> Response:
         requested=str(call.plan.url),
         status=hop.status,
         headers=headers,
-        body=hop.body.data,
+        body=hop.body,
         content_type=_content_type(headers.get("content-type", "")),
         retrieved_at=datetime.now(UTC),
         etag=headers.get("etag"),
         last_modified=headers.get("last-modified"),
         not_modified=hop.status == 304,
         redirects=tuple(map(str, left)),
-        truncated=hop.body.truncated,
+        truncated=hop.truncated,
         notes=tuple(call.notes),
         private=hop.private,
     )
@@ -371,17 +332,25 @@ class Fetcher:
 
     async def fetch(self, request: Request, progress: Progress | None = None) -> Response:
         """Returns the response to `request`. Raises `FetchError`, which says why there is none, and what to do."""
-        planned = plan(request, self.limits)
-        call = FetchCall(planned, self._clock() + planned.timeout, progress)
-        with deadline(call):
+        with self._called(request, progress) as call:
             return await self._follow(call)
 
     async def robots(self, url: str) -> "Robots":
         """Returns the robots.txt of the URL's site. Raises `FetchError` if the site cannot be reached."""
-        planned = plan(Request(url), self.limits)
-        call = FetchCall(planned, self._clock() + planned.timeout)
-        with deadline(call):
-            return await self._robots_of(planned.url, call)
+        with self._called(Request(url)) as call:
+            return await self._robots_of(call.plan.url, call)
+
+    @contextmanager
+    def _called(self, request: Request, progress: Progress | None = None) -> Generator[FetchCall]:
+        """Begins a call. Raises `FetchTimedOut` if the block takes longer than its timeout."""
+        planned = plan(request, self.limits)
+        call = FetchCall(planned, self._clock() + planned.timeout, progress)
+        with anyio.move_on_after(planned.timeout) as scope:
+            yield call
+        if scope.cancelled_caught:
+            late = f"{planned.url} did not arrive within {planned.timeout:g} s: {call.pending}"
+            hint = "allow more time (timeout_ms, up to the server's --timeout), or try again later"
+            raise FetchTimedOut(f"{late}; {hint}", url=str(planned.url))
 
     async def _follow(self, call: FetchCall) -> Response:
         plan, url, own = call.plan, call.plan.url, True
@@ -391,9 +360,9 @@ class Fetcher:
                 await self._ask_robots(url, call)
             hop = await self._hop(url, plan.headers(own=own), call)
             if hop.location is None:
-                return response(hop, left, call)
+                return _response(hop, left, call)
             left.append(url)
-            url = next_url(left, hop.location, plan.max_redirects)
+            url = _next_url(left, hop.location, plan.max_redirects)
             if own and plan.own and not left[-1].trusts(url):
                 own = False
                 call.note(f"The request's own headers were not sent on to {url.host}.")
@@ -404,21 +373,19 @@ class Fetcher:
             robots = await self._robots_of(url, call)
         except FetchError as error:
             raise error.about(str(url)) from error
-        if rule := await robots.asked(url, call.plan.agent):
-            from tidings.web.fetch.robots import refused  # noqa: PLC0415 - already loaded
-
-            raise refused(url, rule)
+        await robots.check(url, call.plan.agent)
 
     async def _robots_of(self, url: Url, call: FetchCall) -> "Robots":
         from tidings.web.fetch.robots import MAX_BYTES, RobotsCache  # noqa: PLC0415 - needs protego, so only on demand
 
         async def load(where: Url) -> Response:
-            return await self._follow(FetchCall(for_robots(where, call.plan.agent, self.limits, MAX_BYTES), call.until))
+            accept, agent, timeout = "text/plain, */*;q=0.5", call.plan.agent, self.limits.timeout
+            planned = RequestPlan(where, {}, accept, agent, {}, timeout, MAX_BYTES, 5, respect_robots=False, cut=True)
+            return await self._follow(FetchCall(planned, call.until))
 
         if self._robots is None:
             self._robots = RobotsCache(self._clock)
-        robots = await self._robots.of(url, load)
-        return await robots.prepare(call.plan.agent)
+        return await self._robots.of(url, load)
 
     async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> FetchHop:
         """Requests `url`, and retries as often as the limits and the deadline allow."""
@@ -457,8 +424,8 @@ class Fetcher:
                 call.pending = f"{url.host} had not answered"
                 async with self._connections().get(url, headers) as answer:
                     call.pending = "its body was incomplete"
-                    body = await body_of(url, answer, call)
-                    return FetchHop(url, answer.status, answer.headers, body, answer.private)
+                    body, truncated = await _body_of(url, answer, call)
+                    return FetchHop(url, answer.status, answer.headers, body, truncated, answer.private)
         except NoTurn as late:
             allowed = f"{self.limits.per_host_minute} requests a minute are allowed"
             why = f"{url.host} asked for a pause" if late.held else allowed

@@ -12,7 +12,7 @@ subdomains. `block_domains` wins over `allow_domains`. Neither opens a private a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from tidings.web.fetch.urls import host_of
 
@@ -77,14 +77,6 @@ def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
         return next((what for network, what in _SPECIAL_V4 if address in network), None)
     found = next((what for network, what in _SPECIAL_V6 if address in network), None)
     return found or (None if address in _PUBLIC_V6 else "a reserved network")
-
-
-def network(text: str) -> Network:
-    """Returns the network in `text`: `10.0.0.0/8`, or one address. Raises ValueError, which says how to write one."""
-    try:
-        return ip_network(text.strip())
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not a network ({error}); write it like 10.0.0.0/8 or fd00::/8") from None
 
 
 # One number a line would be unreadable.

@@ -1,7 +1,7 @@
 """robots.txt as defined by RFC 9309.
 
     robots = await cache.of(url, load)    # the file of the URL's origin: loaded once, kept for a day at most
-    robots.refuses(url, agent)            # the rule that forbids the URL, or None
+    await robots.check(url, agent)        # raises `RobotsRefused` if a rule forbids the URL
 
 A site without the file (4xx) allows everything; one that fails to serve it (5xx) allows nothing, unless an older copy
 is known. Groups for the same agent are merged. protego evaluates the rules, of one agent at a time, because a file may
@@ -80,17 +80,16 @@ class Robots:
                     break
         return tuple(found)
 
-    async def prepare(self, agent: str) -> "Robots":
-        """Parses the rules for `agent` ahead of the first question."""
+    async def check(self, url: Url, agent: str) -> None:
+        """Raises `RobotsRefused` if `refuses` gives a rule. A long file is asked in a thread: it may take a second."""
         if len(self.text) > _LONG:
-            await anyio.to_thread.run_sync(self._rules, token(agent))
-        return self
-
-    async def asked(self, url: Url, agent: str) -> str | None:
-        """Returns the same as `refuses`, in a thread if the file is long: that may take a second for a long URL."""
-        if len(self.text) > _LONG:
-            return await anyio.to_thread.run_sync(self.refuses, url, agent)
-        return self.refuses(url, agent)
+            rule = await anyio.to_thread.run_sync(self.refuses, url, agent)
+        else:
+            rule = self.refuses(url, agent)
+        if rule is not None:
+            what = rule if rule.startswith("its ") else f"its robots.txt says {rule}"
+            hint = "set respect_robots=false if you have permission to fetch it"
+            raise RobotsRefused(f"{url} is not fetched: {what}; {hint}", url=str(url))
 
     def _rules(self, name: str) -> _Rules:
         # Several threads may run this at once, so the local value is returned, not the cached one.
@@ -195,10 +194,3 @@ async def _loaded(url: Url, load: Load) -> Robots:
     if response.truncated and (end := body.rfind(b"\n")) >= 0:
         body = body[:end]  # A rule that is cut off means something else.
     return Robots(where, body.decode("utf-8-sig", "replace"))
-
-
-def refused(url: Url, rule: str) -> RobotsRefused:
-    """Returns the error for a forbidden page: the rule, and what to do."""
-    what = rule if rule.startswith("its ") else f"its robots.txt says {rule}"
-    hint = "set respect_robots=false if you have permission to fetch it"
-    return RobotsRefused(f"{url} is not fetched: {what}; {hint}", url=str(url))

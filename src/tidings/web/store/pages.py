@@ -3,9 +3,11 @@
 The public functions are operations of `Store`, each within one transaction.
 """
 
+import json
 import re
 from typing import Final
 
+from tidings.web.documents.normalise import without_hashes
 from tidings.web.store import rows
 from tidings.web.store.model import (
     EntryTooLarge,
@@ -89,12 +91,12 @@ def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
         page_id=page_id,
         canonical_url=canonical_url,
         url=url,
-        versions=tuple(Version(*row, options=rows.options_of(last)) for *row, last in found),
+        versions=tuple(Version(*row, options=rows.object_of(last)) for *row, last in found),
         content_hash=content_hash,
         checked_at=checked_at,
         etag=etag,
         last_modified=last_modified,
-        options=rows.options_of(options),
+        options=rows.object_of(options),
         watched=bool(watched),
         unannounced=bool(unannounced),
     )
@@ -242,10 +244,10 @@ def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, 
         return at.one("SELECT data FROM parts WHERE source_id = ? AND kind = ?", source_id, name)
 
     match kind:
-        case "packet":
-            return rows.packet_text(stored("head"), stored("content")), "application/json"
-        case "normalized":
-            return rows.normalized_text(stored("head"), stored("content")), "application/json"
+        case "packet" | "normalized":
+            packet = rows.packet_of(stored("head"), stored("content"))
+            fields = packet if kind == "packet" else without_hashes(packet)
+            return json.dumps(fields, ensure_ascii=False), "application/json"
         case "content":
             return rows.content_text(stored("content")), "text/markdown"
         case "screenshot" | "raw":

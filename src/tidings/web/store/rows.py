@@ -8,14 +8,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from tidings._kit.sqlite_errors import DatabaseUnreadable
-from tidings.web.documents.model import LLMPacket, NormalizedContent
+from tidings.web.documents.model import LLMPacket
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
-
-_NORMALIZED: Final = NormalizedContent.__annotations__.keys()
 
 
 def parts_of(entry: StoredVersion) -> dict[str, bytes]:
@@ -38,25 +36,14 @@ def packet_of(head: bytes | None, content: bytes | None) -> LLMPacket:
     """Returns the packet that was stored."""
     if head is None:
         raise DatabaseUnreadable("a version has lost its text")
-    return cast("LLMPacket", {**_object(head), "content": content_text(content)})
-
-
-def packet_text(head: bytes | None, content: bytes | None) -> str:
-    """Returns the packet as JSON."""
-    return json.dumps(packet_of(head, content), ensure_ascii=False)
-
-
-def normalized_text(head: bytes | None, content: bytes | None) -> str:
-    """Returns the packet as JSON, with the fields of `NormalizedContent` only."""
-    packet = packet_of(head, content)
-    return json.dumps({key: value for key, value in packet.items() if key in _NORMALIZED}, ensure_ascii=False)
+    return cast("LLMPacket", {**object_of(head), "content": content_text(content)})
 
 
 def content_text(content: bytes | None) -> str:
     """Returns the Markdown."""
     if content is None:
         raise DatabaseUnreadable("a version has lost its text")
-    return _decoded(content)
+    return content.decode("utf-8", "surrogatepass")
 
 
 def feed_of(feed: bytes | None) -> tuple[FeedEntry, ...]:
@@ -64,7 +51,7 @@ def feed_of(feed: bytes | None) -> tuple[FeedEntry, ...]:
     if feed is None:
         return ()
     try:
-        return tuple(FeedEntry(**item) for item in json.loads(_decoded(feed)))
+        return tuple(FeedEntry(**item) for item in json.loads(feed))
     except (TypeError, ValueError) as error:
         raise DatabaseUnreadable(f"the feed of a version cannot be read ({error})") from error
 
@@ -74,9 +61,15 @@ def options_text(options: Mapping[str, Any]) -> str:
     return json.dumps(options, sort_keys=True, separators=(",", ":"))
 
 
-def options_of(text: str) -> dict[str, Any]:
-    """Returns the options that were stored."""
-    return _object(text.encode())
+def object_of(text: str | bytes) -> dict[str, Any]:
+    """Returns the options or the packet that was stored."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise DatabaseUnreadable(f"a version cannot be read ({error})") from error
+    if not isinstance(found, dict):
+        raise DatabaseUnreadable("a version is not an object")
+    return cast("dict[str, Any]", found)
 
 
 def variant_of(options: Mapping[str, Any]) -> str:
@@ -104,19 +97,5 @@ def _to_json(value: Any) -> bytes:
     return _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(_decoded(data))
-    except ValueError as error:
-        raise DatabaseUnreadable(f"a version cannot be read ({error})") from error
-    if not isinstance(found, dict):
-        raise DatabaseUnreadable("a version is not an object")
-    return cast("dict[str, Any]", found)
-
-
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")

@@ -152,36 +152,29 @@ def make_room(at: Transaction, kept: str) -> list[str]:
 
 
 def _over_bytes(at: Transaction, kept: str) -> list[str]:
+    """Removes entries and parts until the bytes fit, and returns the source_ids that went."""
     over: int = at.one("SELECT sum(size) FROM entries") - at.bounds.bytes
     gone: list[str] = []
-    over = _remove_until_it_fits(at, _FREE, kept, over, gone)
-    if over > 0:
-        if not at.owner.warned_of_size:
-            logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
-            at.owner.warned_of_size = True
-        over = _strip(at, kept, over)
-    over = _remove_until_it_fits(at, _BEHIND, kept, over, gone)
-    _remove_until_it_fits(at, _ALL, kept, over, gone)
-    return gone
 
+    def remove(query: str) -> None:
+        nonlocal over
+        for source_id, size in at.do(query, kept).fetchall() if over > 0 else ():
+            at.remove([source_id])
+            gone.append(source_id)
+            over -= size
+            if over <= 0:
+                break
 
-def _remove_until_it_fits(at: Transaction, query: str, kept: str, over: int, gone: list[str]) -> int:
-    """Removes what the query finds while bytes are `over`, adds it to `gone`, and returns how many still are."""
-    for source_id, size in at.do(query, kept).fetchall() if over > 0 else ():
-        at.remove([source_id])
-        gone.append(source_id)
-        over -= size
-        if over <= 0:
-            break
-    return over
-
-
-def _strip(at: Transaction, kept: str, over: int) -> int:
-    """Removes raw bytes and screenshots while bytes are `over`, and returns how many still are."""
-    for part, source_id, size in at.do(_LARGE_PARTS, kept).fetchall():
+    remove(_FREE)
+    if over > 0 and not at.owner.warned_of_size:
+        logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
+        at.owner.warned_of_size = True
+    for part, source_id, size in at.do(_LARGE_PARTS, kept).fetchall() if over > 0 else ():
         at.do("DELETE FROM parts WHERE id = ?", part)
         at.do("UPDATE entries SET size = size - ? WHERE source_id = ?", size, source_id)
         over -= size
         if over <= 0:
             break
-    return over
+    remove(_BEHIND)
+    remove(_ALL)
+    return gone

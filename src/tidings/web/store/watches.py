@@ -91,7 +91,7 @@ def begin(
 
 
 def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: float) -> None:
-    fetched_with = rows.options_of(options).get("fetch")
+    fetched_with = rows.object_of(options).get("fetch")
     variant = rows.variant_of(cast("dict[str, Any]", fetched_with)) if isinstance(fetched_with, dict) else ""
     at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?, ?)", page_id, owner, options, variant, at.number())
     wait = max(next_at - at.now, 0.0)
@@ -193,5 +193,5 @@ def release(at: Transaction, page_id: str) -> None:
 
 def _read(row: tuple[Any, ...]) -> StoredWatch:
     page_id, url, canonical_url, explicit, subscribers, options, next_at, failures, state = row
-    options, state = rows.options_of(options), rows.options_of(state)
+    options, state = rows.object_of(options), rows.object_of(state)
     return StoredWatch(page_id, url, canonical_url, bool(explicit), subscribers, options, next_at, failures, state)
