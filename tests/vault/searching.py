@@ -1,5 +1,6 @@
 """An index of notes that a test writes down, and what is found in it."""
 
+import re
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from tidings.vault.index.index import Index
 from tidings.vault.index.read_file import make_entry
 from tidings.vault.notes.model import IndexEntry, Kind, Stamp
 from tidings.vault.notes.parse import parse
+from tidings.vault.search import tree
 from tidings.vault.search.search import search
 
 KINDS: Mapping[str, Kind] = {"md": "note", "canvas": "canvas", "base": "base"}
@@ -40,3 +42,44 @@ def found(connection: sqlite3.Connection, query: str) -> set[str]:
     assert result.exact
     assert result.total == len(result.hits)
     return {hit.path for hit in result.hits}
+
+
+def written(query: tree.Query) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each kind
+    """A query that parses to an equal tree."""
+    match query:
+        case tree.Word(text):
+            escaped = re.sub(r'[\\"():\]]', r"\\\g<0>", text)
+            return f"\\{escaped}" if escaped[0] in "-#/[<>" else escaped
+        case tree.Phrase(text):
+            return '"' + re.sub(r'[\\"]', r"\\\g<0>", text) + '"'
+        case tree.Regex(pattern, dotall):
+            return f"/{pattern}/{'s' if dotall else ''}"
+        case tree.TagTerm(name):
+            return f"tag:{_quoted('#' + name)}"
+        case tree.And(parts):
+            return " ".join(f"({written(part)})" if isinstance(part, tree.Or) else written(part) for part in parts)
+        case tree.Or(parts):
+            return " OR ".join(map(written, parts))
+        case tree.Not(part):
+            return f"-{_grouped(part)}"
+        case tree.Within(scope, part):
+            return f"{scope}:{_grouped(part)}"
+        case tree.Case(match, part):
+            return f"{'match' if match else 'ignore'}-case:{_grouped(part)}"
+        case tree.Compared(operator, text):
+            return f"{operator}{_quoted(text)}"
+        case tree.Empty():
+            return "null"
+        case tree.Property(key, value):
+            return f"[{_quoted(key)}]" if value is None else f"[{_quoted(key)}:{written(value)}]"
+        case tree.Fact(name, text):
+            return f"{name}:{_quoted(text)}"
+
+
+def _quoted(text: str) -> str:
+    return text if re.fullmatch(r"[<>]?=?#?[\w/.+-]+", text) else written(tree.Phrase(text))
+
+
+def _grouped(query: tree.Query) -> str:
+    nested = isinstance(query, tree.And | tree.Or | tree.Within | tree.Case | tree.Not)
+    return f"({written(query)})" if nested else written(query)

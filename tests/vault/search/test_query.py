@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.vault.searching import written
 from tidings.vault.search import query
 from tidings.vault.search.query import BadQuery, parse_query
 from tidings.vault.search.tree import (
@@ -103,7 +104,7 @@ def test_a_query_is_read_as_a_tree_and_written_as_one_that_is_equal(text: str, t
             parse_query(text)
         return
     assert parse_query(text) == tree
-    assert parse_query(str(tree)) == tree
+    assert parse_query(written(tree)) == tree
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_any_text_is_a_query_that_can_be_written_again_or_a_bad_one(text: str) -
     except BadQuery as bad:
         refusal = bad
     else:
-        assert parse_query(str(tree)) == tree
+        assert parse_query(written(tree)) == tree
         return
     assert 1 <= refusal.position <= len(text) + 1
 

@@ -11,7 +11,7 @@ import regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.vault.searching import found, indexed
+from tests.vault.searching import found, indexed, written
 from tidings.vault.notes.model import Note, key
 from tidings.vault.notes.parse import parse
 from tidings.vault.search.query import parse_query
@@ -95,11 +95,11 @@ queries = st.one_of(trees(st.one_of(terms, terms, tags, scopes, names, propertie
 def test_the_index_finds_exactly_what_reading_everything_finds(
     tmp_path: Path, vault: dict[str, str], query: Query
 ) -> None:
-    query = parse_query(str(query))
+    query = parse_query(written(query))
     index = indexed(tmp_path, vault)
     try:
         expected = {path for path, text in vault.items() if File(path, text).fulfils(query)}
-        assert found(index.queries.connection, str(query)) == expected
+        assert found(index.queries.connection, written(query)) == expected
     finally:
         index.close()
 

@@ -31,30 +31,10 @@ from typing import cast, get_args
 
 from tidings._kit.patterns import BadPattern, compiled
 from tidings._kit.suggest import closest
-from tidings.vault.search.tree import (
-    SPECIAL,
-    And,
-    Case,
-    Compared,
-    Empty,
-    Fact,
-    FactName,
-    Not,
-    Or,
-    Phrase,
-    Property,
-    Query,
-    Regex,
-    Scope,
-    TagTerm,
-    Within,
-    Word,
-    depth,
-)
+from tidings.vault.search import tree
+from tidings.vault.search.tree import Query
 
-ANYWHERE = ""
-"""Outside of any operator's argument."""
-
+_SPECIAL = r'"()[]:-#/\<>'  # The characters of a word that a backslash makes ordinary.
 _KEYWORD = re.compile(r'(OR|AND|NOT)(?=[\s()\]"]|\Z)')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 
@@ -72,8 +52,7 @@ class BadQuery(ValueError):
 HAS = ("task", "todo", "done", "link", "embed", "attachment", "tag", "property", "alias", "heading", "block", "problem")
 KINDS = ("note", "canvas", "base", "attachment")
 
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
-_UNITS["y"] = timedelta(days=365)
+_UNITS = {unit: timedelta(hours=hours) for unit, hours in (("h", 1), ("d", 24), ("w", 168), ("m", 720), ("y", 8760))}
 _BYTES = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 
 
@@ -134,8 +113,8 @@ def _period(value: str, now: datetime) -> tuple[datetime, datetime]:
         raise ValueError(f"there is no day {value}; check the month and the day") from error
 
 
-_SCOPES = get_args(Scope)
-_FACTS = get_args(FactName)
+_SCOPES = get_args(tree.Scope)
+_FACTS = get_args(tree.FactName)
 _OPERATORS = (*_SCOPES, *_FACTS, "tag", "match-case", "ignore-case")
 _OTHER_NAMES = {"title": "file", "name": "file", "filename": "file", "folder": "in", "type": "kind", "date": "modified"}
 _MOST_CHARACTERS = 10_000
@@ -146,6 +125,7 @@ _MOST_OPEN = 60  # of texts: more than a tree so nested can need when it is writ
 _OPERATOR = re.compile(r"([A-Za-z][A-Za-z-]*):")
 _VALUE = re.compile(r'"[^"]{1,40}"|\([^()]{1,40}\)|[^\s()\[\]"]{1,40}(?=[\s)]|\Z)')
 _REGEX = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+)/([a-z]*)")
+_LINK = re.compile(r"\[\[.*?\]\]", re.DOTALL)  # Stands for its characters, so that a link needs no quotes.
 _TAG = re.compile(r"(?=[^\s]*[^\W\d])[\w/-]+|(?=[^\s]*-)[\w/-]+")
 
 
@@ -161,7 +141,7 @@ def parse_query(text: str) -> Query:
     query = parser.alternatives()
     if parser.at < len(text):  # All but this is a term.
         raise parser.bad("The parenthesis at {} closes nothing", "remove it, or put it in quotation marks")
-    if depth(query) > _MOST_NESTED:
+    if _depth(query) > _MOST_NESTED:
         raise BadQuery(1, f"The query is nested more than {_MOST_NESTED} deep", "ask for less at once")
     return query
 
@@ -170,8 +150,7 @@ class _QueryParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.inside = ANYWHERE
-        """The operator with the argument that is being read; `[` in the brackets of a property."""
+        self.inside = ""  # The operator with the argument that is being read; `[` in the brackets of a property.
         self.open = 0
         self.terms = 0
 
@@ -210,7 +189,7 @@ class _QueryParser:
         stops = '()"]' if self.inside == "[" else '()"'
         while self.at < len(self.text):
             character = self.text[self.at]
-            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set(SPECIAL):
+            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set(_SPECIAL):
                 self.at += 1
                 character = self.text[self.at]
             elif character.isspace() or character in stops:
@@ -235,7 +214,7 @@ class _QueryParser:
         parts = [self.conjunction()]
         while self.keyword("OR"):
             parts.append(self.conjunction())
-        return _flat(Or, parts)
+        return _flat(tree.Or, parts)
 
     def conjunction(self) -> Query:
         parts: list[Query] = []
@@ -250,7 +229,7 @@ class _QueryParser:
             where = "OR" if self.peek("OR") or self.text[: self.at].rstrip().endswith("OR") else "parenthesis"
             cure = f'write a term there, or "{where}" for the text'
             raise self.bad(f"There is nothing to search for at {{}}, beside the {where}", cure)
-        return _flat(And, parts)
+        return _flat(tree.And, parts)
 
     def unit(self) -> Query:
         self.open += 1
@@ -271,11 +250,13 @@ class _QueryParser:
             raise self.bad("The minus at {} has nothing after it", cure, start)
         if self.peek("OR", "AND"):
             raise self.bad("There is OR or AND at {} where a term must be", "put it in quotation marks")
-        return Not(self.unit())
+        return tree.Not(self.unit())
 
-    def _positive(self) -> Query:
+    def _positive(self) -> Query:  # noqa: PLR0911 - one for each kind of term
         if self.text[self.at] == "(":
-            return self._group()
+            start, self.at = self.at, self.at + 1
+            query = self.alternatives()
+            return self._closed(")", query, "parenthesis", "add one at the end, or put it in quotation marks", start)
         self.terms += 1
         if self.terms > _MOST_TERMS:
             raise self.bad(f"The query has more than {_MOST_TERMS} terms", "search for less at once")
@@ -283,42 +264,34 @@ class _QueryParser:
             case _ if self.inside == "tag":
                 return self._tag(self.at)
             case '"':
-                return Phrase(self.string())
+                return tree.Phrase(self.string())
             case "/":
                 return self._regex()
+            case "[" if link := _LINK.match(self.text, self.at):
+                self.at = link.end()
+                return tree.Phrase(link[0])
             case "[":
-                return self._link() or self._property()
+                return self._property()
             case _:
                 return self._compared() or self._operator() or self._plain()
-
-    def _link(self) -> Phrase | None:
-        """Parses `[[A note]]` as its characters, so that a link needs no quotes."""
-        start, end = self.at, self.text.find("]]", self.at)
-        if not self.text.startswith("[[", start) or end < 0:
-            return None
-        self.at = end + 2
-        return Phrase(self.text[start : self.at])
 
     def _plain(self) -> Query:
         start = self.at
         word = self.word()
         if self.inside == "[" and word == "null":
-            return Empty()
+            return tree.Empty()
         if self.text[start] == "#" and self._tags_allowed() and _TAG.fullmatch(word, 1):
-            return TagTerm(word[1:].strip("/"))
-        return Word(word)
+            return tree.TagTerm(word[1:].strip("/"))
+        return tree.Word(word)
 
-    def _group(self) -> Query:
-        start = self.at
-        self.at += 1
-        query = self.alternatives()
-        if not self.text.startswith(")", self.at):
-            cure = "add one at the end, or put it in quotation marks"
-            raise self.bad("The parenthesis at {} is never closed", cure, start)
+    def _closed(self, closer: str, query: Query, what: str, cure: str, start: int) -> Query:
+        """Skips the closer of a query, or says that it is missing."""
+        if not self.text.startswith(closer, self.at):
+            raise self.bad(f"The {what} at {{}} is never closed", cure, start)
         self.at += 1
         return query
 
-    def _regex(self) -> Regex:
+    def _regex(self) -> tree.Regex:
         start = self.at
         found = _REGEX.match(self.text, start)
         if found is None:
@@ -334,7 +307,7 @@ class _QueryParser:
         except BadPattern as problem:
             cure = r"correct it, or write \/ if you search for a slash"
             raise self.bad(f"The regular expression at {{}} cannot be run: {problem}", cure, start) from problem
-        return Regex(found[1], dotall)
+        return tree.Regex(found[1], dotall)
 
     def _operator(self) -> Query | None:
         found, start = _OPERATOR.match(self.text, self.at), self.at
@@ -351,18 +324,18 @@ class _QueryParser:
             cure = rf"write it directly after, or {name}\: for the text"
             raise self.bad(f"The {name}: at {{}} has nothing after it", cure, start)
         if name in _FACTS:
-            return self._fact(cast("FactName", name), start)
+            return self._fact(cast("tree.FactName", name), start)
         if name == "tag":
             return self._tag(start)
         if name in {"match-case", "ignore-case"}:
-            return Case(name == "match-case", self._argument(self.inside))
+            return tree.Case(name == "match-case", self._argument(self.inside))
         self._refuse_inside(name, start)
-        return Within(cast("Scope", name), self._argument(name))
+        return tree.Within(cast("tree.Scope", name), self._argument(name))
 
     def _unknown(self, name: str) -> BadQuery:
         near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else closest(name, _OPERATORS, cutoff=0.65)
         cures = [f"{each}:" for each in near]
-        if self.inside == ANYWHERE:
+        if not self.inside:
             value = _VALUE.match(self.text, self.at + len(name) + 1)
             cures.append(f"[{name}:{value[0] if value else '…'}] if it is a property")
         cures.append(rf"{name}\: if the text itself is searched for")
@@ -384,9 +357,9 @@ class _QueryParser:
         name = (self.value()).removeprefix("#").strip("/")
         if not name.strip():
             raise self.bad("The tag: at {} names no tag", "write tag:#name", start)
-        return TagTerm(name)
+        return tree.TagTerm(name)
 
-    def _fact(self, name: FactName, start: int) -> Fact:
+    def _fact(self, name: tree.FactName, start: int) -> tree.Fact:
         self._refuse_inside(name, start)
         text = self.value()
         try:
@@ -404,7 +377,7 @@ class _QueryParser:
         except ValueError as problem:
             cause, _, cure = str(problem).partition("; ")
             raise self.bad(f"After {name}: at {{}}, {cause}", cure, start) from problem
-        return Fact(name, text)
+        return tree.Fact(name, text)
 
     def _property(self) -> Query:
         start = self.at
@@ -416,22 +389,19 @@ class _QueryParser:
         value = None
         if self.text.startswith(":", self.at):
             self.at += 1
-            outer, self.inside = self.inside, "["
+            self.inside = "["
             value = self.alternatives()
-            self.inside = outer
-        if not self.text.startswith("]", self.at):
-            cure = r"write [key] or [key:value], or \[ for the character itself"
-            raise self.bad("The bracket at {} is never closed", cure, start)
-        self.at += 1
-        return Property(key.strip(), value)
+            self.inside = ""
+        cure = r"write [key] or [key:value], or \[ for the character itself"
+        return self._closed("]", tree.Property(key.strip(), value), "bracket", cure, start)
 
-    def _compared(self) -> Compared | None:
+    def _compared(self) -> tree.Compared | None:
         start, found = self.at, re.compile("[<>]=?").match(self.text, self.at)
         if self.inside != "[" or found is None:
             return None
         self.at = found.end()
         if text := self.value():
-            return Compared(found[0], text)
+            return tree.Compared(found[0], text)
         cure = "write a number or a date directly after it"
         raise self.bad(f"The {found[0]} at {{}} compares with nothing", cure, start)
 
@@ -439,13 +409,25 @@ class _QueryParser:
         return self.inside not in {"file", "path", "["}
 
     def _refuse_inside(self, name: str, start: int) -> None:
-        if self.inside != ANYWHERE:
+        if self.inside:
             outer = "the brackets of a property" if self.inside == "[" else f"{self.inside}:"
             raise self.bad(f"{name.removesuffix(':')} (at {{}}) cannot stand inside {outer}", "write it beside", start)
 
 
-def _flat(kind: type[And] | type[Or], parts: list[Query]) -> Query:
+def _flat(kind: type[tree.And] | type[tree.Or], parts: list[Query]) -> Query:
     flat: list[Query] = []
     for part in parts:
         flat += part.parts if isinstance(part, kind) else [part]
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _depth(query: Query) -> int:
+    match query:
+        case tree.And(parts) | tree.Or(parts):
+            return 1 + max(map(_depth, parts))
+        case tree.Not(part) | tree.Within(_, part) | tree.Case(_, part):
+            return 1 + _depth(part)
+        case tree.Property(_, tree.Not() | tree.And() | tree.Or() | tree.Case() as part):
+            return 1 + _depth(part)
+        case _:
+            return 1

@@ -8,7 +8,7 @@ A search ends after `timeout`. It then returns what it found, and `problem` says
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -19,8 +19,7 @@ from tidings.vault.search.text import Candidate, Judge, LineMatch, matching_line
 from tidings.vault.search.tree import And, Query
 
 _COUNTED: Final = 1_000_000  # The number of characters that are read only for the total, once the page is full.
-_STEPS: Final = 5_000
-"""The number of SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond."""
+_STEPS: Final = 5_000  # SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond.
 
 
 class SearchHit(NamedTuple):
@@ -42,15 +41,6 @@ class SearchPage(NamedTuple):
     problem: str | None  # The reason why the answer is incomplete, and what to do.
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    query: Query
-    limit: int
-    offset: int
-    sort: Sort
-    hidden: bool
-
-
 def search(
     connection: sqlite3.Connection,
     query: Query | str,
@@ -66,26 +56,20 @@ def search(
 ) -> SearchPage:
     """Searches the index behind a connection, in the thread that may use it. Raises `BadQuery`.
 
-    Args:
-        connection: Its progress handler is used during the search.
-        query: See `query` for the language.
-        limit: Return at most this many hits, after the first `offset`.
-        offset: Skip this many.
-        sort: Equal hits are in the order of their paths.
-        matches: Show at most this many lines of a file, and `context` characters of each.
-        context: See `matches`.
-        hidden: Returns whether a path is excluded from searches by the app's settings.
-        timeout: In seconds.
-        now: The time from which `modified:7d` counts back, with the time zone of days.
+    The connection's progress handler is used during the search. At most `limit` hits are returned, after the first
+    `offset`; equal ones are in the order of their paths. At most `matches` lines of a file are shown, and `context`
+    characters of each. `hidden` returns whether a path is excluded by the app's settings; `timeout` is in seconds;
+    `now` is the time from which `modified:7d` counts back, with the time zone of days.
     """
-    tree = parse_query(query) if isinstance(query, str) else query
+    query = parse_query(query) if isinstance(query, str) else query
+    now = now or datetime.now(UTC).astimezone()
     deadline = Deadline(timeout)
     if hidden is not None:
         connection.create_function("vault_hidden", 1, hidden, deterministic=True)
     connection.set_progress_handler(deadline.passed, _STEPS)
     try:
-        asked = _Asked(tree, limit, offset, sort, hidden is not None)
-        run = _SearchRun(connection, asked, deadline, now or datetime.now(UTC).astimezone())
+        translator = Translator(connection, deadline, now)
+        run = _SearchRun(connection, query, limit, offset, sort, hidden is not None, deadline, translator)
         run.find()
         hits = tuple(run.hit(candidate, score, matches, context) for candidate, score in run.page)
     finally:
@@ -93,88 +77,89 @@ def search(
     return SearchPage(run.total, run.exact, hits, run.problem(timeout))
 
 
+@dataclass
 class _SearchRun:
-    def __init__(self, connection: sqlite3.Connection, asked: _Asked, deadline: Deadline, now: datetime) -> None:
-        self.page: list[tuple[Candidate, float]] = []
-        self.total = 0
-        self.exact = True
-        self._rows = 0
-        self._late = False
-        self._given_up: list[str] = []
-        self._connection = connection
-        self._asked = asked
-        self._deadline = deadline
-        self._translator = Translator(connection, deadline, now)
+    connection: sqlite3.Connection
+    query: Query
+    limit: int
+    offset: int
+    sort: Sort
+    hidden: bool
+    deadline: Deadline
+    translator: Translator
+    page: list[tuple[Candidate, float]] = field(default_factory=list[tuple[Candidate, float]])
+    total: int = 0
+    exact: bool = True
+    late: bool = False
+    given_up: list[str] = field(default_factory=list[str])
+    rows: int = 0  # The number of files that fulfil the condition.
 
     def find(self) -> None:
-        condition = self._translator.condition(self._asked.query)
+        condition = self.translator.condition(self.query)
         try:
-            self._deadline.left()
+            self.deadline.left()
             if condition.exact:
                 self._by_sql(condition)
             else:
                 self._by_text(condition)
         except OutOfTime:
-            self._late = True
+            self.late = True
         except sqlite3.OperationalError:
-            if not self._deadline.passed():
+            if not self.deadline.passed():
                 raise
-            self._late = True
-        if self._late or self._given_up or self._translator.rows.slow:
+            self.late = True
+        if self.late or self.given_up or self.translator.rows.slow:
             self.exact = False
 
     def hit(self, candidate: Candidate, score: float, most: int, context: int) -> SearchHit:
         """Returns what is shown of a file; without lines if there is no time for them."""
-        query, lines, count = self._asked.query, (), 0
+        lines, count = (), 0
         try:
-            lines, count = matching_lines(query, candidate, self._deadline, most=most, context=context)
+            lines, count = matching_lines(self.query, candidate, self.deadline, most=most, context=context)
         except sqlite3.OperationalError:
-            if not self._deadline.passed():
+            if not self.deadline.passed():
                 raise
         return SearchHit(candidate.path, candidate.title, score, lines, count)
 
     def problem(self, timeout: float) -> str | None:
         cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
-        slow = len(self._given_up) + self._translator.rows.slow
-        first = f" ({self._given_up[0]} is the first)" if self._given_up else ""
+        slow = len(self.given_up) + self.translator.rows.slow
+        first = f" ({self.given_up[0]} is the first)" if self.given_up else ""
         given_up = f"The regular expression was given up on {slow} texts, where it took too long{first}. {cure}"
         late = f"The search was ended after {timeout:g} s, before all was looked at. Add a word, a tag or in:Folder."
-        return " ".join([late] * self._late + [given_up] * bool(slow)) or None
+        return " ".join([late] * self.late + [given_up] * bool(slow)) or None
 
     def _by_sql(self, condition: Condition) -> None:
-        asked = self._asked
-        self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (asked.limit, asked.offset))))
-        if not self.page and (asked.offset or asked.limit <= 0):
+        self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (self.limit, self.offset))))
+        if not self.page and (self.offset or self.limit <= 0):
             next(self._candidates(condition, [], ("LIMIT 1", ())), None)
-        self.total = self._rows
+        self.total = self.rows
 
     def _by_text(self, condition: Condition) -> None:
-        asked = self._asked
-        judge = Judge(self._translator, self._deadline)
-        parts = asked.query.parts if isinstance(asked.query, And) else (asked.query,)
+        judge = Judge(self.translator, self.deadline)
+        parts = self.query.parts if isinstance(self.query, And) else (self.query,)
         # What SQL decides of the parts holds for all candidates.
-        tests = [judge.test(part) for part in parts if not self._translator.condition(part).exact]
+        tests = [judge.test(part) for part in parts if not self.translator.condition(part).exact]
         read = 0
         for candidate, score in self._candidates(condition, judge.asked):
-            self._deadline.left()
-            full = len(self.page) >= asked.limit
+            self.deadline.left()
+            full = len(self.page) >= self.limit
             if full and read > _COUNTED:
                 self.exact = False
                 return
             try:
                 if all(test(candidate) for test in tests):
                     self.total += 1
-                    if not full and self.total > asked.offset:
+                    if not full and self.total > self.offset:
                         self.page.append((candidate, score))
             except SearchTooSlow:
-                self._given_up.append(candidate.path)
+                self.given_up.append(candidate.path)
             read += len(candidate.body) if full else 0
 
     def _candidates(
         self, condition: Condition, questions: list[Condition], page: Sql = ("", ())
     ) -> Iterator[tuple[Candidate, float]]:
-        asked = self._asked
-        sql, values = selection(asked.query, condition, questions, sort=asked.sort, hidden=asked.hidden, page=page)
-        for id_, path, title, score, rows, *answers in self._connection.execute(sql, values):
-            self._rows = rows
-            yield Candidate(self._connection, id_, path, title, answers), -score or 0.0  # not -0.0
+        sql, values = selection(self.query, condition, questions, sort=self.sort, hidden=self.hidden, page=page)
+        for id_, path, title, score, rows, *answers in self.connection.execute(sql, values):
+            self.rows = rows
+            yield Candidate(self.connection, id_, path, title, answers), -score or 0.0  # not -0.0

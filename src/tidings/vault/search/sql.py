@@ -17,29 +17,13 @@ from typing import Final, Literal
 
 from tidings._kit.patterns import TranslatedPattern, translated
 from tidings.vault.notes.model import key
-from tidings.vault.search import query as query_module
+from tidings.vault.search import tree
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, fold, parted, unparted
-from tidings.vault.search.tree import (
-    And,
-    Case,
-    Compared,
-    Empty,
-    Fact,
-    FactName,
-    Not,
-    Or,
-    Phrase,
-    Property,
-    Query,
-    Regex,
-    TagTerm,
-    Within,
-    Word,
-)
+from tidings.vault.search.query import sizes, times
+from tidings.vault.search.tree import Query
 
 Value = str | int | float
-Sql = tuple[str, tuple[Value, ...]]
-"""An expression, and the values of its question marks."""
+Sql = tuple[str, tuple[Value, ...]]  # An expression, and the values of its question marks.
 
 _MOST_KNOWN: Final = 10_000
 _A_DATE: Final = "GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'"
@@ -65,8 +49,7 @@ class Row:
 
     column: str
     match_case: bool
-    name: Callable[[str], str] | None = None
-    """The SQL expression of the name in a path. In names, terms are found anywhere."""
+    name: Callable[[str], str] | None = None  # Takes the name from a path. In names, terms are found anywhere.
 
 
 class RowConditions:
@@ -82,17 +65,17 @@ class RowConditions:
 
     def condition(self, query: Query, row: Row) -> Sql:
         match query:
-            case And(parts) | Or(parts):
+            case tree.And(parts) | tree.Or(parts):
                 return joined(_joint(query), [self.condition(part, row) for part in parts])
-            case Not(part):
+            case tree.Not(part):
                 sql, values = self.condition(part, row)
                 return f"NOT {sql}", values
-            case Case(match, part):
+            case tree.Case(match, part):
                 return self.condition(part, Row(row.column, match, row.name))
-            case TagTerm(name):
+            case tree.TagTerm(name):
                 sql, values = tagged(name)
                 return f"EXISTS (SELECT 1 FROM tags WHERE file = t.file AND line = t.line AND {sql})", values  # noqa: S608
-            case Word() | Phrase() | Regex():
+            case tree.Word() | tree.Phrase() | tree.Regex():
                 return f"vault_test(?, {row.column})", (self._add(query, row),)
             case _:
                 raise AssertionError(query)  # The parser lets nothing else in.
@@ -104,28 +87,28 @@ class RowConditions:
 
     def _value(self, name: str, value: Query, match_case: bool) -> Sql:
         match value:
-            case And(parts) | Or(parts):
+            case tree.And(parts) | tree.Or(parts):
                 return joined(_joint(value), [self._value(name, part, match_case) for part in parts])
-            case Not(part):
+            case tree.Not(part):
                 sql, values = self._value(name, part, match_case)
                 return f"NOT {sql}", values
-            case Case(match, part):
+            case tree.Case(match, part):
                 return self._value(name, part, match)
-            case Empty():
+            case tree.Empty():
                 sql, values = "ifnull(t.text, '') = ''", ()
-            case Compared(operator, text):
+            case tree.Compared(operator, text):
                 sql, values = _compared(operator, text)
             case _:
                 sql, values = self.condition(value, Row("t.text", match_case))
-                if isinstance(value, Word | Phrase) and (number := _number(value.text)) is not None:
+                if isinstance(value, tree.Word | tree.Phrase) and (number := _number(value.text)) is not None:
                     sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
         return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (key(name), *values)  # noqa: S608
 
-    def _add(self, term: Word | Phrase | Regex, row: Row) -> int:
+    def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
         finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
         if name is None:
             self._tests.append(lambda text: finder.found(text, deadline))
-        elif isinstance(term, Regex):
+        elif isinstance(term, tree.Regex):
             self._tests.append(lambda text: finder.found(name(text), deadline))
         else:
             normal = partial(unicodedata.normalize, "NFC") if row.match_case else fold
@@ -148,8 +131,8 @@ class RowConditions:
         return known
 
 
-def _joint(query: And | Or) -> str:
-    return " AND " if isinstance(query, And) else " OR "
+def _joint(query: tree.And | tree.Or) -> str:
+    return " AND " if isinstance(query, tree.And) else " OR "
 
 
 def joined(joint: str, conditions: list[Sql]) -> Sql:
@@ -163,16 +146,16 @@ def tagged(name: str) -> Sql:
     return "(key = ? OR (key >= ? AND key < ?))", (tag, f"{tag}/", f"{tag}0")
 
 
-def fact(name: FactName, text: str, now: datetime) -> Sql:
+def fact(name: tree.FactName, text: str, now: datetime) -> Sql:
     """Returns a condition on `f`."""
     match name:
         case "modified":
-            start, end = query_module.times(text, now)
-            bounds: list[Sql] = [("f.mtime >= ?", (_nanoseconds(start),))] if start else []
-            bounds += [("f.mtime < ?", (_nanoseconds(end),))] if end else []
-            return joined(" AND ", bounds)
+            bounds = zip((">=", "<"), times(text, now), strict=True)
+            return joined(
+                " AND ", [(f"f.mtime {sign} ?", (int(time.timestamp()) * 10**9,)) for sign, time in bounds if time]
+            )
         case "size":
-            operator, size = query_module.sizes(text)
+            operator, size = sizes(text)
             return f"f.size {operator} ?", (size,)
         case "has":
             return f"f.id IN ({_HAS[text]})", ()
@@ -198,10 +181,6 @@ def _compared(operator: str, text: str) -> Sql:
 
 def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"[+-]?[0-9]{1,300}(\.[0-9]{1,300})?", text) else None
-
-
-def _nanoseconds(moment: datetime) -> int:
-    return int(moment.timestamp()) * 10**9
 
 
 _STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
@@ -242,24 +221,32 @@ class Translator:
 
     def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
         match query:
-            case And(parts) | Or(parts):
-                combined = _all if isinstance(query, And) else _any
+            case tree.And(parts) | tree.Or(parts):
+                combined = _all if isinstance(query, tree.And) else _any
                 return combined([self.condition(part, where) for part in parts])
-            case Not(part):
+            case tree.Not(part):
                 condition = self.condition(part, where)
                 sql, values = condition.whole()
                 exact = condition.exact and not where.loose
                 return Condition(f"NOT {sql}", values) if exact else Condition(exact=False)
-            case Case(match, part):
+            case tree.Case(match, part):
                 return self.condition(part, replace(where, match_case=match))
-            case Within():
+            case tree.Within():
                 return self._within(query, where)
-            case Word() | Phrase() | Regex():
+            case tree.Word() | tree.Phrase() | tree.Regex():
                 return _term(query, where)
+            case tree.TagTerm(name):
+                sql, values = tagged(name)
+                sql = f"f.id IN (SELECT file FROM tags WHERE {sql})"  # noqa: S608
+            case tree.Property(name, value):
+                sql, values = self.rows.property(name, value, match_case=where.match_case)
+            case tree.Fact(name, text):
+                sql, values = fact(name, text, self._now)
             case _:
-                return Condition(*self._known(query, where), exact=not where.loose)
+                raise AssertionError(query)  # The parser lets nothing else in.
+        return Condition(sql, values, exact=not where.loose)
 
-    def _within(self, query: Within, where: Where) -> Condition:
+    def _within(self, query: tree.Within, where: Where) -> Condition:
         scope, part = query.scope, query.part
         if scope in {"file", "path"}:
             name = posixpath.basename if scope == "file" else str
@@ -268,34 +255,22 @@ class Translator:
         if scope == "content":
             return inner
         if scope not in _STATUS:
-            return replace(inner, exact=inner.exact and isinstance(part, Word))
+            return replace(inner, exact=inner.exact and isinstance(part, tree.Word))
         sql, values = self.rows.condition(part, Row("t.text", where.match_case))
         tasks = f"f.id IN (SELECT t.file FROM tasks t WHERE {sql}{_STATUS[scope]})"  # noqa: S608
         return replace(_all([inner, Condition(tasks, values)]), exact=True)
-
-    def _known(self, query: Query, where: Where) -> Sql:
-        match query:
-            case TagTerm(name):
-                sql, values = tagged(name)
-                return f"f.id IN (SELECT file FROM tags WHERE {sql})", values  # noqa: S608
-            case Property(name, value):
-                return self.rows.property(name, value, match_case=where.match_case)
-            case Fact(name, text):
-                return fact(name, text, self._now)
-            case _:
-                raise AssertionError(query)  # The parser lets nothing else in.
 
 
 def ranking(query: Query, where: Where = Where()) -> list[str]:  # noqa: B008
     """Returns the expression of the full-text index that ranks files: each word of the query."""
     match query:
-        case And(parts) | Or(parts):
+        case tree.And(parts) | tree.Or(parts):
             return [match for part in parts for match in ranking(part, where)]
-        case Case(_, part):
+        case tree.Case(_, part):
             return ranking(part, where)
-        case Within(scope, part) if scope not in {"file", "path"}:
+        case tree.Within(scope, part) if scope not in {"file", "path"}:
             return ranking(part, replace(where, body=True))
-        case Word() | Phrase() | Regex():
+        case tree.Word() | tree.Phrase() | tree.Regex():
             match = _term(query, where).match
             return [match] if match else []
         case _:
@@ -325,11 +300,11 @@ def _match(joint: str, parts: list[str]) -> str:
     return joint.join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
 
 
-def _term(term: Word | Phrase | Regex, where: Where) -> Condition:
-    if isinstance(term, Regex):
+def _term(term: tree.Word | tree.Phrase | tree.Regex, where: Where) -> Condition:
+    if isinstance(term, tree.Regex):
         return _narrowed(translated(term.pattern), where)
     text = unicodedata.normalize("NFC", term.text)
-    whole = isinstance(term, Phrase)
+    whole = isinstance(term, tree.Phrase)
     words = text.split()
     if not words:
         return Condition()
@@ -352,7 +327,12 @@ def _narrowed(pattern: TranslatedPattern, where: Where) -> Condition:
 
 def _scanned(text: str, where: Where, *, whole: bool) -> Condition:
     """Searches the texts themselves, for characters that the full-text index does not have."""
-    runs = re.findall(r"\S+", "".join(c if _caseless(c) else " " for c in text))
+
+    def caseless(character: str) -> bool:
+        base = unicodedata.normalize("NFD", character)[0]
+        return character.lower() == character.upper() and not (base.isascii() and base.isalpha())
+
+    runs = re.findall(r"\S+", "".join(c if caseless(c) else " " for c in text))
     if not runs:
         return Condition(exact=False)
     longest = max(runs, key=len)
@@ -364,11 +344,6 @@ def _scanned(text: str, where: Where, *, whole: bool) -> Condition:
     return Condition(f"f.id IN (SELECT rowid FROM fts WHERE {sql})", values, exact=exact)  # noqa: S608
 
 
-def _caseless(character: str) -> bool:
-    base = unicodedata.normalize("NFD", character)[0]
-    return not base.isascii() or not base.isalpha() if character.lower() == character.upper() else False
-
-
 def _quoted(text: str, where: Where) -> str:
     escaped = text.replace('"', '""')
     return f'body : "{escaped}"' if where.body else f'"{escaped}"'
@@ -376,9 +351,7 @@ def _quoted(text: str, where: Where) -> str:
 
 Sort = Literal["relevance", "modified", "path"]
 
-_TITLE_WEIGHT: Final = 8.0
-_BM25: Final = f"bm25(fts, {_TITLE_WEIGHT}, 1.0)"
-"""Lower is better. Available only in a query on the full-text index itself."""
+_BM25: Final = "bm25(fts, 8.0, 1.0)"  # Lower is better; only in a query on the full-text index itself. Titles weigh 8.
 # Rounded, so that no last digit decides what paths should. Words that most files have differ by a millionth.
 _ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
 
@@ -390,7 +363,12 @@ def selection(
 
     The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
     """
-    ranks, score = _ranks(query, condition) if sort == "relevance" else (("", ()), "0.0")
+    ranks, score = ("", ()), "0.0"
+    if sort == "relevance" and condition.match:
+        score = _BM25
+    elif sort == "relevance" and (match := " OR ".join(f"({each})" for each in ranking(query))):
+        table = f"r AS MATERIALIZED (SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?),"  # noqa: S608
+        ranks, score = (table, (match,)), "ifnull(r.score, 0.0)"
     answers = [each.whole() for each in asked]
     found = _joined(
         f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
@@ -404,17 +382,6 @@ def selection(
         "FROM c JOIN files f ON f.id = c.id"
     )
     return _joined("WITH", ranks, found, (f"{shown} ORDER BY {_ORDER[sort]}", ()), page)
-
-
-def _ranks(query: Query, condition: Condition) -> tuple[Sql, str]:
-    """Returns the table that the score needs, and its column."""
-    if condition.match:
-        return ("", ()), _BM25
-    match = " OR ".join(f"({each})" for each in ranking(query))
-    if not match:
-        return ("", ()), "0.0"
-    ranks = f"r AS MATERIALIZED (SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?),"  # noqa: S608
-    return (ranks, (match,)), "ifnull(r.score, 0.0)"
 
 
 def _source(condition: Condition, *, hidden: bool, ranked: bool) -> Sql:

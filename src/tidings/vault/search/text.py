@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -34,35 +34,29 @@ class Occurrence(NamedTuple):
     last: int
 
 
+@dataclass(eq=False)
 class Candidate:
     """A file that may match. Its text is read when it is needed."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, id_: int, path: str, title: str, answers: Sequence[int] = ()
-    ) -> None:
-        self.id = id_
-        self.path = path
-        self.title = title
-        self.answers = answers  # The answers of SQL to the questions of the judge.
-        self._connection = connection
+    connection: sqlite3.Connection
+    id: int
+    path: str
+    title: str
+    answers: Sequence[int]  # The answers of SQL to the questions of the judge.
 
     @cached_property
     def body(self) -> str:
-        row = self._connection.execute("SELECT body FROM fts WHERE rowid = ?", (self.id,)).fetchone()
+        row = self.connection.execute("SELECT body FROM fts WHERE rowid = ?", (self.id,)).fetchone()
         return row[0] if row else ""
 
     @cached_property
     def tags(self) -> list[tuple[str, int]]:
         """The keys of the tags, with their lines."""
-        return self._connection.execute("SELECT key, line FROM tags WHERE file = ?", (self.id,)).fetchall()
+        return self.connection.execute("SELECT key, line FROM tags WHERE file = ?", (self.id,)).fetchall()
 
     @cached_property
     def starts(self) -> list[int]:
         return [0, *(found.end() for found in re.finditer("\n", self.body))]
-
-    @property
-    def whole(self) -> Occurrence:
-        return Occurrence(0, self.body, 1, len(self.starts))
 
     def line_of(self, offset: int) -> int:
         return bisect_right(self.starts, offset)
@@ -75,13 +69,13 @@ class Candidate:
                 yield from (self._place(line, line) for line in lines)
                 return
             case "section":
-                rows = self._connection.execute("SELECT line FROM headings WHERE file = ? ORDER BY line", (self.id,))
+                rows = self.connection.execute("SELECT line FROM headings WHERE file = ? ORDER BY line", (self.id,))
                 firsts = sorted({1, *(line for (line,) in rows)})
             case "block":
                 firsts = _blocks(self.body)
             case _:
                 sql = "SELECT line, status, text FROM tasks WHERE file = ?"
-                for line, status, text in self._connection.execute(sql, (self.id,)):
+                for line, status, text in self.connection.execute(sql, (self.id,)):
                     if scope == "task" or (status == " ") == (scope == "task-todo"):
                         place = self._place(line, line)
                         yield place._replace(start=place.start + max(0, place.text.find(text)), text=text)
@@ -97,7 +91,6 @@ class Candidate:
 
 
 Test = Callable[[Candidate], bool]
-PlaceTest = Callable[[Candidate, Occurrence], bool]
 
 
 class Judge:
@@ -108,7 +101,7 @@ class Judge:
         self._translator = translator
         self._deadline = deadline
 
-    def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008 - it is frozen
+    def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008, PLR0911 - frozen; one for each kind
         condition = self._translator.condition(query, where)
         if condition.exact:
             self.asked.append(condition)
@@ -128,15 +121,15 @@ class Judge:
             case Case(_, part) | Within(_, part):
                 inner = {"match_case": query.match} if isinstance(query, Case) else {"body": True}
                 return self.test(part, replace(where, **inner))
+            case Word() | Phrase() | Regex():
+                finder, deadline = Finder(query, match_case=where.match_case), self._deadline
+                if where.body:
+                    return lambda candidate: finder.found(candidate.body, deadline)
+                return lambda candidate: (
+                    finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline)
+                )
             case _:
-                return self._term(query, where)
-
-    def _term(self, term: Query, where: Where) -> Test:
-        assert isinstance(term, Word | Phrase | Regex), term  # noqa: S101 - SQL decides all else
-        finder, deadline = Finder(term, match_case=where.match_case), self._deadline
-        if where.body:
-            return lambda candidate: finder.found(candidate.body, deadline)
-        return lambda candidate: finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline)
+                raise AssertionError(query)  # SQL decides all else.
 
 
 def place_finder(
@@ -170,7 +163,7 @@ def _anchor(query: Query) -> Word | None:
             return None
 
 
-def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> PlaceTest:
+def place_test(query: Query, deadline: Deadline, *, match_case: bool) -> Callable[[Candidate, Occurrence], bool]:
     """Returns a test for a part of a file."""
     match query:
         case And(parts) | Or(parts):
@@ -228,26 +221,23 @@ class LineMatch(NamedTuple):
     text: str  # The line, or the part around the match, between `…`.
 
 
-class _Mark(NamedTuple):
-    term: int  # The identity of the query's term.
-    start: int
+_Mark = tuple[int, int]  # The identity of the query's term, and the start of what it matches.
 
 
 def matching_lines(
     query: Query, candidate: Candidate, deadline: Deadline, *, most: int, context: int
 ) -> tuple[tuple[LineMatch, ...], int]:
     """Returns some lines, in their order, and the number of all. Those with the most terms are chosen."""
-    marks: list[_Mark] = []
-    with suppress(SearchTooSlow, OutOfTime):  # The lines found by then will do.
-        marks.extend(_marks(query, candidate, candidate.whole, deadline, match_case=False))
     lines: dict[int, list[_Mark]] = defaultdict(list)
-    for mark in marks:
-        lines[candidate.line_of(mark.start)].append(mark)
-    best = sorted(lines, key=lambda line: (-len({mark.term for mark in lines[line]}), line))[:most]
-    shown = (
-        LineMatch(line, _shortened(candidate, line, min(mark.start for mark in lines[line]), context))
+    with suppress(SearchTooSlow, OutOfTime):  # The lines found by then will do.
+        whole = Occurrence(0, candidate.body, 1, len(candidate.starts))
+        for mark in _marks(query, candidate, whole, deadline, match_case=False):
+            lines[candidate.line_of(mark[1])].append(mark)
+    best = sorted(lines, key=lambda line: (-len({term for term, _ in lines[line]}), line))[:most]
+    shown = [
+        LineMatch(line, _shortened(candidate, line, min(start for _, start in lines[line]), context))
         for line in sorted(best)
-    )
+    ]
     return tuple(shown), len(lines)
 
 
@@ -265,15 +255,13 @@ def _marks(
             found = place_finder(scope, part, deadline, match_case=match_case)
             for inner in islice(found(candidate), _MOST_SPANS):
                 marks = list(_marks(part, candidate, inner, deadline, match_case=match_case))
-                yield from marks or [_Mark(id(query), inner.start)]
+                yield from marks or [(id(query), inner.start)]
         case Word() | Phrase() | Regex():
             deadline.left()
             spans = Finder(query, match_case=match_case).spans(place.text, deadline)
-            yield from (
-                _Mark(id(query), place.start + start) for start, end in islice(spans, _MOST_SPANS) if end > start
-            )
+            yield from ((id(query), place.start + start) for start, end in islice(spans, _MOST_SPANS) if end > start)
         case TagTerm(name):
-            yield from (_Mark(id(query), candidate.starts[line - 1]) for line in tag_lines(candidate, name, place))
+            yield from ((id(query), candidate.starts[line - 1]) for line in tag_lines(candidate, name, place))
         case _:
             return
 

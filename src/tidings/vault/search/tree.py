@@ -1,11 +1,7 @@
-"""A query as a tree of values. `str()` of a tree is a query that parses to an equal tree."""
+"""A query as a tree of values."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-SPECIAL = r'"()[]:-#/\<>'
-"""The characters of a word that a backslash makes ordinary."""
 
 Scope = Literal["file", "path", "content", "line", "block", "section", "task", "task-todo", "task-done"]
 FactName = Literal["modified", "size", "has", "kind", "in"]
@@ -17,19 +13,12 @@ class Word:
 
     text: str
 
-    def __str__(self) -> str:
-        escaped = re.sub(r'[\\"():\]]', r"\\\g<0>", self.text)
-        return f"\\{escaped}" if escaped[0] in "-#/[<>" else escaped
-
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
     """Whole words that follow each other. An empty phrase is found in any text."""
 
     text: str
-
-    def __str__(self) -> str:
-        return '"' + re.sub(r'[\\"]', r"\\\g<0>", self.text) + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +28,12 @@ class Regex:
     pattern: str
     dotall: bool = False
 
-    def __str__(self) -> str:
-        return f"/{self.pattern}/{'s' if self.dotall else ''}"
-
 
 @dataclass(frozen=True, slots=True)
 class TagTerm:
     """A tag or one below it, without `#`."""
 
     name: str
-
-    def __str__(self) -> str:
-        return f"tag:{quoted('#' + self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +42,6 @@ class And:
 
     parts: "tuple[Query, ...]"
 
-    def __str__(self) -> str:
-        return " ".join(f"({part})" if isinstance(part, Or) else str(part) for part in self.parts)
-
 
 @dataclass(frozen=True, slots=True)
 class Or:
@@ -69,18 +49,12 @@ class Or:
 
     parts: "tuple[Query, ...]"
 
-    def __str__(self) -> str:
-        return " OR ".join(map(str, self.parts))
-
 
 @dataclass(frozen=True, slots=True)
 class Not:
     """The part does not match."""
 
     part: "Query"
-
-    def __str__(self) -> str:
-        return f"-{_grouped(self.part)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +64,6 @@ class Within:
     scope: Scope
     part: "Query"
 
-    def __str__(self) -> str:
-        return f"{self.scope}:{_grouped(self.part)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -100,9 +71,6 @@ class Case:
 
     match: bool
     part: "Query"
-
-    def __str__(self) -> str:
-        return f"{'match' if self.match else 'ignore'}-case:{_grouped(self.part)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +80,10 @@ class Compared:
     operator: str
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.operator}{quoted(self.text)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Empty:
     """A property without a value."""
-
-    def __str__(self) -> str:
-        return "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +93,6 @@ class Property:
     key: str
     value: "Query | None" = None
 
-    def __str__(self) -> str:
-        key = quoted(self.key)
-        return f"[{key}]" if self.value is None else f"[{key}:{self.value}]"
-
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -143,28 +101,5 @@ class Fact:
     name: FactName
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.name}:{quoted(self.text)}"
-
 
 Query: TypeAlias = Word | Phrase | Regex | TagTerm | And | Or | Not | Within | Case | Compared | Empty | Property | Fact
-
-
-def quoted(text: str) -> str:
-    """Returns a text as an operator's argument, quoted if needed."""
-    return text if re.fullmatch(r"[<>]?=?#?[\w/.+-]+", text) else str(Phrase(text))
-
-
-def depth(query: Query) -> int:
-    """Returns the depth of the tree."""
-    match query:
-        case And(parts) | Or(parts):
-            return 1 + max(map(depth, parts))
-        case Not(part) | Within(_, part) | Case(_, part) | Property(_, Not() | And() | Or() | Case() as part):
-            return 1 + depth(part)
-        case _:
-            return 1
-
-
-def _grouped(query: Query) -> str:
-    return f"({query})" if isinstance(query, And | Or | Within | Case | Not) else str(query)
