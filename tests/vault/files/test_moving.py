@@ -375,9 +375,11 @@ def test_after_a_move_every_link_leads_where_it_led(
 
     for source in before.files:
         if source.endswith(".md"):
-            led = [resolve(link.target, source, before) for link in parse(text, source).links]
+            led = [resolve(link.target, source, before.candidates) for link in parse(text, source).links]
             there = now(source) or ""
-            leads = [resolve(link.target, there, after) for link in parse((root / there).read_text(), there).links]
+            leads = [
+                resolve(link.target, there, after.candidates) for link in parse((root / there).read_text(), there).links
+            ]
             assert [one for one in zip(led, leads, strict=True) if one[0] is not None and now(one[0]) != one[1]] == []
 
 

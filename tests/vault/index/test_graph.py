@@ -295,7 +295,7 @@ def test_links_of_many_vaults_are_what_resolving_every_link_gives(files: dict[st
 def check_links(files: dict[str, list[str]]) -> None:
     notes = {path: targets if path.endswith(".md") else [] for path, targets in files.items()}
     expected = [
-        (source, target, links.resolve(target, source, Plain(list(notes))))
+        (source, target, links.resolve(target, source, Plain(list(notes)).candidates))
         for source, targets in sorted(notes.items())
         for target in targets
     ]

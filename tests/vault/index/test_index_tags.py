@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.vault.contents import contents, tagged
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.rows import TagCount
+from tidings.vault.index.queries import TagCount
 from tidings.vault.notes.model import key
 
 

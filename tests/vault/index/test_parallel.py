@@ -13,28 +13,27 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import parallel, scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.parallel import index_pool, tasks_of
-from tidings.vault.index.read_file import Job, Missed, ReadLimits, ReadTask, Same, read_file
+from tidings.vault.index.read_file import LARGEST, Job, Missed, Same, read_file
 from tidings.vault.index.scan import plan, read_all
 from tidings.vault.index.walk import FolderWalk
 from tidings.vault.notes.model import IndexEntry, Stamp
 
 NOTES = 120
-LIMITS = ReadLimits()
 Item = IndexEntry | Missed | Same
 
 
 @pytest.fixture
-def tasks(tmp_path: Path) -> list[ReadTask]:
+def tasks(tmp_path: Path) -> list[list[Job]]:
     for number in range(20):
         (tmp_path / f"{number}.md").write_text(f"---\nn: {number}\n---\n#tag{number} [[{number + 1}]]")
     vault = Vault([tmp_path])
-    (task,) = tasks_of(vault, sorted(FolderWalk(vault).everything()), LIMITS)
-    return [ReadTask(LIMITS, [job]) for job in task.jobs]
+    (task,) = tasks_of(vault, sorted(FolderWalk(vault).everything()))
+    return [[job] for job in task]
 
 
 @pytest.fixture
-def here(tasks: list[ReadTask]) -> list[Item]:
-    return [read_file(job, LIMITS) for task in tasks for job in task.jobs]
+def here(tasks: list[list[Job]]) -> list[Item]:
+    return [read_file(job) for task in tasks for job in task]
 
 
 def plain(items: list[Item]) -> list[object]:
@@ -46,7 +45,7 @@ def plain(items: list[Item]) -> list[object]:
 
 @pytest.mark.parametrize("command", [None, ("/no/such/program",), ("sh", "-c", "echo no answer")])
 def test_what_processes_read_is_what_is_read_here(
-    tasks: list[ReadTask], here: list[Item], command: tuple[str, ...] | None
+    tasks: list[list[Job]], here: list[Item], command: tuple[str, ...] | None
 ) -> None:
     with index_pool(2, command=command) as pool:
         answers = [item for answer in pool.read(tasks) for item in answer]
@@ -54,7 +53,7 @@ def test_what_processes_read_is_what_is_read_here(
 
 
 def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[ReadTask]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[list[Job]]
 ) -> None:
     monkeypatch.setattr(scan, "MANY_FILES", len(tasks) - 1)
     vault = Vault([tmp_path])
@@ -62,7 +61,7 @@ def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
     batches = read_all(vault, list(FolderWalk(vault).everything()))
     batch = next(batches)
     batches.close()
-    assert {entry.path for entry in batch.entries} == {task.jobs[0].path for task in tasks}
+    assert {entry.path for entry in batch.entries} == {task[0].path for task in tasks}
     assert set(psutil.Process().children()) <= before
 
 
@@ -72,12 +71,12 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     (tmp_path / "small.md").write_text("small")
     (tmp_path / "large.md").write_text("large\n" * 200_000)
     with (tmp_path / "huge.md").open("wb") as file:
-        file.truncate(ReadLimits().size + 1)
+        file.truncate(LARGEST + 1)
     read_here: list[str] = []
 
-    def read(job: Job, limits: ReadLimits) -> Item:
+    def read(job: Job) -> Item:
         read_here.append(job.path)
-        return read_file(job, limits)
+        return read_file(job)
 
     monkeypatch.setattr("tidings.vault.index.read_file.read_file", read)
     vault = Vault([tmp_path])
@@ -88,10 +87,10 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     assert "larger than" in (found["huge.md"].problem or "")
 
 
-def test_while_processes_start_small_files_are_read_here(tasks: list[ReadTask], here: list[Item]) -> None:
-    large = tasks[7].jobs[0].stamp.size + 1
-    (job,) = tasks[3].jobs
-    tasks[3] = ReadTask(LIMITS, [job._replace(stamp=job.stamp._replace(size=large))])
+def test_while_processes_start_small_files_are_read_here(tasks: list[list[Job]], here: list[Item]) -> None:
+    large = tasks[7][0].stamp.size + 1
+    (job,) = tasks[3]
+    tasks[3] = [job._replace(stamp=job.stamp._replace(size=large))]
     with index_pool(1, command=("sleep", "60"), small=large - 1) as pool:
         read = pool.read(tasks)
         # The process that never answers has taken the first.

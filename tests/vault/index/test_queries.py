@@ -8,8 +8,7 @@ import pytest
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.queries import Queries
-from tidings.vault.index.rows import BlockRow, FolderRow, HeadingRow, PropertyUse, Stats, TaskRow
+from tidings.vault.index.queries import BlockRow, FolderRow, HeadingRow, Queries, Stats, TaskRow
 
 
 @pytest.fixture
@@ -204,7 +203,7 @@ def test_what_a_note_holds_is_listed_from_top_to_bottom(index: Index) -> None:
 
 def test_properties_in_use_are_counted_by_note(index: Index) -> None:
     queries = fill(index, {"a.md": "---\nTags: [x, y]\nrating: 1\n---\n", "b.md": "---\ntags: z\n---\n"})
-    assert queries.properties_in_use() == [PropertyUse("tags", 2), PropertyUse("rating", 1)]
+    assert queries.properties_in_use() == {"tags": 2, "rating": 1}
 
 
 def test_the_numbers_are_exact(index: Index) -> None:

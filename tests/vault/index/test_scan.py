@@ -16,7 +16,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.parallel import job_of
-from tidings.vault.index.read_file import ReadLimits, make_entry, read_file
+from tidings.vault.index.read_file import make_entry, read_file
 from tidings.vault.index.scan import look, plan, read_all
 from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.notes import parse
@@ -57,7 +57,7 @@ def paths(vault: Vault) -> list[str]:
 def entry(vault: Vault, path: str, **limits: int) -> IndexEntry:
     seen = FolderWalk(vault).file(path)
     assert seen
-    found = read_file(job_of(vault, seen), ReadLimits(**limits))
+    found = read_file(job_of(vault, seen), **limits)
     assert isinstance(found, IndexEntry)
     return found
 
@@ -487,7 +487,7 @@ def test_a_note_that_grows_beyond_the_limit_while_it_is_read_is_not_read_without
         return read_bytes(file, size)
 
     monkeypatch.setattr(os, "read", growing)
-    assert "larger" in (entry(vault, "a.md", size=15).problem or "")
+    assert "larger" in (entry(vault, "a.md", largest=15).problem or "")
 
 
 def test_a_million_lines_are_read(root: Path, vault: Vault, index: Index) -> None:

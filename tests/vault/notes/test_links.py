@@ -16,7 +16,7 @@ class Files:
     def __init__(self, *paths: str) -> None:
         self.paths = paths
 
-    def candidates(self, name: str, /) -> Sequence[str]:
+    def __call__(self, name: str, /) -> Sequence[str]:
         return [path for path in self.paths if key(without_md(path.rpartition("/")[2])) == name]
 
 

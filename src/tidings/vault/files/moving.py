@@ -8,7 +8,7 @@ everything is put back. A note that another program changes in the meantime is l
 
 import posixpath
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -21,7 +21,7 @@ from tidings.vault.files.paths import BadPath, Mount
 from tidings.vault.files.trash import check_match, files_in, take
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_rewrite
-from tidings.vault.notes.links import Names, Style, resolve, rewrite, rewritten, without_md
+from tidings.vault.notes.links import Style, resolve, rewrite, rewritten, without_md
 from tidings.vault.notes.model import NoteLink, key
 
 
@@ -178,7 +178,7 @@ def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple
     mount = disk.vault.mount_of(next(iter(moved)))
     names = {link_name(path) for pair in moved.items() for path in pair}
     inner = {disk.vault.split(old)[1]: disk.vault.split(new)[1] for old, new in moved.items()}
-    rewriter = _Rewriter(inner, _Files(references, mount))
+    updated = _rewriter(references, mount, inner)
     plans: list[_Plan] = []
     skipped: list[Skipped] = []
     for path in dict.fromkeys([*moved, *references.sources(names)]):
@@ -191,7 +191,7 @@ def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple
         except (OSError, ValueError) as error:
             skipped.append(Skipped(path, str(error)))
             continue
-        text = rewriter.text(disk.vault.split(path)[1], content.text)
+        text = updated(disk.vault.split(path)[1], content.text)
         if text == content.text:
             continue
         if content.problem:
@@ -201,56 +201,38 @@ def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple
     return plans, skipped
 
 
-class _Files:
-    """The files of one vault by name, with their paths within it."""
+def _rewriter(references: References, mount: Mount, moved: Mapping[str, str]) -> Callable[[str, str], str]:
+    """Returns a function that updates the links in the text of a note or canvas. All paths are within the vault."""
+    prefix = mount.path("x")[:-1]
+    new: dict[str, list[str]] = {}
+    for path in moved.values():
+        new.setdefault(link_name(path), []).append(path)
 
-    def __init__(self, references: References, mount: Mount) -> None:
-        self._references = references
-        self._prefix = mount.path("x")[:-1]
+    def before(name: str) -> list[str]:
+        return [path.removeprefix(prefix) for path in references.candidates(name) if path.startswith(prefix)]
 
-    def candidates(self, name: str, /) -> Sequence[str]:
-        found = self._references.candidates(name)
-        return [path.removeprefix(self._prefix) for path in found if path.startswith(self._prefix)]
+    def after(name: str) -> list[str]:
+        kept = [path for path in before(name) if path not in moved]
+        return [*kept, *(path for path in new.get(name, ()) if path not in kept)]
 
-
-class _FilesAfter:
-    def __init__(self, before: Names, moved: Mapping[str, str]) -> None:
-        self._before = before
-        self._moved = moved
-        self._new: dict[str, list[str]] = {}
-        for path in moved.values():
-            self._new.setdefault(link_name(path), []).append(path)
-
-    def candidates(self, name: str, /) -> Sequence[str]:
-        kept = [path for path in self._before.candidates(name) if path not in self._moved]
-        return [*kept, *(path for path in self._new.get(name, ()) if path not in kept)]
-
-
-class _Rewriter:
-    def __init__(self, moved: Mapping[str, str], before: Names) -> None:
-        self._moved = moved
-        self._before = before
-        self._after = _FilesAfter(before, moved)
-
-    def text(self, source: str, text: str) -> str:
-        """Returns the text of a note or canvas with its links updated."""
-        there = self._moved.get(source, source)
+    def updated(source: str, text: str) -> str:
+        there = moved.get(source, source)
 
         def new_target(link: NoteLink) -> str | None:
-            if not link.target:
-                return None
-            leads = resolve(link.target, source, self._before)
+            leads = resolve(link.target, source, before) if link.target else None
             if leads is None:
                 return None
-            leads = self._moved.get(leads, leads)
+            leads = moved.get(leads, leads)
             if link.kind == "canvas":
                 return leads if leads != link.target else None
-            if resolve(link.target, there, self._after) == leads:
+            if resolve(link.target, there, after) == leads:
                 return None
             relative = link.target.startswith(("./", "../"))
             style: Style = "relative" if relative else "absolute" if "/" in link.target else "shortest"
-            return rewritten(link, leads, there, self._after, style)
+            return rewritten(link, leads, there, after, style)
 
         if source.lower().endswith(".canvas"):
             return canvas_rewrite(text, new_target)
         return rewrite(text, parse.parse(text, source).links, new_target)
+
+    return updated

@@ -18,7 +18,7 @@ import logging
 import os
 import sqlite3
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import platformdirs
 
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 PAGE: Final = 8192
 """Bytes of a page. Most notes fit twice or more into one: the file is a fifth smaller than with the usual size."""
 
-_APPLICATION_ID: Final = 0x54494456  # "TIDV"
-_VERSION: Final = 1  # Raised with every change of the tables, or of how a file is read.
 _SLOTS: Final = 16
 _TIMEOUT: Final = 5.0  # Seconds that another process may keep the file locked.
 _LONGEST_LOG: Final = 64 * 2**20  # Bytes of the write-ahead log before SQLite moves it into the main file.
@@ -42,14 +40,8 @@ ROWS: Final = {
     "tags": ("key TEXT", "shown TEXT", "line INTEGER"),  # without '#'
     "links": (
         "name TEXT",  # the key of the target's last segment, without '.md'; '' for a link within the note
-        "target TEXT",
-        "subpath TEXT",
-        "shown TEXT",
-        "kind TEXT",
-        "embed INTEGER",
-        "line INTEGER",
-        '"start" INTEGER',
-        '"end" INTEGER',
+        *("target TEXT", "subpath TEXT", "shown TEXT", "kind TEXT", "embed INTEGER"),
+        *("line INTEGER", '"start" INTEGER', '"end" INTEGER'),
     ),
     "headings": ("level INTEGER", "text TEXT", "line INTEGER"),
     "blocks": ("id TEXT", "line INTEGER"),
@@ -60,65 +52,53 @@ ROWS: Final = {
 }
 """The tables of the contents of files, with their columns after `file` and `n`."""
 
-_FILES: Final = """CREATE TABLE files (
-    id INTEGER PRIMARY KEY,
-    path TEXT NOT NULL UNIQUE,
-    folder TEXT NOT NULL,    -- '' for the vault's root
-    name TEXT NOT NULL,      -- the key of the file's name; notes without '.md'
-    kind TEXT NOT NULL,      -- note, canvas, base or attachment
-    size INTEGER NOT NULL,
-    mtime INTEGER NOT NULL,  -- in nanoseconds, like ctime
-    ctime INTEGER NOT NULL,  -- -1: read it again, it may have changed just after it was read
-    inode INTEGER NOT NULL,
-    hash TEXT,               -- NULL if it was not read, for example a large attachment
-    title TEXT NOT NULL,
-    words INTEGER NOT NULL,
-    properties TEXT NOT NULL,  -- a JSON object
-    problem TEXT
-)"""
-
-_FTS: Final = """CREATE VIRTUAL TABLE fts USING fts5(title, body, tokenize = "unicode61 remove_diacritics 2")"""
-
-_FTS_SETTINGS: Final = (
-    # A batch is written as one segment. Segments are merged in idle times (see `Index.tidy`), or when there are many.
-    "INSERT INTO fts (fts, rank) VALUES ('hashsize', 8000000)",
-    "INSERT INTO fts (fts, rank) VALUES ('automerge', 0)",
-    "INSERT INTO fts (fts, rank) VALUES ('crisismerge', 64)",
-)
-
-_TAG_COUNTS: Final = """CREATE TABLE tag_counts (
-    key TEXT PRIMARY KEY,
-    shown TEXT NOT NULL,    -- its first occurrence, by path, then line
-    notes INTEGER NOT NULL, -- with the tag itself
-    total INTEGER NOT NULL, -- with it or a tag nested in it
-    path TEXT NOT NULL,     -- of the first occurrence
-    line INTEGER NOT NULL
-) WITHOUT ROWID"""
-
-_META: Final = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-
-_INDICES: Final = (
-    "CREATE INDEX files_by_folder ON files (folder, kind)",
-    "CREATE INDEX files_by_name ON files (name)",
-    "CREATE INDEX files_by_inode ON files (inode)",
-    "CREATE INDEX files_by_age ON files (mtime DESC, path) WHERE kind <> 'attachment'",
-    "CREATE INDEX tags_by_key ON tags (key)",
-    "CREATE INDEX links_by_name ON links (name)",
-    "CREATE INDEX properties_by_key ON properties (key)",
-    "CREATE INDEX aliases_by_key ON aliases (key)",
-)
-
 SCHEMA: Final = Schema(
-    application_id=_APPLICATION_ID,
-    version=_VERSION,
+    application_id=0x54494456,  # "TIDV"
+    version=1,  # Raised with every change of the tables, or of how a file is read.
     tables=(
-        *(_FILES, _FTS, *_FTS_SETTINGS),
+        """CREATE TABLE files (
+            id INTEGER PRIMARY KEY,
+            path TEXT NOT NULL UNIQUE,
+            folder TEXT NOT NULL,    -- '' for the vault's root
+            name TEXT NOT NULL,      -- the key of the file's name; notes without '.md'
+            kind TEXT NOT NULL,      -- note, canvas, base or attachment
+            size INTEGER NOT NULL,
+            mtime INTEGER NOT NULL,  -- in nanoseconds, like ctime
+            ctime INTEGER NOT NULL,  -- -1: read it again, it may have changed just after it was read
+            inode INTEGER NOT NULL,
+            hash TEXT,               -- NULL if it was not read, for example a large attachment
+            title TEXT NOT NULL,
+            words INTEGER NOT NULL,
+            properties TEXT NOT NULL,  -- a JSON object
+            problem TEXT
+        )""",
+        """CREATE VIRTUAL TABLE fts USING fts5(title, body, tokenize = "unicode61 remove_diacritics 2")""",
+        # A batch is written as one segment. Segments are merged in idle times (see `Index.tidy`), or if there are many.
+        "INSERT INTO fts (fts, rank) VALUES ('hashsize', 8000000)",
+        "INSERT INTO fts (fts, rank) VALUES ('automerge', 0)",
+        "INSERT INTO fts (fts, rank) VALUES ('crisismerge', 64)",
         # By this key, the rows of a file lie together and in order.
         *(
             f"CREATE TABLE {table} (file INTEGER, n INTEGER, {', '.join(columns)}, PRIMARY KEY (file, n)) WITHOUT ROWID"
             for table, columns in ROWS.items()
         ),
-        *(_TAG_COUNTS, _META, *_INDICES),
+        """CREATE TABLE tag_counts (
+            key TEXT PRIMARY KEY,
+            shown TEXT NOT NULL,    -- its first occurrence, by path, then line
+            notes INTEGER NOT NULL, -- with the tag itself
+            total INTEGER NOT NULL, -- with it or a tag nested in it
+            path TEXT NOT NULL,     -- of the first occurrence
+            line INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX files_by_folder ON files (folder, kind)",
+        "CREATE INDEX files_by_name ON files (name)",
+        "CREATE INDEX files_by_inode ON files (inode)",
+        "CREATE INDEX files_by_age ON files (mtime DESC, path) WHERE kind <> 'attachment'",
+        "CREATE INDEX tags_by_key ON tags (key)",
+        "CREATE INDEX links_by_name ON links (name)",
+        "CREATE INDEX properties_by_key ON properties (key)",
+        "CREATE INDEX aliases_by_key ON aliases (key)",
     ),
     checked=("files", "fts", "tag_counts", "meta", *ROWS),
     pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),
@@ -131,6 +111,9 @@ _WORDING: Final = Wording(
         "is damaged, and is rebuilt ({error}).",
     ),
 )
+OpenedIndex = tuple[Database, int | None, tuple[str, ...]]
+"""The index, the descriptor of its lock file (None: in memory), and messages for the user: why it is in memory."""
+
 _BLOCKING: Final = {Trouble.LOCKED, Trouble.FULL, Trouble.DISK, Trouble.MEMORY, Trouble.INTERRUPTED, Trouble.NO_ACCESS}
 
 
@@ -140,14 +123,6 @@ class IndexBlocked(Exception):
 
 class IndexDamaged(Exception):
     """The index is damaged, and has to be rebuilt."""
-
-
-class OpenedIndex(NamedTuple):
-    """An index that belongs to this process until it is closed."""
-
-    database: Database
-    lock: int | None  # The descriptor of the lock file; None: in memory.
-    notes: tuple[str, ...]  # Messages for the user: why it is in memory.
 
 
 def cache_folder(vault: Vault) -> Path:
@@ -192,7 +167,7 @@ def open_in_memory(notes: tuple[str, ...] = ()) -> OpenedIndex:
     """Opens an index that is gone when it is closed."""
     database = _database(None)
     database.open()
-    return OpenedIndex(database, None, notes)
+    return database, None, notes
 
 
 def _open_slot(place: Path) -> OpenedIndex | None:
@@ -203,7 +178,7 @@ def _open_slot(place: Path) -> OpenedIndex | None:
         if try_lock(lock):
             database = _database(place)
             database.open()
-            opened = OpenedIndex(database, lock, ())
+            opened = database, lock, ()
     except (IndexBlocked, IndexDamaged) as error:
         if not isinstance(error.__cause__, Exception) or trouble_of(error.__cause__) is not Trouble.LOCKED:
             raise

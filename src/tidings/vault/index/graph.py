@@ -5,7 +5,7 @@ files of its own vault. Questions about one note are cheap; `broken` and `orphan
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
 from tidings.vault.index.queries import Queries
@@ -13,23 +13,14 @@ from tidings.vault.index.read_file import name_key
 from tidings.vault.notes import links
 from tidings.vault.notes.model import key
 
-_BEFORE: Final = 300
-_AFTER: Final = 700
-"""Characters of a long line that are shown around a link."""
-
+_BEFORE, _AFTER = 300, 700  # Characters of a long line that are shown around a link.
 _CANVAS: Final = 1_000_000  # Characters of a canvas that are searched for a link.
-
 _LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kind, embed, line, "start", "end"'
 _SOME: Final = "(SELECT value FROM json_each(?))"
 _NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - our own text, as below
-_LINKS_OF: Final = (
-    "SELECT path, target, links.kind FROM files CROSS JOIN links ON links.file = files.id "  # noqa: S608
-    f"WHERE target <> '' AND path IN {_SOME}"
-)
-_LINKS_TO: Final = (
-    "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file "  # noqa: S608
-    f"WHERE target <> '' AND links.name IN {_SOME}"
-)
+_TARGETS: Final = "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file WHERE target <> ''"
+_LINKS_OF: Final = f"{_TARGETS.replace('links JOIN files', 'files CROSS JOIN links')} AND path IN {_SOME}"
+_LINKS_TO: Final = f"{_TARGETS} AND links.name IN {_SOME}"
 
 
 class LinkNames:
@@ -62,8 +53,7 @@ class LinkNames:
         target = f"/{target}" if kind == "canvas" else target
         if target in self._anywhere:
             return self._anywhere[target]
-        inner = source[len(self._prefix) :]
-        found = links.resolve(target, inner, self)
+        found = links.resolve(target, source[len(self._prefix) :], self.candidates)
         path = None if found is None else self._prefix + found
         # If at most one file can be meant, the link leads to it from anywhere.
         name = key(target.rpartition("/")[2])
@@ -164,60 +154,40 @@ class _Row(NamedTuple):
     leads_to: str | None = None
 
 
-class _Outgoing(Sequence[_Row]):
-    """The links of a file. Only those that are used are read and resolved."""
-
-    def __init__(self, queries: Queries, path: str) -> None:
-        self._queries = queries
-        self._path = path
-        self._names = LinkNames(queries, mount_name(queries, path))
-        self._count = queries.count("links", path)
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> _Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_Row]: ...
-    def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        wanted = range(self._count)[index]
-        if isinstance(wanted, int):
-            return self._read(wanted, wanted + 1)[0]
-        return self._read(min(wanted), max(wanted) + 1)[:: wanted.step] if wanted else []
-
-    def __iter__(self) -> Iterator[_Row]:
-        return iter(self._read(0, self._count))
-
-    def _read(self, start: int, stop: int) -> list[_Row]:
-        rows = _rows(self._queries, "files.path = ? AND n >= ? AND n < ?", (self._path, start, stop))
-        resolve = self._names.resolve
-        return [row._replace(leads_to=resolve(row.target, self._path, row.kind)) for row in rows]
-
-
 class LinkList(Sequence[ResolvedLink]):
-    """A list of links. The line of a link is read when the link is used."""
+    """Links by number. Only those that are used are read with `read`, which takes the first and the one after the last.
 
-    def __init__(self, queries: Queries, rows: Sequence[_Row]) -> None:
+    Their lines are read then, too.
+    """
+
+    def __init__(self, queries: Queries, numbers: range, read: Callable[[int, int], list[_Row]]) -> None:
         self._queries = queries
-        self._rows = rows
+        self._numbers = numbers
+        self._read = read
+
+    @classmethod
+    def of(cls, queries: Queries, rows: list[_Row]) -> "LinkList":
+        return cls(queries, range(len(rows)), lambda start, stop: rows[start:stop])
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._numbers)
 
     @overload
     def __getitem__(self, index: int) -> ResolvedLink: ...
     @overload
     def __getitem__(self, index: slice) -> "LinkList": ...
     def __getitem__(self, index: int | slice) -> "ResolvedLink | LinkList":
-        if isinstance(index, slice):
-            return LinkList(self._queries, self._rows[index])
-        row = self._rows[index]
-        return _with_line(row, self._queries.text(row.source) or "")
+        numbers = self._numbers[index]
+        if isinstance(numbers, range):
+            return LinkList(self._queries, numbers, self._read)
+        return next(iter(LinkList(self._queries, range(numbers, numbers + 1), self._read)))
 
     def __iter__(self) -> Iterator[ResolvedLink]:
+        if not self._numbers:
+            return
+        first, last = min(self._numbers), max(self._numbers)
         source, text = None, ""
-        for row in self._rows:
+        for row in self._read(first, last + 1)[:: self._numbers.step]:
             if row.source != source:
                 source, text = row.source, self._queries.text(row.source) or ""
             yield _with_line(row, text)
@@ -230,20 +200,26 @@ def resolve(queries: Queries, target: str, source: str) -> str | None:
 
 def outgoing(queries: Queries, path: str) -> LinkList:
     """Returns the links in a file, in order."""
-    return LinkList(queries, _Outgoing(queries, path))
+    resolve = LinkNames(queries, mount_name(queries, path)).resolve
+
+    def read(start: int, stop: int) -> list[_Row]:
+        rows = _rows(queries, "files.path = ? AND n >= ? AND n < ?", (path, start, stop))
+        return [row._replace(leads_to=resolve(row.target, path, row.kind)) for row in rows]
+
+    return LinkList(queries, range(queries.count("links", path)), read)
 
 
 def backlinks(queries: Queries, path: str) -> LinkList:
     """Returns the links to a file from other files, in the order of these files."""
     file = queries.file(path)
     if file is None:
-        return LinkList(queries, [])
+        return LinkList.of(queries, [])
     mount = mount_name(queries, path)
     names = LinkNames(queries, mount)
     name = name_key(path, file.kind)
     rows = _rows(queries, "links.name IN (?, ?) AND target <> ''", (name, name.removesuffix(".md")))
     own = [row._replace(leads_to=path) for row in rows if mount_name(queries, row.source) == mount]
-    return LinkList(queries, [row for row in own if names.resolve(row.target, row.source, row.kind) == path])
+    return LinkList.of(queries, [row for row in own if names.resolve(row.target, row.source, row.kind) == path])
 
 
 def broken(queries: Queries) -> LinkList:
@@ -251,7 +227,7 @@ def broken(queries: Queries) -> LinkList:
     nowhere = {link for link, path in _resolved(queries) if path is None}
     sources = json.dumps(sorted({source for source, _, _ in nowhere}))
     rows = _rows(queries, f"path IN {_SOME} AND target <> ''", (sources,))
-    return LinkList(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
+    return LinkList.of(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
 
 
 def orphans(queries: Queries) -> list[str]:
@@ -264,10 +240,7 @@ def orphans(queries: Queries) -> list[str]:
 def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | None]]:
     """Yields all links to other files: the source, the target as written and the kind; and the resolved path."""
     names = {mount: LinkNames(queries, mount, all_at_once=True) for mount in queries.mounts}
-    rows = queries.connection.execute(
-        "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file WHERE target <> ''"
-    )
-    for source, target, kind in rows:
+    for source, target, kind in queries.connection.execute(_TARGETS):
         yield (source, target, kind), names[mount_name(queries, source)].resolve(target, source, kind)
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,8 +24,7 @@ from tidings.vault.index.queries import Queries, upward
 from tidings.vault.index.read_file import Row, Same, name_key
 from tidings.vault.notes.model import IndexEntry, Stamp
 
-Rows = Mapping[str, Iterable[Row]]
-"""Rows by table, made while they are stored, so that not all of them exist at once."""
+Rows = Mapping[str, Iterable[Row]]  # By table, made while they are stored, so that not all of them exist at once.
 
 INSERTS: Final = {
     "files": "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -36,10 +35,14 @@ INSERTS: Final = {
 
 def collect(files: Sequence[tuple[int, IndexEntry]]) -> Rows:
     """Returns the rows of files with their ids, by table."""
+
+    def contents(table: str) -> Iterator[Row]:
+        return ((id_, n, *row) for id_, entry in files for n, row in enumerate(entry.rows.get(table, ())))
+
     return {
         "files": (_file(id_, entry) for id_, entry in files),
         "fts": ((id_, entry.title, entry.text) for id_, entry in files),
-        **{table: _rows(files, table) for table in ROWS},
+        **{table: contents(table) for table in ROWS},
     }
 
 
@@ -52,10 +55,6 @@ def cleaned(rows: Rows) -> Rows:
     return {table: (tuple(map(clean, row)) for row in some) for table, some in rows.items()}
 
 
-def _rows(files: Iterable[tuple[int, IndexEntry]], table: str) -> Iterator[Row]:
-    return ((id_, n, *row) for id_, entry in files for n, row in enumerate(entry.rows.get(table, ())))
-
-
 def _file(id_: int, entry: IndexEntry) -> Row:
     path = entry.path
     return (
@@ -66,8 +65,6 @@ def _file(id_: int, entry: IndexEntry) -> Row:
 
 
 class _First(NamedTuple):
-    """The first occurrence of a tag."""
-
     path: str
     line: int
     shown: str
@@ -106,10 +103,8 @@ class TagChanges:
 
     def store(self) -> None:
         """Writes the changed counts, after the rows of the tags themselves."""
-        rows = self._connection.execute(
-            "SELECT key, path, line, shown FROM tag_counts WHERE key IN (SELECT value FROM json_each(?))",
-            (json.dumps([*self._total]),),
-        )
+        some = "SELECT key, path, line, shown FROM tag_counts WHERE key IN (SELECT value FROM json_each(?))"
+        rows = self._connection.execute(some, (json.dumps([*self._total]),))
         known = {tag: _First(*first) for tag, *first in rows}
         # Tags without notes go first: they have no first occurrence.
         self._connection.executemany(
@@ -127,13 +122,10 @@ class TagChanges:
             "UPDATE tag_counts SET path = ?, line = ?, shown = ? WHERE key = ?",
             [(*first, tag) for tag in left if (first := self._first(tag, known[tag])) != known[tag]],
         )
+        added = {tag: first for tag, first in self._firsts.items() if tag not in known}
         self._connection.executemany(
             "INSERT INTO tag_counts (key, notes, total, path, line, shown) VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (tag, self._notes[tag], self._total[tag], *first)
-                for tag, first in self._firsts.items()
-                if tag not in known
-            ],
+            [(tag, self._notes[tag], self._total[tag], *first) for tag, first in added.items()],
         )
 
     def _count(self, tags: set[str], by: int) -> None:
@@ -163,8 +155,6 @@ _MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
 
 
 class _KnownFile(NamedTuple):
-    """The columns of a file that decide what to write."""
-
     id: int
     kind: str
     hash: str | None
@@ -255,16 +245,12 @@ class Index:
         A file with the `same` content that has changed in the index since is left as it is.
         """
         try:
-            self._apply(entries, gone, same, collect)
+            self._apply(entries, gone, same)
         except UnicodeEncodeError:
-            self._apply(entries, gone, same, lambda files: cleaned(collect(files)))
+            self._apply(entries, gone, same, clean=True)
 
     def _apply(
-        self,
-        entries: Sequence[IndexEntry],
-        gone: Sequence[str],
-        same: Sequence[Same],
-        rows_of: Callable[[Sequence[tuple[int, IndexEntry]]], Rows],
+        self, entries: Sequence[IndexEntry], gone: Sequence[str], same: Sequence[Same], *, clean: bool = False
     ) -> None:
         new = {entry.path: entry for entry in entries}
         with self._database.transaction() as connection:
@@ -286,7 +272,8 @@ class Index:
             tags = TagChanges(connection, replaced)
             _forget(connection, replaced, keep={known[path].id for path in new if path in known})
             ids = _ids(connection, known, [path for path in new if path not in touched])
-            rows = dict(rows_of([(id_, new[path]) for path, id_ in ids.items()]))
+            rows = dict(collect([(id_, new[path]) for path, id_ in ids.items()]))
+            rows = dict(cleaned(rows)) if clean else rows
             rows["tags"] = list(rows["tags"])  # Stored, and counted below.
             for table, some in rows.items():
                 connection.executemany(INSERTS[table], some)

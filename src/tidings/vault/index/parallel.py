@@ -18,19 +18,15 @@ from tidings._kit.pool import BulkPool, processes_for
 from tidings._kit.worker import WorkerLimits
 from tidings.vault.files.paths import Mount, Vault
 from tidings.vault.index.database import has_index
-from tidings.vault.index.read_file import Job, Missed, ReadLimits, ReadTask, Same, read_files
+from tidings.vault.index.read_file import Job, Missed, Same, read_files
 from tidings.vault.index.walk import FolderWalk, VaultAway, WalkedFile
 from tidings.vault.notes.model import IndexEntry
 
 Answer = list[IndexEntry | Missed | Same]
-IndexPool = BulkPool[ReadTask, Answer]
+IndexPool = BulkPool[list[Job], Answer]
 
-MANY_FILES: Final = 500
-MANY_BYTES: Final = 5_000_000
-"""From this many files or bytes on, worker processes read them."""
-_CHUNK_FILES: Final = 50
-_CHUNK_BYTES: Final = 500_000
-"""The size of one task of a worker process."""
+MANY_FILES, MANY_BYTES = 500, 5_000_000  # From this many files or bytes on, worker processes read them.
+_CHUNK_FILES, _CHUNK_BYTES = 50, 500_000  # The size of one task of a worker process.
 _WAITING_ANSWERS: Final = 10  # Answers of each process that may wait: so many that it goes on while a batch is stored.
 _EARLY_FILES: Final = 3_000  # Files of an early start: more than can be read in that time.
 _EARLY_ANSWERS: Final = 25  # Answers of each process that may wait in an early start.
@@ -56,7 +52,7 @@ def index_pool(
         read_files,
         count=processes_for(tasks),
         limits=_LIMITS,
-        small=lambda task: sum(job.stamp.size for job in task.jobs) <= small,
+        small=lambda jobs: sum(job.stamp.size for job in jobs) <= small,
         room=room,
         command=command,
     )
@@ -68,7 +64,7 @@ def job_of(vault: Vault, seen: WalkedFile) -> Job:
     return Job(*seen, str(mount.root), inner)
 
 
-def tasks_of(vault: Vault, files: Iterable[WalkedFile], limits: ReadLimits) -> Iterator[ReadTask]:
+def tasks_of(vault: Vault, files: Iterable[WalkedFile]) -> Iterator[list[Job]]:
     """Yields the tasks that read files, each of a bounded size."""
     chunk: list[Job] = []
     size = 0
@@ -76,18 +72,17 @@ def tasks_of(vault: Vault, files: Iterable[WalkedFile], limits: ReadLimits) -> I
         chunk.append(job_of(vault, seen))
         size += seen.stamp.size
         if len(chunk) == _CHUNK_FILES or size > _CHUNK_BYTES:
-            yield ReadTask(limits, chunk)
+            yield chunk
             chunk, size = [], 0
     if chunk:
-        yield ReadTask(limits, chunk)
+        yield chunk
 
 
 class Ahead:
     """The first files of a vault, while they are being read."""
 
-    def __init__(self, vault: Vault, limits: ReadLimits = ReadLimits()) -> None:  # noqa: B008 - a frozen value
+    def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._limits = limits
         self._pool: IndexPool | None = None
         self._paths: frozenset[str] = frozenset()
         # A thread, so that walking the folders overlaps with the import.
@@ -117,7 +112,7 @@ class Ahead:
                 self._paths = frozenset(seen.path for seen in files)
                 self._pool = index_pool(_EARLY_FILES, room=_EARLY_ANSWERS)
                 self._pool.start()
-                self._pool.add(tasks_of(self._vault, files, self._limits))
+                self._pool.add(tasks_of(self._vault, files))
 
 
 def begin(vault: Vault, cache: Path | None = None) -> None:

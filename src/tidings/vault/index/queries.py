@@ -4,27 +4,15 @@ Every method sees the last applied batch; several questions within `snapshot()` 
 path unless stated otherwise; the order never depends on when a file was indexed.
 """
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from tidings.vault.index.rows import (
-    BlockRow,
-    FileRow,
-    FolderListing,
-    FolderRow,
-    HeadingRow,
-    ListedFiles,
-    NameMatch,
-    PropertyUse,
-    Stats,
-    TagCount,
-    TaskRow,
-)
-from tidings.vault.notes.model import key
+from tidings.vault.notes.model import Kind, key
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
 _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :within || '0'))"
@@ -32,6 +20,114 @@ _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
 _HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - our own text, as below
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
 _COMMON: Final = 1000  # A tag of this many notes is searched note by note: the first ones are found soon.
+
+
+class FileRow(NamedTuple):
+    """A file in the index."""
+
+    id: int
+    path: str
+    folder: str
+    kind: Kind
+    size: int
+    mtime: int  # The last change of the content, in nanoseconds.
+    hash: str | None  # The version; None if it was not read.
+    title: str
+    words: int
+    properties_json: str
+    problem: str | None
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The note's properties as values."""
+        return json.loads(self.properties_json)
+
+
+class NameMatch(NamedTuple):
+    """The file that a user means."""
+
+    file: FileRow
+    also: tuple[str, ...]  # Other files that may have been meant.
+
+
+class ListedFiles(NamedTuple):
+    """A file in a list, with nothing that an edit of its text changes."""
+
+    path: str
+    kind: Kind
+    title: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class FolderRow(NamedTuple):
+    """A folder, with the counts of everything below it."""
+
+    path: str
+    notes: int
+    files: int  # All files, notes included.
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class FolderListing(NamedTuple):
+    """The content of a folder, by name."""
+
+    path: str  # As it is written on the disk.
+    folders: tuple[FolderRow, ...]
+    files: tuple[ListedFiles, ...]
+
+
+class TagCount(NamedTuple):
+    """A tag without its `#`, and the number of notes with it."""
+
+    key: str
+    shown: str  # Its first occurrence as written.
+    notes: int  # 0 if only tags nested in it occur.
+    total: int  # Includes the notes with a tag nested in it.
+
+
+class HeadingRow(NamedTuple):
+    """A heading of a note."""
+
+    level: int
+    text: str
+    line: int
+
+
+class BlockRow(NamedTuple):
+    """A block of a note that links can point at."""
+
+    id: str
+    line: int
+
+
+class TaskRow(NamedTuple):
+    """A task of a note."""
+
+    line: int
+    status: str  # The character in the checkbox: a space if it is open.
+    text: str
+
+
+class Stats(NamedTuple):
+    """Counts of everything in a vault."""
+
+    notes: int
+    canvases: int
+    bases: int
+    attachments: int
+    folders: int
+    tags: int  # Different ones.
+    links: int  # Embeds included.
+    tasks_open: int
+    tasks_done: int  # All with a character in the checkbox.
+    words: int  # 0 if it was not requested, like the size.
+    size: int  # Of all files, in bytes.
 
 
 class Queries:
@@ -186,8 +282,7 @@ class Queries:
         return sum(n + 1 for (n,) in self._found("n", table, path, "n DESC LIMIT 1"))
 
     def headings(self, path: str, limit: int = -1) -> list[HeadingRow]:
-        rows = self._found("level, text, line", "headings", path, f"n LIMIT {limit:d}")
-        return [HeadingRow(*row) for row in rows]
+        return [HeadingRow(*row) for row in self._found("level, text, line", "headings", path, f"n LIMIT {limit:d}")]
 
     def blocks(self, path: str) -> list[BlockRow]:
         return [BlockRow(*row) for row in self._found("id, line", "blocks", path)]
@@ -207,13 +302,11 @@ class Queries:
         found = (TaskRow(*row) for row in rows if done is None or (row[1] != " ") == done)
         return list(found if limit < 0 else islice(found, limit))
 
-    def properties_in_use(self) -> list[PropertyUse]:
-        """Returns all properties, the most frequent first."""
-        rows = self.connection.execute(
-            "SELECT key, count(*) AS notes FROM (SELECT DISTINCT key, file FROM properties) "
-            "GROUP BY key ORDER BY notes DESC, key"
-        )
-        return [PropertyUse(*row) for row in rows]
+    def properties_in_use(self) -> dict[str, int]:
+        """Returns all properties, in lower case, with the number of notes that have them; the most frequent first."""
+        distinct = "SELECT DISTINCT key, file FROM properties"
+        counted = f"SELECT key, count(*) AS notes FROM ({distinct}) GROUP BY key ORDER BY notes DESC, key"  # noqa: S608
+        return dict(self.connection.execute(counted))
 
     def stats(self, *, sums: bool = True) -> Stats:
         """Returns counts of everything; with `sums` also the words and bytes of all files, which takes longer."""

@@ -16,7 +16,6 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from tidings._kit.bounded_json import as_float
@@ -30,8 +29,8 @@ logger = logging.getLogger(__name__)
 Row = tuple[Any, ...]
 
 _ATTEMPTS: Final = 3
+# Times this close count as equal, where a file system counts in seconds: the coarsest counts in two.
 _RACY_NS: Final = 2_000_000_000
-"""Times this close count as equal, where a file system counts in seconds: the coarsest counts in two."""
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
 _HASH_BYTES: Final = 8
@@ -40,15 +39,8 @@ _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
 
-READ_AGAIN: Final = -1
-"""A ctime that no file has: the next look finds the file changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """The limits of reading."""
-
-    size: int = 20_000_000  # Bytes. Of larger files, only the name is known.
+READ_AGAIN: Final = -1  # A ctime that no file has: the next look finds the file changed.
+LARGEST: Final = 20_000_000  # Bytes. Of larger files, only the name is known.
 
 
 class Job(NamedTuple):
@@ -62,19 +54,11 @@ class Job(NamedTuple):
     inner: str  # The path within it.
 
 
-class ReadTask(NamedTuple):
-    """The files that a worker process reads at once."""
-
-    limits: ReadLimits
-    jobs: list[Job]
-
-
 class Missed(NamedTuple):
     """A file that could not be read, and gets no entry."""
 
     path: str
-    why: Literal["gone", "unsettled"]
-    """`unsettled`: it kept changing while it was read, or its disk has an error. It is to be read later."""
+    why: Literal["gone", "unsettled"]  # Unsettled: it kept changing, or its disk has an error. It is to be read later.
 
 
 class Same(NamedTuple):
@@ -184,20 +168,20 @@ def read_attachment(job: Job) -> IndexEntry:
     return entry
 
 
-def answer(task: ReadTask) -> bytes:
-    """Reads the files of a task in a worker process. Returns the pickled results."""
-    return pickle.dumps(read_files(task), pickle.HIGHEST_PROTOCOL)
+def answer(jobs: list[Job]) -> bytes:
+    """Reads files in a worker process. Returns the pickled results."""
+    return pickle.dumps(read_files(jobs), pickle.HIGHEST_PROTOCOL)
 
 
-def read_files(task: ReadTask) -> list[IndexEntry | Missed | Same]:
-    """Reads the files of a task."""
-    return [read_file(job, task.limits) for job in task.jobs]
+def read_files(jobs: list[Job]) -> list[IndexEntry | Missed | Same]:
+    """Reads files."""
+    return list(map(read_file, jobs))
 
 
-def read_file(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
+def read_file(job: Job, *, largest: int = LARGEST) -> IndexEntry | Missed | Same:
     """Reads a file."""
     try:
-        return _read(job, limits)
+        return _read(job, largest)
     except (FileNotFoundError, NotADirectoryError):
         return Missed(job.path, "gone")
     except PermissionError:
@@ -206,15 +190,15 @@ def read_file(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
         return Missed(job.path, "unsettled")
 
 
-def _read(job: Job, limits: ReadLimits) -> IndexEntry | Missed | Same:
+def _read(job: Job, largest: int) -> IndexEntry | Missed | Same:
     for _ in range(_ATTEMPTS):
         file = _open(job)
         try:
             before = os.fstat(file)
             if not stat.S_ISREG(before.st_mode):
                 return Missed(job.path, "gone")
-            if before.st_size > limits.size:
-                problem = f"It is larger than {limits.size:,} bytes and was not read."
+            if before.st_size > largest:
+                problem = f"It is larger than {largest:,} bytes and was not read."
                 return name_only(job.path, job.kind, stamp_of(before), problem)
             now = time.time_ns()
             data = _content(file, before.st_size)

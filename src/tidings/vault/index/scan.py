@@ -21,30 +21,18 @@ from contextlib import closing, nullcontext
 from typing import Final, NamedTuple
 
 from tidings.vault.files.paths import Vault
+from tidings.vault.index import read_file
 from tidings.vault.index.index import Index
 from tidings.vault.index.parallel import MANY_BYTES, MANY_FILES, Ahead, Answer, index_pool, job_of, tasks_of
-from tidings.vault.index.read_file import (
-    Missed,
-    ReadLimits,
-    Same,
-    is_same_but_racy,
-    name_only,
-    read_attachment,
-    read_files,
-)
+from tidings.vault.index.read_file import Missed, Same
 from tidings.vault.index.walk import FolderWalk, VaultAway, WalkedFile, identities, is_within
 from tidings.vault.notes.model import IndexEntry, key
 
-_LARGE_FILE: Final = 1_000_000
-"""Bytes of a file that a worker process always reads: parsing it would block all threads of this process."""
+_LARGE_FILE: Final = 1_000_000  # Bytes that a worker process always parses: it would block all threads of this one.
 _SMALL_CHUNK: Final = 600_000  # Bytes of small files that do not block other threads for long.
-_LARGEST_HASHED: Final = 10_000_000
-_HASHED_BYTES: Final = 20_000_000
-"""Larger attachments, or more at once, are not hashed: a vault may contain thousands of pictures."""
-_BATCH_FILES: Final = 1000
-_BATCH_CHARACTERS: Final = 8_000_000
-"""The size of a batch."""
-_FIRST_BATCH: Final = 125
+# Larger attachments, or more bytes at once, are not hashed: a vault may contain thousands of pictures.
+_LARGEST_HASHED, _HASHED_BYTES = 10_000_000, 20_000_000
+_FIRST_BATCH, _BATCH_FILES, _BATCH_CHARACTERS = 125, 1000, 8_000_000
 
 
 class ScanPlan(NamedTuple):
@@ -79,7 +67,7 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
         vaults_seen.add(vault.mount_of(seen.path).name)
         if (stamp := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)
-            if stamp and is_same_but_racy(stamp, seen.stamp):
+            if stamp and read_file.is_same_but_racy(stamp, seen.stamp):
                 racy.add(seen.path)
     emptied, before = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
     for mount in vault.mounts:
@@ -114,7 +102,6 @@ def read_all(
     vault: Vault,
     files: Sequence[WalkedFile],
     *,
-    limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
     stopped: Callable[[], bool] = lambda: False,
     ahead: Ahead | None = None,
 ) -> Generator[ScanBatch]:
@@ -123,7 +110,7 @@ def read_all(
     Files that were read `ahead` are not read again if they have not changed. Raises `VaultAway`.
     """
     before = identities(vault)
-    with closing(_answers(vault, files, limits, stopped, ahead)) as answers:
+    with closing(_answers(vault, files, stopped, ahead)) as answers:
         for batch in _batches(answers):
             if batch.gone and identities(vault) != before:
                 raise VaultAway("The folder of the vault disappeared while it was read.")
@@ -133,7 +120,7 @@ def read_all(
 
 
 def _answers(
-    vault: Vault, files: Sequence[WalkedFile], limits: ReadLimits, stopped: Callable[[], bool], ahead: Ahead | None
+    vault: Vault, files: Sequence[WalkedFile], stopped: Callable[[], bool], ahead: Ahead | None
 ) -> Generator[Answer]:
     """Yields files as they are read. Attachments come first."""
     pool, begun = ahead.take() if ahead else (None, frozenset[str]())
@@ -141,20 +128,20 @@ def _answers(
         yield _attachments(vault, [seen for seen in files if seen.kind == "attachment"])
         texts = [seen for seen in files if seen.kind != "attachment"]
         # Files over the limit are not read at all.
-        sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= limits.size}
+        sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= read_file.LARGEST}
         many = len(sizes) > MANY_FILES or sum(sizes.values()) > MANY_BYTES
         large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
-        for task in tasks_of(vault, (seen for seen in texts if seen.path not in large), limits):
-            yield read_files(task)
+        for task in tasks_of(vault, (seen for seen in texts if seen.path not in large)):
+            yield read_file.read_files(task)
         by_workers = [seen for seen in texts if seen.path in large]
         if pool is not None:
             early = {seen.path: seen for seen in by_workers if seen.path in begun}
-            tasks = tasks_of(vault, (seen for seen in by_workers if seen.path not in begun), limits)
+            tasks = tasks_of(vault, (seen for seen in by_workers if seen.path not in begun))
             for answer in pool.read(tasks, stopped):
                 yield [item for item in answer if item.path not in begun or _is_valid(item, early)]
             by_workers = list(early.values())
     if by_workers and not stopped():
-        tasks = list(tasks_of(vault, by_workers, limits))
+        tasks = list(tasks_of(vault, by_workers))
         with index_pool(len(tasks), small=_SMALL_CHUNK) as pool:
             yield from pool.read(tasks, stopped)
 
@@ -173,7 +160,9 @@ def _attachments(vault: Vault, files: Sequence[WalkedFile]) -> Answer:
     sizes = [seen.stamp.size for seen in files if seen.stamp.size <= _LARGEST_HASHED]
     most = _LARGEST_HASHED if sum(sizes) <= _HASHED_BYTES else -1
     return [
-        read_attachment(job_of(vault, seen)) if seen.stamp.size <= most else name_only(seen.path, seen.kind, seen.stamp)
+        read_file.read_attachment(job_of(vault, seen))
+        if seen.stamp.size <= most
+        else read_file.name_only(seen.path, seen.kind, seen.stamp)
         for seen in files
     ]
 
@@ -233,7 +222,9 @@ class _Look:
         gone = {path for path in known if path not in found and not self._walk.is_unread(path)}
         self._changed |= changed
         self._racy.update(
-            path for path, seen in changed.items() if path in known and is_same_but_racy(known[path], seen.stamp)
+            path
+            for path, seen in changed.items()
+            if path in known and read_file.is_same_but_racy(known[path], seen.stamp)
         )
         self._gone |= gone
         inodes = {seen.stamp.inode for seen in changed.values()} | {known[path].inode for path in gone}

@@ -9,11 +9,13 @@ note or below it, else to the one with the shortest path. Case is ignored, unles
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from tidings.vault.notes.markdown import DESTINATION
 from tidings.vault.notes.model import NoteLink, TextChange, applied, key
 
+Candidates = Callable[[str], Sequence[str]]
+"""Returns the paths of the files with a name, which is a `key`; for notes without `.md`."""
 Style = Literal["shortest", "relative", "absolute"]
 """The app's setting: the name alone if it is unique, a path from the note's folder, or one from the root."""
 
@@ -27,34 +29,26 @@ _BALANCED = re.compile(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
 _ENCODED_ANGLED = re.compile(r"[\0-\x1f%<>#:\x7f]|^\s|\s$")
 
 
-class Names(Protocol):
-    """The files of a vault by name."""
-
-    def candidates(self, name: str, /) -> Sequence[str]:
-        """Returns the paths of the files with this name, a `key`; for notes without `.md`."""
-        ...
-
-
-def resolve(target: str, source: str, names: Names) -> str | None:
+def resolve(target: str, source: str, candidates: Candidates) -> str | None:
     """Returns the path that a link in `source` leads to, or None if there is no such file."""
     if not target:
         return source
     folder = posixpath.dirname(source)
     if target.startswith(("./", "../")):
         wanted = posixpath.normpath(posixpath.join(folder, target))
-        return None if wanted.startswith("../") else _best(wanted, _fitting(wanted, names, whole=True), folder)
+        return None if wanted.startswith("../") else _best(wanted, _fitting(wanted, candidates, whole=True), folder)
     if target.startswith("/"):
-        return _best(target[1:], _fitting(target[1:], names, whole=True), folder)
-    return _best(target, _fitting(target, names, whole=False), folder)
+        return _best(target[1:], _fitting(target[1:], candidates, whole=True), folder)
+    return _best(target, _fitting(target, candidates, whole=False), folder)
 
 
-def _fitting(wanted: str, names: Names, *, whole: bool) -> list[str]:
+def _fitting(wanted: str, candidates: Candidates, *, whole: bool) -> list[str]:
     """Returns the files whose path is `wanted`, with or without `.md`, or (unless `whole`) ends with it."""
     wanted = key(wanted)
     name = wanted.rpartition("/")[2]
-    found = list(names.candidates(name))
+    found = list(candidates(name))
     if name.endswith(".md"):
-        found += names.candidates(name[:-3])
+        found += candidates(name[:-3])
     ends = () if whole else (f"/{wanted}", f"/{wanted}.md")
     return [path for path in found if (own := key(path)) in (wanted, f"{wanted}.md") or own.endswith(ends)]
 
@@ -76,7 +70,7 @@ def _best(wanted: str, paths: list[str], folder: str) -> str | None:
     return min(paths, key=rank)
 
 
-def shortest(path: str, source: str, names: Names, style: Style = "shortest") -> str:
+def shortest(path: str, source: str, candidates: Candidates, style: Style = "shortest") -> str:
     """Returns the target of a link in `source` that leads to `path`, however many files have the same name.
 
     `.md` is left out where it is not needed.
@@ -86,23 +80,23 @@ def shortest(path: str, source: str, names: Names, style: Style = "shortest") ->
     if style == "relative":
         relative = posixpath.relpath(bare, posixpath.dirname(source) or ".")
         spellings = [relative, relative if relative.startswith("../") else "./" + relative]
-    elif style == "shortest" and len(_fitting(name, names, whole=False)) == 1:
+    elif style == "shortest" and len(_fitting(name, candidates, whole=False)) == 1:
         spellings = [name, bare]
     else:
         spellings = [bare]
     for spelling in (*spellings, bare, path, "/" + bare):
-        if resolve(spelling, source, names) == path:
+        if resolve(spelling, source, candidates) == path:
             return spelling
     return "/" + path
 
 
-def rewritten(link: NoteLink, path: str, source: str, names: Names, style: Style = "shortest") -> str:
+def rewritten(link: NoteLink, path: str, source: str, candidates: Candidates, style: Style = "shortest") -> str:
     """Returns the target of `link` that leads to `path`: with `.md` if it had that, or is a Markdown link."""
-    target = shortest(path, source, names, style)
+    target = shortest(path, source, candidates, style)
     wanted = link.kind == "markdown" or link.target.lower().endswith(".md")
     if wanted and path.lower().endswith(".md") and target == without_md(target):
         full = target + path[-3:]
-        return full if resolve(full, source, names) == path else target
+        return full if resolve(full, source, candidates) == path else target
     return target
 
 

@@ -13,7 +13,7 @@ from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent,
 from tidings._kit.text import one_line, quoted
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.paths import uri
-from tidings.vault.index.rows import FileRow, TagCount
+from tidings.vault.index.queries import FileRow, TagCount
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.shapes import MARKDOWN, iso
 from tidings.vault.view import VaultView, daily_dates, daily_places, local_today, standing

@@ -12,7 +12,7 @@ from tidings._kit.suggest import question
 from tidings._kit.text import one_line
 from tidings.server.families import ResourceMissing
 from tidings.vault.index import graph
-from tidings.vault.index.rows import FileRow
+from tidings.vault.index.queries import FileRow
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import section
 from tidings.vault.prompts.briefs import brought, bullets, told

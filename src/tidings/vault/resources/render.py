@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from datetime import date
+from itertools import islice
 from typing import Any, Final
 
 from tidings._kit.files import read_file
@@ -20,7 +21,7 @@ from tidings._kit.text import one_line
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.index import graph
-from tidings.vault.index.rows import FileRow, ListedFiles
+from tidings.vault.index.queries import FileRow, ListedFiles
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
@@ -192,7 +193,8 @@ def stats(view: VaultView, address: VaultAddress) -> Json:
     }
     if address.full:
         content |= {"words": found.words, "size": found.size}
-        content["properties"] = [use._asdict() for use in view.queries.properties_in_use()[:MOST_ITEMS]]
+        uses = islice(view.queries.properties_in_use().items(), MOST_ITEMS)
+        content["properties"] = [{"name": name, "notes": notes} for name, notes in uses]
     return content
 
 

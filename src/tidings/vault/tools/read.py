@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import date, timedelta
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from mcp_types import CallToolResult
@@ -266,7 +267,7 @@ def _vault_info(view: VaultView) -> Info:
     facts: Info = {
         "vaults": [mount.name for mount in view.vault.mounts if mount.name],
         **view.queries.stats()._asdict(),
-        "properties": {use.name: use.notes for use in view.queries.properties_in_use()[:_MOST]},
+        "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
         "index": view.status.phase,
         "note": " ".join(filter(None, [standing(view.status), *view.status.notes])),
     }
