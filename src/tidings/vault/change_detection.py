@@ -27,6 +27,7 @@ from tidings.changes import Filter, ResourceUpdated
 from tidings.vault.files.paths import uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries, upward
+from tidings.vault.notes.links import link_name
 from tidings.vault.notes.model import IndexEntry, key
 from tidings.vault.resources.addresses import VaultAddress, parse_address
 
@@ -90,7 +91,7 @@ class Touched:
     folders: frozenset[str] = field(init=False)  # The folders of the files, with all folders above them.
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset(map(_name, self.paths)))
+        object.__setattr__(self, "names", frozenset(map(link_name, self.paths)))
         folders = {above for path in self.paths for above in ("", *upward(path.rpartition("/")[0]))}
         object.__setattr__(self, "folders", frozenset(folders))
 
@@ -103,10 +104,10 @@ class Touched:
         match address.kind:
             case "note" | "attachment":
                 # A summary contains the targets of the note's links, which depend on new and deleted files.
-                return _name(address.argument) in self.names or (self.moved and address.mode == "summary")
+                return link_name(address.argument) in self.names or (self.moved and address.mode == "summary")
             case "backlinks":
                 # A new or deleted file may change the target of a link.
-                return self.moved or _name(address.argument) in self.linked
+                return self.moved or link_name(address.argument) in self.linked
             case "folder":
                 return key(address.argument.strip("/")) in map(key, self.folders)
             case "tag":
@@ -215,10 +216,6 @@ def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
     if wanted.prefixes:
         affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
     return sorted(affected)
-
-
-def _name(path: str) -> str:
-    return key(path.rpartition("/")[2]).removesuffix(".md")
 
 
 class Searches:

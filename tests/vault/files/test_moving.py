@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.vault.files.moving import link_name
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, NotText, NotThere, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.canvas import canvas_links
 from tidings.vault.notes.edits import EditRefused
-from tidings.vault.notes.links import resolve
+from tidings.vault.notes.links import link_name, resolve
 from tidings.vault.notes.model import NoteLink
 from tidings.vault.notes.parse import parse
 
@@ -377,9 +376,8 @@ def test_after_a_move_every_link_leads_where_it_led(
         if source.endswith(".md"):
             led = [resolve(link.target, source, before.candidates) for link in parse(text, source).links]
             there = now(source) or ""
-            leads = [
-                resolve(link.target, there, after.candidates) for link in parse((root / there).read_text(), there).links
-            ]
+            moved = parse((root / there).read_text(), there).links
+            leads = [resolve(link.target, there, after.candidates) for link in moved]
             assert [one for one in zip(led, leads, strict=True) if one[0] is not None and now(one[0]) != one[1]] == []
 
 

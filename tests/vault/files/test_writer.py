@@ -116,9 +116,9 @@ def test_a_note_is_edited(root: Path, writer: VaultWriter) -> None:
 def test_a_note_is_added_to(root: Path, writer: VaultWriter) -> None:
     writer.append("log/a.md", "first\n")
     writer.append("log/a.md", "second")
-    writer.prepend("log/a.md", "zeroth")
+    writer.append("log/a.md", "zeroth", at_start=True)
     writer.append("log/a.md", "- item", section="Log")
-    writer.prepend("log/a.md", "- before", section="Log")
+    writer.append("log/a.md", "- before", section="Log", at_start=True)
     assert (root / "log/a.md").read_text() == "zeroth\nfirst\nsecond\n\n## Log\n- before\n- item\n"
     with pytest.raises(NotThere):
         writer.append("log/b.md", "x", create=False)
@@ -223,7 +223,7 @@ def test_a_server_that_only_reads_refuses_before_anything_is_touched(root: Path)
         lambda: writer.write("a.md", "x", overwrite=True),
         lambda: writer.edit("a.md", [ReplaceText("tag", "x")]),
         lambda: writer.append("b/c.md", "x"),
-        lambda: writer.prepend("a.md", "x"),
+        lambda: writer.append("a.md", "x", at_start=True),
         lambda: writer.move("a.md", "b/c.md", references=None),  # type: ignore[arg-type]
         lambda: writer.delete("a.md"),
         lambda: writer.rename_tag("tag", "other", ["a.md"]),

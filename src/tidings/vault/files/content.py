@@ -25,8 +25,6 @@ _MARKS: dict[Encoding, bytes] = {
     "utf-8": b"",
 }
 _CODECS = {"utf-8-sig": "utf-8"}  # The mark is written here, once, whatever the text begins with.
-
-_KEPT_BYTES: Final = 16_000_000
 _LARGEST_KEPT: Final = 2_000_000  # Bytes of one text. Differences in a larger one would not be shown.
 
 
@@ -51,14 +49,12 @@ def decode(data: bytes, *, mtime: float = 0.0) -> FileContent:
     """Returns the content of a file with these bytes."""
     encoding: Encoding = next(name for name, mark in _MARKS.items() if data.startswith(mark))
     codec, plain = _CODECS.get(encoding, encoding), data[len(_MARKS[encoding]) :]
-    problem = None
     try:
         text = plain.decode(codec)
+        problem = "it contains NUL characters, as binary files do" if "\0" in text else None
     except UnicodeDecodeError as error:
         text = plain.decode(codec, errors="replace")
         problem = f"it is not valid {encoding.upper()} (at byte {error.start + len(_MARKS[encoding])})"
-    if problem is None and "\0" in text:
-        problem = "it contains NUL characters, as binary files do"
     return FileContent(text, version_of(data), encoding, len(data), mtime, problem)
 
 
@@ -104,7 +100,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 class Texts:
     """Texts by version, the most recent `most` bytes of them. Any thread may use it."""
 
-    def __init__(self, most: int = _KEPT_BYTES) -> None:
+    def __init__(self, most: int = 16_000_000) -> None:
         self._most = most
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0

@@ -14,24 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, decode, encode, version_of
 from tidings.vault.files.folders import OpenFolder, replace
-from tidings.vault.files.outcomes import (
-    BadVersion,
-    Conflict,
-    FileTooLarge,
-    FileWritten,
-    NotThere,
-    ReadOnly,
-    WriteFailed,
-    explained,
-)
+from tidings.vault.files.outcomes import FileWritten, explained
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
 
-Make = Callable[[FileContent | None], str]
-"""Makes a file's new text from its current content; None if it does not exist."""
-
+Make = Callable[[FileContent | None], str]  # Makes a file's new text from its current content; None if it is new.
 _ATTEMPTS: Final = 5  # Attempts to write a file that another program keeps changing.
 _SHORT_TEXT: Final = 2_000  # Characters of a text that a conflict shows whole.
 
@@ -128,7 +118,7 @@ class Disk:
 
     def _check_allowed(self) -> None:
         if self.read_only:
-            raise ReadOnly("This server is read-only. Start it without --read-only to write.")
+            raise outcomes.ReadOnly("This server is read-only. Start it without --read-only to write.")
 
     def place(self, path: str, *, creating: bool = False, follow: bool = True) -> OpenedFile:
         """Returns the place of a path, or raises `BadPath`; `WriteFailed` if the vault's disk seems to be missing.
@@ -138,7 +128,7 @@ class Disk:
         located = self.vault.locate(path, creating=creating)
         mount = self.vault.mount_of(path)
         if missing := self.vault.missing(mount):
-            raise WriteFailed(f"{missing} Nothing was changed.")
+            raise outcomes.WriteFailed(f"{missing} Nothing was changed.")
         if located == mount.root:
             raise BadPath(f"{path!r} is a whole vault.", "Name something in it.")
         real = os.path.realpath(located if follow else located.parent)
@@ -162,7 +152,7 @@ class Disk:
             except FileNotFoundError:
                 content = None
         if content is None:
-            raise NotThere(f"There is no file {path!r}. Check the spelling.")
+            raise outcomes.NotThere(f"There is no file {path!r}. Check the spelling.")
         return content
 
     def change(self, place: OpenedFile, make: Make) -> FileWritten:
@@ -178,7 +168,9 @@ class Disk:
                     written = self._attempt(folder, place, make)
                 if written is not None:
                     return written
-        raise WriteFailed(f"{place.path!r} was not written: another program keeps changing it. Try again later.")
+        raise outcomes.WriteFailed(
+            f"{place.path!r} was not written: another program keeps changing it. Try again later."
+        )
 
     def _attempt(self, folder: OpenFolder, place: OpenedFile, make: Make) -> FileWritten | None:
         before, seen = self.look(folder, place)
@@ -186,7 +178,7 @@ class Disk:
         data = encode(text, before.encoding if before is not None and before.problem is None else "utf-8")
         if len(data) > self.limits.largest_write:
             allowed = f"{self.limits.largest_write:,} are allowed. Write several notes."
-            raise FileTooLarge(f"The text of {place.path!r} would have {len(data):,} bytes, and {allowed}")
+            raise outcomes.FileTooLarge(f"The text of {place.path!r} would have {len(data):,} bytes, and {allowed}")
         version, old = version_of(data), before.text if before else ""
         if before is not None and before.version == version:
             return FileWritten(place.path, version, (), before=old, text=text)
@@ -202,7 +194,7 @@ class Disk:
         except FileNotFoundError:
             return None, None
         except OverflowError as error:
-            raise FileTooLarge(
+            raise outcomes.FileTooLarge(
                 f"{place.path!r} has {error.args[0]:,} bytes. At most {self.limits.largest_read:,} are read."
             ) from None
         return decode(data, mtime=seen.st_mtime), seen
@@ -218,29 +210,24 @@ def check_version(
     if if_match is None or (now is not None and now.version == if_match):
         return
     if not re.fullmatch("[0-9a-f]{16}", if_match):
-        raise BadVersion(
+        raise outcomes.BadVersion(
             f"{if_match[:80]!r} is not a version: a version has 16 digits, 0 to 9 and a to f. Give the version that "
             "`read`, `info` or a write of the note returned, or leave out if_match."
         )
     if now is None:
-        raise Conflict(path, if_match, None)
-    details = [_changes_since(texts.get(if_match), path, if_match, now.text)]
-    if edit:
-        details.append(_effect(edit, path, now.text))
-    raise Conflict(path, if_match, now.version, "" if now.problem else "\n".join(details))
-
-
-def _changes_since(read: str | None, path: str, version: str, now: str) -> str:
+        raise outcomes.Conflict(path, if_match, None)
+    read = texts.get(if_match)
     if read is not None:
-        return f"What changed since you read it:\n{diff(read, now, path) or 'Only its encoding.'}"
-    unknown = f"The text of version {version} is no longer known."
-    return f"{unknown} This is the current text:\n{now}" if len(now) <= _SHORT_TEXT else f"{unknown} Read it again."
-
-
-def _effect(edit: Callable[[str], str], path: str, now: str) -> str:
-    try:
-        wanted = edit(now)
-    except ValueError as error:  # A change that was meant for another text need not fit this one.
-        return f"Your change does not fit the current text: {error}"
-    changes = diff(now, wanted, path)
-    return f"What your change would do now:\n{changes}" if changes else "It already says what you wanted."
+        details = f"What changed since you read it:\n{diff(read, now.text, path) or 'Only its encoding.'}"
+    else:
+        shown = f"This is the current text:\n{now.text}" if len(now.text) <= _SHORT_TEXT else "Read it again."
+        details = f"The text of version {if_match} is no longer known. {shown}"
+    if edit:
+        try:
+            changes = diff(now.text, edit(now.text), path)
+        except ValueError as error:  # A change that was meant for another text need not fit this one.
+            effect = f"Your change does not fit the current text: {error}"
+        else:
+            effect = f"What your change would do now:\n{changes}" if changes else "It already says what you wanted."
+        details += f"\n{effect}"
+    raise outcomes.Conflict(path, if_match, now.version, "" if now.problem else details)

@@ -34,10 +34,6 @@ def _ordinal(number: int) -> str:
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
-def _day_of_year(when: date) -> int:
-    return when.timetuple().tm_yday
-
-
 def _week(when: date) -> tuple[int, int]:
     """Returns year and week as in the USA: weeks begin on Sunday, and the first one contains January 1."""
     to_saturday = 6 - when.isoweekday() % 7
@@ -48,62 +44,61 @@ def _week(when: date) -> tuple[int, int]:
     return when.year, (when.toordinal() - first.toordinal() + first.isoweekday() % 7) // 7 + 1
 
 
+_NUMBERS: dict[str, Callable[[datetime], int]] = {
+    "Y": lambda t: t.year,
+    "y": lambda t: t.year,
+    "Q": lambda t: (t.month + 2) // 3,
+    "M": lambda t: t.month,
+    "DDD": lambda t: t.timetuple().tm_yday,
+    "D": lambda t: t.day,
+    "d": lambda t: t.isoweekday() % 7,
+    "e": lambda t: t.isoweekday() % 7,
+    "E": lambda t: t.isoweekday(),
+    "w": lambda t: _week(t)[1],
+    "W": lambda t: t.isocalendar().week,
+    "H": lambda t: t.hour,
+    "h": lambda t: t.hour % 12 or 12,
+    "k": lambda t: t.hour or 24,
+    "m": lambda t: t.minute,
+    "s": lambda t: t.second,
+    "S": lambda t: t.microsecond // 100_000,
+    "X": lambda t: int(t.timestamp()),
+    "x": lambda t: int(t.timestamp() * 1000),
+}
+
+
+def _padded(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
+    return lambda t: f"{number(t):02}"
+
+
+def _as_ordinal(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
+    return lambda t: _ordinal(number(t))
+
+
 _TOKENS: dict[str, Callable[[datetime], object]] = {
+    **_NUMBERS,
+    **{2 * token: _padded(_NUMBERS[token]) for token in "MDwWHhkms"},
+    **{f"{token}o": _as_ordinal(_NUMBERS[token]) for token in ("Q", "M", "DDD", "D", "d", "w", "W")},
     "YYYYYY": lambda t: f"+{t.year:06}",
     "YYYYY": lambda t: f"{t.year:05}",
     "YYYY": lambda t: f"{t.year:04}",
     "YY": lambda t: f"{t.year % 100:02}",
-    "Y": lambda t: t.year,
-    "y": lambda t: t.year,
-    "Qo": lambda t: _ordinal((t.month + 2) // 3),
-    "Q": lambda t: (t.month + 2) // 3,
     "MMMM": lambda t: _MONTHS[t.month - 1],
     "MMM": lambda t: _MONTHS[t.month - 1][:3],
-    "MM": lambda t: f"{t.month:02}",
-    "Mo": lambda t: _ordinal(t.month),
-    "M": lambda t: t.month,
-    "DDDD": lambda t: f"{_day_of_year(t):03}",
-    "DDDo": lambda t: _ordinal(_day_of_year(t)),
-    "DDD": _day_of_year,
-    "DD": lambda t: f"{t.day:02}",
-    "Do": lambda t: _ordinal(t.day),
-    "D": lambda t: t.day,
+    "DDDD": lambda t: f"{t.timetuple().tm_yday:03}",
     "dddd": lambda t: _DAYS[t.weekday()],
     "ddd": lambda t: _DAYS[t.weekday()][:3],
     "dd": lambda t: _DAYS[t.weekday()][:2],
-    "do": lambda t: _ordinal(t.isoweekday() % 7),
-    "d": lambda t: t.isoweekday() % 7,
-    "e": lambda t: t.isoweekday() % 7,
-    "E": lambda t: t.isoweekday(),
     "gggg": lambda t: f"{_week(t)[0]:04}",
     "gg": lambda t: f"{_week(t)[0] % 100:02}",
-    "ww": lambda t: f"{_week(t)[1]:02}",
-    "wo": lambda t: _ordinal(_week(t)[1]),
-    "w": lambda t: _week(t)[1],
     "GGGG": lambda t: f"{t.isocalendar().year:04}",
     "GG": lambda t: f"{t.isocalendar().year % 100:02}",
-    "WW": lambda t: f"{t.isocalendar().week:02}",
-    "Wo": lambda t: _ordinal(t.isocalendar().week),
-    "W": lambda t: t.isocalendar().week,
-    "HH": lambda t: f"{t.hour:02}",
-    "H": lambda t: t.hour,
-    "hh": lambda t: f"{t.hour % 12 or 12:02}",
-    "h": lambda t: t.hour % 12 or 12,
-    "kk": lambda t: f"{t.hour or 24:02}",
-    "k": lambda t: t.hour or 24,
-    "mm": lambda t: f"{t.minute:02}",
-    "m": lambda t: t.minute,
-    "ss": lambda t: f"{t.second:02}",
-    "s": lambda t: t.second,
     "SSS": lambda t: f"{t.microsecond // 1000:03}",
     "SS": lambda t: f"{t.microsecond // 10_000:02}",
-    "S": lambda t: t.microsecond // 100_000,
     "A": lambda t: "PM" if t.hour >= 12 else "AM",
     "a": lambda t: "pm" if t.hour >= 12 else "am",
     "ZZ": lambda t: t.astimezone().strftime("%z"),
     "Z": lambda t: f"{t.astimezone():%z}"[:3] + ":" + f"{t.astimezone():%z}"[3:5],
-    "X": lambda t: int(t.timestamp()),
-    "x": lambda t: int(t.timestamp() * 1000),
 }
 
 _WORDS = {
@@ -118,11 +113,9 @@ _WORDS = {
     "ZZ": r"[+-]\d{4}",
     "YYYYYY": r"\+\d{6}",
     "YYYYY": r"\d{5}",
-    "YYYY": r"\d{4}",
-    "gggg": r"\d{4}",
-    "GGGG": r"\d{4}",
-    "DDDD": r"\d{3}",
-    "SSS": r"\d{3}",
+    **dict.fromkeys(("YYYY", "gggg", "GGGG"), r"\d{4}"),
+    **dict.fromkeys(("DDDD", "SSS"), r"\d{3}"),
+    **dict.fromkeys(("X", "x"), r"-?\d{1,16}"),
 }
 
 
@@ -152,14 +145,12 @@ def moment_parse(text: str, fmt: str) -> date | None:
 @lru_cache(256)
 def _parts(fmt: str) -> tuple[tuple[str | None, str], ...]:
     """Splits a format into tokens, and texts (with None) that stand for themselves."""
-    found: list[tuple[str | None, str]] = []
-    for match in _SPLIT.finditer(_LONG.sub(lambda match: _SHORT_FORMS.get(match[0], match[0]), fmt)):
-        text = match[0]
-        if text in _TOKENS:
-            found.append((text, text))
-        else:
-            found.append((None, text[1:-1] if match["quoted"] else text.removeprefix("\\")))
-    return tuple(found)
+    long = _LONG.sub(lambda match: _SHORT_FORMS.get(match[0], match[0]), fmt)
+    return tuple(
+        (text, text) if text in _TOKENS else (None, text[1:-1] if match["quoted"] else text.removeprefix("\\"))
+        for match in _SPLIT.finditer(long)
+        for text in [match[0]]
+    )
 
 
 _LONG = re.compile(r"\[[^\[\]]*\]|\\?(?:LTS|LT|L{1,4}|l{1,4})")
@@ -179,14 +170,9 @@ def _expression(fmt: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
             expression += f"(?:\\{tokens.index(token) + 1})"
         else:
             tokens.append(token)
-            expression += f"({_WORDS.get(token) or _digits(token)})"
+            digits = r"\d{1,3}(?:st|nd|rd|th)" if token.endswith("o") else r"\d{2}" if len(token) == 2 else r"\d{1,4}"
+            expression += f"({_WORDS.get(token, digits)})"
     return re.compile(expression), tuple(tokens)
-
-
-def _digits(token: str) -> str:
-    if token.endswith("o"):
-        return r"\d{1,3}(?:st|nd|rd|th)"
-    return r"\d{2}" if len(token) == 2 else r"-?\d{1,16}" if token in {"X", "x"} else r"\d{1,4}"
 
 
 def _by_date(parts: dict[str, str]) -> date | None:

@@ -6,7 +6,6 @@ file with the same name would catch. All new texts are made before anything is m
 everything is put back. A note that another program changes in the meantime is left alone and reported.
 """
 
-import posixpath
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ from tidings.vault.files.paths import BadPath, Mount
 from tidings.vault.files.trash import check_match, files_in, take
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_rewrite
-from tidings.vault.notes.links import Style, resolve, rewrite, rewritten, without_md
+from tidings.vault.notes.links import Style, link_name, resolve, rewrite, rewritten
 from tidings.vault.notes.model import NoteLink, key
 
 
@@ -33,11 +32,6 @@ class References(Protocol):
         ...
 
     def candidates(self, name: str, /) -> Sequence[str]: ...
-
-
-def link_name(path: str) -> str:
-    """Returns the name that links find a file by: the `key` of its last segment, for notes without `.md`."""
-    return key(without_md(posixpath.basename(path)))
 
 
 def move(

@@ -15,9 +15,8 @@ from tidings.vault.files.paths import BadPath, is_scratch
 
 TRASH = ".trash"
 
+# Files that systems and programs leave in any folder.
 _LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
-"""Files that systems and programs leave in any folder."""
-
 _MOST_NAMES = 10_000
 
 
@@ -63,11 +62,8 @@ def files_in(disk: Disk, place: OpenedFile) -> list[str]:
     unseen = 0
     for at, folders, files in os.walk(place.mount.root.joinpath(*place.folder, place.name)):
         served = {name: path for name in (*folders, *files) if (path := disk.vault.relative(Path(at, name)))}
-        unseen += sum(name not in served for name in folders)
-        unseen += sum(
-            name not in served and name not in _LITTER and not name.startswith("._") and not is_scratch(name)
-            for name in files
-        )
+        litter = {name for name in files if name in _LITTER or name.startswith("._") or is_scratch(name)}
+        unseen += len({*folders, *files} - served.keys() - litter)
         folders[:] = [name for name in folders if name in served]
         found += [served[name] for name in files if name in served]
     if unseen:

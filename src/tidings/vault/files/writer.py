@@ -79,19 +79,28 @@ class VaultWriter:
         return self._change(path, lambda text: apply_edits(text, edits), if_match=if_match)
 
     def append(
-        self, path: str, content: str, *, if_match: str | None = None, create: bool = True, section: str | None = None
+        self,
+        path: str,
+        content: str,
+        *,
+        if_match: str | None = None,
+        create: bool = True,
+        section: str | None = None,
+        at_start: bool = False,
     ) -> FileWritten:
-        """Adds lines to the end of a note, or of one of its sections (see `edits.ReplaceSection`).
+        """Adds lines to the end of a note, or of one of its sections (see `edits.ReplaceSection`); or `at_start`.
 
-        `create` creates a missing note, or heading. Raises `EditRefused`, `NotText` or `NotThere`.
+        The start of a note is after its properties. `create` creates a missing note, or heading. Raises `EditRefused`,
+        `NotText` or `NotThere`.
         """
-        return self._add(path, content, "append", if_match=if_match, create=create, section=section)
 
-    def prepend(
-        self, path: str, content: str, *, if_match: str | None = None, create: bool = True, section: str | None = None
-    ) -> FileWritten:
-        """Adds to the beginning of a note, after its properties, or of one of its sections; see `append`."""
-        return self._add(path, content, "prepend", if_match=if_match, create=create, section=section)
+        def edit(text: str) -> str:
+            if section is not None:
+                mode = "prepend" if at_start else "append"
+                return apply_edits(text, [ReplaceSection(section, content, mode, create=create)])
+            return (prepend if at_start else append)(text, content)
+
+        return self._change(path, edit, if_match=if_match, create=create)
 
     def move(
         self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
@@ -119,23 +128,6 @@ class VaultWriter:
     def sweep(self) -> int:
         """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
         return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
-
-    def _add(
-        self,
-        path: str,
-        content: str,
-        mode: Literal["append", "prepend"],
-        *,
-        if_match: str | None,
-        create: bool,
-        section: str | None,
-    ) -> FileWritten:
-        def edit(text: str) -> str:
-            if section is not None:
-                return apply_edits(text, [ReplaceSection(section, content, mode, create=create)])
-            return (append if mode == "append" else prepend)(text, content)
-
-        return self._change(path, edit, if_match=if_match, create=create)
 
     def _change(
         self, path: str, edit: Callable[[str], str], *, if_match: str | None, create: bool = False

@@ -22,6 +22,7 @@ from tidings._kit.bounded_json import as_float
 from tidings._kit.files import READING
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
+from tidings.vault.notes.links import link_name
 from tidings.vault.notes.model import IndexEntry, Kind, Note, Stamp, key
 
 logger = logging.getLogger(__name__)
@@ -102,15 +103,10 @@ def name_key(path: str, kind: str) -> str:
     return name[:-3] if kind == "note" else name
 
 
-def link_key(target: str) -> str:
-    """Returns the name of a link's target as in `links.name`: only files with this name can be meant."""
-    return key(target.rpartition("/")[2]).removesuffix(".md")
-
-
 _FOUND: Final[Mapping[str, Callable[[Note], Iterable[Row]]]] = {
     "tags": lambda note: ((key(tag.name), tag.name, tag.line) for tag in note.tags),
     "links": lambda note: (
-        (link_key(link.target), link.target, link.subpath, link.shown, link.kind, link.embed, *link[5:])
+        (link_name(link.target), link.target, link.subpath, link.shown, link.kind, link.embed, *link[5:])
         for link in note.links
     ),
     "headings": lambda note: ((heading.level, heading.text, heading.line) for heading in note.headings),

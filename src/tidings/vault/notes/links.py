@@ -100,6 +100,11 @@ def rewritten(link: NoteLink, path: str, source: str, candidates: Candidates, st
     return target
 
 
+def link_name(target: str) -> str:
+    """Returns the name in a link's target, or of a file, by which they find each other: a `key` without `.md`."""
+    return key(target.rpartition("/")[2]).removesuffix(".md")
+
+
 def without_md(path: str) -> str:
     """Returns a note's path without `.md`; that of another file unchanged."""
     return path[:-3] if path[-3:].lower() == ".md" and path[-4:-3] not in ("", "/") else path

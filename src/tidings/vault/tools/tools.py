@@ -214,8 +214,12 @@ class WriteTools:
             heading = write.heading_for(where, section)
             place = await self._library.ask(lambda view: naming.to_add_to(view, path, create=create))
             done = await self._library.write(
-                lambda writer: (writer.prepend if where == "start" else writer.append)(
-                    place, content, if_match=if_match or None, create=create, section=heading
+                lambda writer: writer.append(
+                    *(place, content),
+                    if_match=if_match or None,
+                    create=create,
+                    section=heading,
+                    at_start=where == "start",
                 )
             )
             return write.written(done, "Added to")
