@@ -117,7 +117,7 @@ class Wire:
 async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost() -> None:
     heard: list[Any] = []
     log = Log(History(), lambda *what: heard.append(what))
-    log.begin(LogPosition("old", 5, 0), Mark("m", 0, 1), head=5)
+    log.begin(LogPosition("old", 5, 0), Mark("m", 0, 1))
     sender = Sender(10, Subjects("p"), log, Engine("nats", "nowhere"))
     publishing = asyncio.create_task(sender.waiting.put(A, 10))
     first: Any = Wire()
@@ -129,7 +129,7 @@ async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost
     sender.interrupted()
     assert len(sender.waiting) == 1
     sender.lost()
-    log.begin(LogPosition("new", 1, 0), Mark("n", 0, 1), head=0)
+    log.begin(LogPosition("new", 1, 0), Mark("n", 0, 1))
     second: Any = Wire()
     sending = asyncio.create_task(sender.run(second))
     await second.until(1)

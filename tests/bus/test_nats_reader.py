@@ -19,6 +19,7 @@ class Broker:
     name = "news"
 
     def __init__(self) -> None:
+        self.connection = self
         self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.said: list[str] = []
         self.heard: dict[str, Callable[[Msg], Awaitable[None]]] = {}
@@ -49,7 +50,7 @@ class Broker:
 
 async def reading() -> tuple[Broker, StreamReader, list[Delivery]]:
     broker, read = Broker(), list[Delivery]()
-    reader = StreamReader(broker, broker, read.append)  # type: ignore[arg-type]
+    reader = StreamReader(broker, read.append)  # type: ignore[arg-type]
     await reader.open(1, beat=1, watch=True)
     return broker, reader, read
 

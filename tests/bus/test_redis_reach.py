@@ -188,5 +188,5 @@ def test_a_url_that_leads_nowhere_is_refused_without_showing_its_secrets(url: st
 
 def test_the_place_of_a_bus_is_named_without_its_secrets() -> None:
     for url in ("redis://ann:s3cret@host", "redis://host?password=s3cret", "redis+sentinel://:s3cret@host/news"):
-        assert "s3cret" not in RedisBus(url)._server.place
-        assert "host" in RedisBus(url)._server.place
+        assert "s3cret" not in RedisBus(url)._place
+        assert "host" in RedisBus(url)._place

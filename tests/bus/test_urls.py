@@ -53,7 +53,7 @@ def test_each_text_names_its_bus(url: str, kind: type[Any]) -> None:
 def test_a_file_is_named_from_the_root_or_from_here(url: str, path: str) -> None:
     bus = bus_from_url(url)
     assert isinstance(bus, SqliteBus)
-    assert str(bus._path) == path
+    assert bus._place == path
 
 
 def test_the_history_is_as_the_options_say() -> None:
@@ -124,7 +124,7 @@ def loaded_after(program: str) -> list[str]:
 
 def test_an_engine_is_imported_only_when_it_is_asked_for() -> None:
     modules = loaded_after("from tidings.bus.urls import bus_from_url; bus_from_url('memory:')")
-    assert not {"redis", "nats", "tidings.bus.redis", "tidings.bus.nats", "tidings.bus.sqlite"} & set(modules)
+    assert not {"redis", "nats", "tidings.bus.redis.bus", "tidings.bus.nats", "tidings.bus.sqlite"} & set(modules)
     assert "redis" in loaded_after("from tidings.bus.urls import bus_from_url; bus_from_url('redis://host')")
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 import anyio
 from opentelemetry import metrics
@@ -30,9 +30,11 @@ from opentelemetry import metrics
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings.bus import BusState, Entry, Listener
 from tidings.changes import Change, Cursor, change_key
-from tidings.errors import InvalidUri
+from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
 
 logger = logging.getLogger(__name__)
+
+SessionT = TypeVar("SessionT")
 
 NOWHERE: Final = Cursor("", 0)
 """A cursor in no log: nothing is known to have happened since."""
@@ -44,16 +46,97 @@ class NewEntries:
 
     head: Cursor
     entries: Sequence[Entry] | None
-    more: bool = False
-    """True if there are more entries before `head` than fit on a page."""
+    more: bool = False  # There are more entries before `head` than fit on a page.
 
 
-class SharedBus(ABC):
-    """A bus that is opened when it is first entered, and closed when the last user has left."""
+def storable_key(change: Change) -> str:
+    """Returns the key of `change`. Raises `InvalidUri` if no engine can store it."""
+    key = change_key(change)
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidUri(f"A URI must not contain lone surrogates, but this one does: {key!a}") from error
+    return key
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Returns the text about an unknown name: the closest known one, or all of them."""
+    return f"no {kind} {name!r}.{did_you_mean(name, known, key=str) or there_are(sorted(known), most=None)}"
+
+
+class Listeners:
+    """The listeners of one bus, called in the order in which they were added, and the cursor up to which they were."""
 
     def __init__(self) -> None:
+        self.head = NOWHERE
+        # Keyed by a token: the same function may listen twice, and each subscription ends on its own.
+        self._listeners: dict[object, Listener] = {}
+
+    def add(self, listener: Listener) -> Callable[[], None]:
+        """Adds `listener`. Returns a function that removes it at once; it may be called twice."""
+        token = object()
+        self._listeners[token] = listener
+
+        def end() -> None:
+            self._listeners.pop(token, None)
+
+        return end
+
+    def call(self, cursor: Cursor, change: Change | None) -> None:
+        """Calls every listener. An exception is logged, and reaches neither the others nor the publisher."""
+        self.head = cursor
+        for token, listener in tuple(self._listeners.items()):
+            # A listener before it may have removed it.
+            if token not in self._listeners:
+                continue
+            try:
+                listener(cursor, change)
+            except Exception:
+                logger.exception("A listener failed on %r at %s; the others are still called", change, cursor)
+
+    def call_all(self, news: NewEntries) -> None:
+        """Calls every listener with all that is new."""
+        for cursor, change in [(news.head, None)] if news.entries is None else news.entries:
+            self.call(cursor, change)
+        if not news.more:
+            self.head = news.head
+
+    def clear(self) -> None:
+        """Removes all listeners."""
+        self._listeners.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._listeners)
+
+
+class SharedBus(ABC, Generic[SessionT]):
+    """A bus at a `place`, opened when it is first entered, and closed when the last user has left.
+
+    There is a session as long as it is open.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._listeners = Listeners()
+        self._session: SessionT | None = None
         self._users = 0
         self._turn = anyio.Lock()
+
+    @property
+    def head(self) -> Cursor:
+        """The newest cursor that this process knows; a cursor in no log before the bus was first entered.
+
+        A listener gets every change after the head at the time of its subscription.
+        """
+        return self._listeners.head
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        return self._listeners.add(listener)
+
+    def _entered(self) -> SessionT:
+        if self._session is None:
+            raise BusUnavailable(f"The bus at {self._place} is not open. Use it within its `async with`.")
+        return self._session
 
     @abstractmethod
     async def _open(self) -> None:
@@ -87,65 +170,14 @@ class SharedBus(ABC):
                     await self._close()
 
 
-def storable_key(change: Change) -> str:
-    """Returns the key of `change`. Raises `InvalidUri` if no engine can store it."""
-    key = change_key(change)
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidUri(f"A URI must not contain lone surrogates, but this one does: {key!a}") from error
-    return key
-
-
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Returns the text about an unknown name: the closest known one, or all of them."""
-    return f"no {kind} {name!r}.{did_you_mean(name, known, key=str) or there_are(sorted(known), most=None)}"
-
-
-class Listeners:
-    """The listeners of one bus, called in the order in which they were added."""
-
-    def __init__(self) -> None:
-        # Keyed by a token: the same function may listen twice, and each subscription ends on its own.
-        self._listeners: dict[object, Listener] = {}
-
-    def add(self, listener: Listener) -> Callable[[], None]:
-        """Adds `listener`. Returns a function that removes it at once; it may be called twice."""
-        token = object()
-        self._listeners[token] = listener
-
-        def end() -> None:
-            self._listeners.pop(token, None)
-
-        return end
-
-    def call(self, cursor: Cursor, change: Change | None) -> None:
-        """Calls every listener. An exception is logged, and reaches neither the others nor the publisher."""
-        for token, listener in tuple(self._listeners.items()):
-            # A listener before it may have removed it.
-            if token not in self._listeners:
-                continue
-            try:
-                listener(cursor, change)
-            except Exception:
-                logger.exception("A listener failed on %r at %s; the others are still called", change, cursor)
-
-    def clear(self) -> None:
-        """Removes all listeners."""
-        self._listeners.clear()
-
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
-
-
 class Engine:
     """The server behind a bus of a `kind`: its state, logged and measured. `place` is its address without secrets."""
 
     def __init__(self, kind: str, place: str, *, clock: Callable[[], float] = time.time) -> None:
         self.place = place
+        self.state = BusState(connected=False, since=clock(), waiting=0, reason="it was not opened yet")
+        self.trouble: Exception | None = None  # The reason why it is out of reach.
         self._clock = clock
-        self._kind = kind
-        self._state = BusState(connected=False, since=clock(), waiting=0, reason="it was not opened yet")
         self._failed: set[str] = set()
         self._attributes = {"bus": kind}
         try:
@@ -162,36 +194,24 @@ class Engine:
         self._outages = meter.create_counter("tidings.bus.outages", unit="{outage}")
         self._losses = meter.create_counter("tidings.bus.losses", unit="{loss}")
 
-    @property
-    def state(self) -> BusState:
-        return self._state
-
-    @property
-    def connected(self) -> bool:
-        return self._state.connected
-
-    @property
-    def reason(self) -> str:
-        """The reason why it is out of reach."""
-        return self._state.reason
-
     def entered(self) -> None:
         """Records the first answer, without a log record."""
         self._set(connected=True)
 
     def back(self) -> None:
         """Records that the server answers."""
-        if not self.connected:
-            away = self._clock() - self._state.since
+        if not self.state.connected:
+            away = self._clock() - self.state.since
             logger.warning("The bus at %s is back after %.1f s; changes go out again", self.place, away)
             self._set(connected=True)
 
-    def away(self, reason: str) -> None:
+    def away(self, trouble: Exception) -> None:
         """Records that the server does not answer, or not correctly."""
-        if self.connected:
-            logger.warning("The bus at %s is out of reach; changes wait: %s", self.place, reason)
-            self._add("outages", self._outages, 1)
-        self._set(connected=False, reason=reason)
+        if self.state.connected:
+            logger.warning("The bus at %s is out of reach; changes wait: %s", self.place, trouble)
+            self._measure("outages", self._outages.add, 1)
+        self._set(connected=False, reason=str(trouble))
+        self.trouble = trouble
 
     def left(self, lost: int) -> None:
         """Records that the bus is closed; `lost` changes never reached the server."""
@@ -202,33 +222,31 @@ class Engine:
 
     def waiting(self, count: int) -> None:
         """Records how many changes are not stored yet."""
-        if count != self._state.waiting:
-            self._add("waiting", self._waiting, count - self._state.waiting)
-            self._state = replace(self._state, waiting=count)
+        if count != self.state.waiting:
+            self._measure("waiting", self._waiting.add, count - self.state.waiting)
+            self.state = replace(self.state, waiting=count)
 
     def stored(self, count: int, seconds: float) -> None:
         """Records that `count` changes were stored within `seconds`."""
-        self._add("published", self._published, count)
-        self._safely("duration", self._duration.record, seconds, self._attributes)
+        self._measure("published", self._published.add, count)
+        self._measure("duration", self._duration.record, seconds)
 
     def lost(self, place: object) -> None:
         """Records that listeners were called at `place` because anything may have changed."""
         logger.warning("The bus at %s does not know what changed before %s; anything may have", self.place, place)
-        self._add("losses", self._losses, 1)
+        self._measure("losses", self._losses.add, 1)
 
     def _set(self, *, connected: bool, reason: str = "") -> None:
-        before = self._state
+        before, since = self.state, self.state.since
         if connected != before.connected:
-            self._add("connected", self._connected, 1 if connected else -1)
-        since = before.since if connected == before.connected else self._clock()
-        self._state = BusState(connected, since, before.waiting, reason)
+            self._measure("connected", self._connected.add, 1 if connected else -1)
+            since = self._clock()
+        self.state = BusState(connected, since, before.waiting, reason)
+        self.trouble = None
 
-    def _add(self, what: str, counter: metrics.Counter | metrics.UpDownCounter, amount: int) -> None:
-        self._safely(what, counter.add, amount, self._attributes)
-
-    def _safely(self, what: str, call: Callable[..., Any], *arguments: Any) -> None:
+    def _measure(self, what: str, record: Callable[..., None], amount: float) -> None:
         try:
-            call(*arguments)
+            record(amount, self._attributes)
         except Exception:
             if what not in self._failed:
                 self._failed.add(what)
@@ -362,3 +380,101 @@ class Waiting:
         room, self._room = self._room, asyncio.Semaphore(self._limit)
         room.release()
         return lost
+
+
+class BrokerSession(Protocol):
+    """The time in which a bus with a server is open."""
+
+    @property
+    def waiting(self) -> Waiting: ...
+
+    @property
+    def connected(self) -> bool:
+        """A change can be sent now."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def since(self, cursor: Cursor) -> Sequence[Entry] | None: ...
+
+    async def stop(self) -> None:
+        """Sends what waits, within a moment, and closes the connection."""
+        ...
+
+
+class BrokerBus(SharedBus[BrokerSession]):
+    """A bus whose log a server keeps: an engine of a `kind` at a `place`."""
+
+    _new_session: Callable[[], BrokerSession]
+
+    def __init__(self, kind: str, place: str, *, buffer: int, timeout: float) -> None:
+        super().__init__(place)
+        if buffer < 1:
+            raise ValueError(f"The buffer needs room for at least 1 change, not {buffer}")
+        if not timeout > 0:
+            raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
+        self._timeout = timeout
+        self._engine = Engine(kind, place)
+
+    @property
+    def state(self) -> BusState:
+        """The state of the server, and the number of changes that wait for it."""
+        state = self._engine.state
+        return replace(state, waiting=len(self._session.waiting)) if self._session else state
+
+    async def publish(self, change: Change) -> Cursor:
+        """Stores `change` in place of an earlier equal one, and returns its cursor.
+
+        If this is cancelled, the change may still be published.
+
+        Raises:
+            BusUnavailable: The server did not store the change in time. The message says whether the change is kept.
+                Publishing it again does no harm.
+            BusMismatch: The server has something else where the log should be. The message says the same.
+            InvalidUri: The URI contains what cannot be stored.
+        """
+        session, seconds, state = self._entered(), self._timeout, self._engine.state
+        storable_key(change)  # Raises here, before the change waits with others.
+        if not (session.connected or state.connected):
+            # In an outage, publishers wait only at its beginning.
+            seconds -= max(time.time() - state.since, 0.0)
+        try:
+            return await session.waiting.put(change, max(seconds, 0.0))
+        except NotStored as late:
+            error = self._not_stored(late, session.waiting) if self._session is session else self._closed()
+            raise error from None
+
+    def _not_stored(self, late: NotStored, waiting: Waiting) -> Exception:
+        trouble = self._engine.trouble
+        kind = BusMismatch if isinstance(trouble, BusMismatch) else BusUnavailable
+        why = trouble or f"The server at {self._place} did not store the change within {self._timeout:g} s."
+        if late.kept:
+            return kind(f"{why} The change is kept, and published when the server is back.")
+        return kind(
+            f"{why} The change is not kept, because {len(waiting)} others wait already. Publish it again later."
+        )
+
+    def _closed(self) -> BusUnavailable:
+        return BusUnavailable(f"The bus at {self._place} was closed before the change was stored.")
+
+    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
+        """Returns the changes after `cursor`; None if they cannot be known, as while the server is out of reach."""
+        return await self._entered().since(cursor)
+
+    async def _open(self) -> None:
+        session = self._new_session()
+        await session.start()
+        self._engine.entered()
+        self._session = session
+
+    async def _close(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        try:
+            await session.stop()
+        finally:
+            self._session = None
+            self._listeners.clear()
+            session.waiting.refuse(self._closed)
+            self._engine.left(session.waiting.clear())

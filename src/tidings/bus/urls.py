@@ -20,16 +20,35 @@ An engine is imported only when a URL names it. Errors never show the text: it m
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from tidings.bus import Bus, History
 from tidings.bus.memory import MemoryBus
+from tidings.bus.redis.address import SCHEMES, options_of
 from tidings.bus.shared import unknown
 
 __all__ = ["bus_from_url"]
+
+_ENGINES: Final = {
+    "memory": "memory",
+    "sqlite": "sqlite",
+    "nats": "nats",
+    "tls": "nats",
+    **dict.fromkeys(SCHEMES, "redis"),
+}
+_OPTIONS: Final = {
+    "memory": frozenset({"entries", "age"}),
+    "sqlite": frozenset({"entries", "age", "poll", "timeout", "durable"}),
+    "nats": frozenset({"entries", "age", "prefix", "replicas", "buffer", "timeout", "credentials"}),
+    "redis": frozenset({"entries", "age", "prefix", "buffer", "timeout", "poll", "durable"}),
+}
+_WHOLE: Final = frozenset({"entries", "buffer", "replicas"})
+_SECONDS: Final = frozenset({"age", "timeout", "poll"})
+_SWITCHES: Final[dict[str, bool]] = {
+    **dict.fromkeys(("yes", "true", "on", "1"), True),
+    **dict.fromkeys(("no", "false", "off", "0"), False),
+}
 
 
 def bus_from_url(text: str) -> Bus:
@@ -42,93 +61,55 @@ def bus_from_url(text: str) -> Bus:
     scheme, colon, _ = text.partition(":")
     if not colon or not scheme.replace("+", "").isalnum():
         raise ValueError("A bus needs a URL, such as 'memory:', 'sqlite:///path/to/bus.db' or 'redis://host'")
-    if scheme not in _BUSES:
-        raise ValueError(f"There is {unknown('bus', scheme, _BUSES)}")
-    make, known = _BUSES[scheme]
+    if scheme not in _ENGINES:
+        raise ValueError(f"There is {unknown('bus', scheme, _ENGINES)}")
     place, _, query = text.partition("?")
-    return make(_Url(scheme, place, *_options(scheme, query, known)))
+    options, others = _options(scheme, query)
+    match _ENGINES[scheme]:
+        case "memory":
+            if place != "memory:":
+                raise ValueError("A bus in memory is named 'memory:'; only options may follow")
+            return MemoryBus(**options)
+        case "sqlite":
+            from tidings.bus.sqlite import SqliteBus  # noqa: PLC0415 - only for these URLs
+
+            return SqliteBus(_path(place), **options)
+        case "nats":
+            from tidings.bus.nats import NatsBus  # noqa: PLC0415 - only for these URLs
+
+            return NatsBus(place, **options)
+        case _:
+            from tidings.bus.redis import RedisBus  # noqa: PLC0415 - only for these URLs
+
+            return RedisBus(f"{place}?{urlencode(others)}" if others else place, **options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Url:
-    scheme: str
-    place: str = field(repr=False)
-    """Everything before the options."""
-    options: dict[str, Any]
-    others: dict[str, str] = field(repr=False)
-    """Options for the server behind the bus."""
+def _options(scheme: str, query: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the options of the bus, and those of the server behind it."""
+    own = _OPTIONS[_ENGINES[scheme]]
+    known = own | options_of(scheme) if scheme in SCHEMES else own
+    options: dict[str, Any] = {}
+    others: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in known:
+            raise ValueError(f"The URL of a {scheme} bus has {unknown('option', name, known)}")
+        if name in own:
+            options[name] = _read(name, value)
+        else:
+            others[name] = value
+    limits = {name: options.pop(name) for name in ("entries", "age") if name in options}
+    return options | {"history": History(**limits)}, others
 
 
-def _options(scheme: str, query: str, known: frozenset[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    given = dict(parse_qsl(query, keep_blank_values=True))
-    of_server = frozenset[str]()
-    if scheme in _REDIS:
-        from tidings.bus.redis.address import options_of  # noqa: PLC0415 - only for these URLs
-
-        of_server = options_of(scheme)
-    for name in given:
-        if name not in known | of_server:
-            raise ValueError(f"The URL of a {scheme} bus has {unknown('option', name, known | of_server)}")
-    own = {name: _read(name, value) for name, value in given.items() if name in known}
-    limits = {name: own.pop(name) for name in ("entries", "age") if name in own}
-    return own | {"history": History(**limits)}, {name: value for name, value in given.items() if name not in known}
-
-
-def _memory(url: _Url) -> Bus:
-    if url.place != "memory:":
-        raise ValueError("A bus in memory is named 'memory:'; only options may follow")
-    return MemoryBus(**url.options)
-
-
-def _sqlite(url: _Url) -> Bus:
-    from tidings.bus.sqlite import SqliteBus  # noqa: PLC0415 - only for these URLs
-
-    path = unquote(url.place.removeprefix("sqlite:"))
+def _path(place: str) -> str:
+    path = unquote(place.removeprefix("sqlite:"))
     if path.startswith("//") and not path.startswith("///"):
         raise ValueError("Write sqlite:///absolute/path.db with three slashes, or sqlite:relative/path.db")
     if path.startswith("/"):
         path = "/" + path.lstrip("/")
     if not path.strip("/") or path == ":memory:":
         raise ValueError("A SQLite bus needs a file, as in sqlite:///path/to/bus.db. One in memory is named 'memory:'.")
-    return SqliteBus(path, **url.options)
-
-
-def _nats(url: _Url) -> Bus:
-    from tidings.bus.nats import NatsBus  # noqa: PLC0415 - only for these URLs
-
-    return NatsBus(url.place, **url.options)
-
-
-def _redis(url: _Url) -> Bus:
-    from tidings.bus.redis import RedisBus  # noqa: PLC0415 - only for these URLs
-
-    return RedisBus(f"{url.place}?{urlencode(url.others)}" if url.others else url.place, **url.options)
-
-
-_HISTORY: Final = frozenset({"entries", "age"})
-_REDIS: Final = (
-    *("redis", "rediss", "valkey", "valkeys", "unix"),
-    *(f"{scheme}+sentinel" for scheme in ("redis", "rediss", "valkey", "valkeys")),
-)
-_BUSES: Final[dict[str, tuple[Callable[[_Url], Bus], frozenset[str]]]] = {
-    "memory": (_memory, _HISTORY),
-    "sqlite": (_sqlite, _HISTORY | {"poll", "timeout", "durable"}),
-    **dict.fromkeys(("nats", "tls"), (_nats, _HISTORY | {"prefix", "replicas", "buffer", "timeout", "credentials"})),
-    **dict.fromkeys(_REDIS, (_redis, _HISTORY | {"prefix", "buffer", "timeout", "poll", "durable"})),
-}
-
-_WHOLE: Final = frozenset({"entries", "buffer", "replicas"})
-_SECONDS: Final = frozenset({"age", "timeout", "poll"})
-_SWITCHES: Final = {
-    "yes": True,
-    "true": True,
-    "on": True,
-    "1": True,
-    "no": False,
-    "false": False,
-    "off": False,
-    "0": False,
-}
+    return path
 
 
 def _read(name: str, value: str) -> Any:
@@ -137,19 +118,15 @@ def _read(name: str, value: str) -> Any:
             raise ValueError(f"The bus option {name} must be a whole number, not {value!r}")
         return int(value)
     if name in _SECONDS:
-        return _number(name, value)
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise ValueError(f"The bus option {name} must be a number of seconds, not {value!r}")
+        return number
     if name == "durable":
         if value.lower() not in _SWITCHES:
             raise ValueError(f"The bus option {name} must be yes or no, not {value!r}")
         return _SWITCHES[value.lower()]
     return value
-
-
-def _number(name: str, value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise ValueError(f"The bus option {name} must be a number of seconds, not {value!r}")
-    return number

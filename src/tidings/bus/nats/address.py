@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tidings._kit.text import is_ip
-from tidings.bus.nats import errors
+from tidings.errors import BusUnavailable
 
 _PORT = 4222
 
@@ -23,21 +23,15 @@ class NatsAddress:
 
     host: str
     port: int = _PORT
-    tls: bool = False
-    """The URL asks for it."""
+    tls: bool = False  # The URL asks for it.
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
-    tls_name: str | None = None
-    """The name in its certificate, if `host` is an IP address."""
+    tls_name: str | None = None  # The name in its certificate, if `host` is an IP address.
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Returns the address in `url`.
-
-        Raises:
-            ValueError: It is not valid. The message does not contain the URL, which may have a password.
-        """
+        """Returns the address in `url`. The `ValueError` for one that is not valid does not show its password."""
         try:
             parts = urlsplit(url if "://" in url else f"nats://{url}")
             port = parts.port or _PORT
@@ -51,7 +45,10 @@ class NatsAddress:
             raise ValueError("The URL of a NATS server must name its host, as in nats://localhost:4222")
         if parts.path.strip("/") or parts.query or parts.fragment:
             raise ValueError("The URL of a NATS server must end with its port. In a password, write '/' as %2F.")
-        return cls(parts.hostname, port, parts.scheme == "tls", *_sign_in(parts))
+        name, password = (part if part is None else unquote(part) for part in (parts.username, parts.password))
+        # A user without a password is a token, as everywhere with NATS.
+        user, token = (None, name) if password is None else (name, None)
+        return cls(parts.hostname, port, parts.scheme == "tls", user, password, token)
 
     def beside(self, place: str) -> "NatsAddress | None":
         """Returns the address of another server of the cluster, which has the same credentials; None if not valid."""
@@ -83,11 +80,7 @@ class Access:
     tls: ssl.SSLContext | None = None
 
     def options(self, address: NatsAddress) -> dict[str, Any]:
-        """Returns the options of the client library for `address`.
-
-        Raises:
-            BusUnavailable: The credentials file cannot be used.
-        """
+        """Returns the options of the client library. Raises `BusUnavailable` if the credentials file is unusable."""
         named = self.user is not None or self.token is not None
         options: dict[str, Any] = {
             "servers": address.url,
@@ -103,25 +96,12 @@ class Access:
 
 
 def addresses(urls: str | Sequence[str]) -> list[NatsAddress]:
-    """Returns the servers in `urls`: one URL, several with commas between, or a list.
-
-    Raises:
-        ValueError: One of them is not valid, or there is none.
-    """
+    """Returns the servers in `urls`: one URL, several with commas between, or a list."""
     texts = urls.split(",") if isinstance(urls, str) else list(urls)
     found = [NatsAddress.parse(text.strip()) for text in texts]
     if not found:
         raise ValueError("A NATS bus needs the URL of at least one server")
     return found
-
-
-def _sign_in(parts: SplitResult) -> tuple[str | None, str | None, str | None]:
-    """Returns user, password and token of a URL. A user without a password is a token, as everywhere with NATS."""
-    if parts.username is None:
-        return None, None, None
-    if parts.password is None:
-        return None, None, unquote(parts.username)
-    return unquote(parts.username), unquote(parts.password), None
 
 
 def _read(path: Path) -> str:
@@ -130,8 +110,12 @@ def _read(path: Path) -> str:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not text"
-        raise errors.file_unusable(path, f"{why}. Name a file that this user may read.") from error
+        raise BusUnavailable(
+            f"The credentials file {path} cannot be used: {why}. Name a file that this user may read."
+        ) from error
     # The client library would search for these lines for ever.
     if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
-        raise errors.file_unusable(path, "it is not a credentials file. Name one that nsc or the account's admin made.")
+        raise BusUnavailable(
+            f"{path} cannot be used: it is not a credentials file. Name one that nsc or the account's admin made."
+        )
     return text

@@ -10,27 +10,29 @@ import logging
 import os
 import random
 import ssl
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tidings._kit.backoff import Backoff, doubling, jittered
-from tidings.bus import BusState, Entry, History, Listener
-from tidings.bus.nats import errors
+from tidings.bus import Entry, History
 from tidings.bus.nats.address import Access, NatsAddress, addresses
 from tidings.bus.nats.connection import NatsConnection, end
-from tidings.bus.nats.errors import TROUBLES, Interrupted, Trouble
-from tidings.bus.nats.log import Log, LogJoined, join
-from tidings.bus.nats.stream import LARGEST_PAYLOAD, NatsStream, Subjects, payload
+from tidings.bus.nats.errors import TROUBLES, Interrupted, Trouble, explain
+from tidings.bus.nats.log import Log, join
+from tidings.bus.nats.stream import LARGEST_PAYLOAD, NatsStream, StreamShape, Subjects
 from tidings.bus.nats.transfer import Past, Sender, StreamLink
-from tidings.bus.shared import NOWHERE, Engine, Listeners, NotStored, SharedBus
-from tidings.changes import Change, Cursor
-from tidings.errors import BusUnavailable
+from tidings.bus.shared import BrokerBus, Engine, Listeners
+from tidings.changes import Cursor
+from tidings.errors import BusMismatch, BusUnavailable
+
+logger = logging.getLogger(__name__)
 
 _OLDEST: Final = (2, 11)
 """The first version that finds a message by its time, which shows what a crash of the broker lost."""
+
+_DRAIN_SECONDS: Final = 0.5  # Without progress for so long, closing no longer waits for the broker.
+_BACKOFF: Final = Backoff((0.0, *doubling(0.1, 2.0)))
 
 
 class NatsServers:
@@ -66,7 +68,10 @@ class NatsServers:
                 continue
             self._last = address
             self.learn(connection)
-            return await _fit(connection)
+            if unfit := _misfit(address.url, connection.info):
+                await connection.close()
+                raise BusMismatch(unfit)
+            return connection
         if len(failures) == 1:
             raise failures[0]
         raise BusUnavailable(f"None of {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
@@ -85,96 +90,55 @@ class NatsServers:
         self._told = {one.url: one for one in found if (one.host, one.port) not in known}
 
 
-async def _fit(connection: NatsConnection) -> NatsConnection:
-    """Returns `connection` if a bus can use its server."""
-    place, info = connection.address.url, connection.info
+def _misfit(place: str, info: dict[str, Any]) -> str | None:
+    """Returns why a bus cannot use the server with this introduction."""
     version, payload = str(info.get("version", "0")), int(info.get("max_payload", LARGEST_PAYLOAD))
-    trouble: Trouble | None = None
     if tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2]) < _OLDEST:
-        trouble = errors.old_server(place, version, ".".join(map(str, _OLDEST)))
-    elif payload < LARGEST_PAYLOAD:
-        trouble = errors.small_messages(place, payload, LARGEST_PAYLOAD)
-    if trouble is not None:
-        await connection.close()
-        raise trouble
-    return connection
-
-
-logger = logging.getLogger(__name__)
-
-_DRAIN_SECONDS: Final = 0.5
-"""Seconds without progress after which closing no longer waits for the broker."""
-
-_BACKOFF: Final = Backoff((0.0, *doubling(0.1, 2.0)))
+        wanted = ".".join(map(str, _OLDEST))
+        return f"The broker at {place} is nats-server {version}; this bus needs {wanted} or newer. Update it."
+    if payload < LARGEST_PAYLOAD:
+        return (
+            f"The broker at {place} accepts messages of at most {payload} bytes, and a change may have "
+            f"{LARGEST_PAYLOAD}. Raise max_payload in its configuration."
+        )
+    return None
 
 
 class NatsSession:
-    """The bus while it is open. `tell` calls the listeners."""
+    """The bus while it is open: the stream of a `shape` on one of the `servers`."""
 
     def __init__(
         self,
         servers: NatsServers,
+        shape: StreamShape,
         *,
-        subjects: Subjects,
-        history: History,
-        replicas: int,
+        listeners: Listeners,
+        engine: Engine,
         buffer: int,
         timeout: float,
-        tell: Listener,
-        engine: Engine,
     ) -> None:
         self._servers = servers
-        self._subjects = subjects
-        self._history = history
-        self._replicas = replicas
+        self._shape = shape
+        self._listeners = listeners
+        self._engine = engine
         self._timeout = timeout
         self._beat = min(max(timeout / 5, 0.1), 1.0)
-        self._engine = engine
-        self.log = Log(history, tell)
-        self._sender = Sender(buffer, subjects, self.log, engine)
-        self._past = Past(self.log, history)
+        self._log = Log(shape.history, listeners.call)
+        self._sender = Sender(buffer, shape.subjects, self._log, engine)
+        self.waiting = self._sender.waiting
+        self._past = Past(self._log)
         self._link: StreamLink | None = None
         self._failures = 0
-        self._away_since = 0.0
-        self._trouble: Trouble | None = None
         self._attention = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
     @property
-    def state(self) -> BusState:
-        """The state of the broker, and the number of changes that wait for it."""
-        return replace(self._engine.state, waiting=len(self._sender.waiting))
+    def connected(self) -> bool:
+        return self._link is not None
 
     async def start(self) -> None:
-        """Connects to the broker, and joins the log.
-
-        Raises:
-            BusUnavailable: The broker cannot be used.
-            BusMismatch: A bus cannot use its stream of this name.
-        """
-        link = await self._connect()
-        self._engine.entered()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
-
-    async def publish(self, change: Change) -> Cursor:
-        payload(change)
-        try:
-            return await self._sender.waiting.put(change, self._patience())
-        except NotStored as error:
-            raise self._not_stored(kept=error.kept) from None
-
-    def _patience(self) -> float:
-        """Returns the seconds for which a publisher waits. In an outage they count from its beginning."""
-        if self._link is not None:
-            return self._timeout
-        return max(0.0, self._away_since + self._timeout - asyncio.get_running_loop().time())
-
-    def _not_stored(self, *, kept: bool) -> Trouble:
-        kind = type(self._trouble) if self._trouble else BusUnavailable
-        why = self._trouble or f"The broker at {self._servers} did not store it within {self._timeout:g} s."
-        if kept:
-            return kind(f"{why} The change is kept, and published when the broker is back.")
-        return kind(f"{why} The change is not kept, because too many wait already. Publish it again later.")
+        """Connects to the broker, and joins the log. Raises `BusUnavailable` or `BusMismatch` if it cannot."""
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(await self._connect()))
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         link = self._link
@@ -196,10 +160,6 @@ class NatsSession:
             if self._keeper is not None:
                 await end(self._keeper)
             await self._past.stop()
-            self._sender.waiting.refuse(
-                lambda: BusUnavailable(f"The bus at {self._servers} was closed before the change was stored.")
-            )
-            self._engine.left(self._sender.waiting.clear())
 
     async def _keep(self, link: StreamLink) -> None:
         """Uses a connection until it ends, and then another one, for ever."""
@@ -207,7 +167,7 @@ class NatsSession:
             try:
                 await self._use(link)
                 reason = link.connection.ended.result()
-                self._away(errors.explain(reason, link.connection.address.url, seconds=self._timeout))
+                self._away(explain(reason, link.connection.address.url, seconds=self._timeout))
             except Exception:
                 logger.exception("The connection to %s is closed after an unexpected error", link.connection.address)
             finally:
@@ -218,13 +178,12 @@ class NatsSession:
 
     async def _use(self, link: StreamLink) -> None:
         """Sends and receives until the connection ends."""
-        self._trouble = None
         stored = self._sender.stored
         self._attention.clear()
         link.connection.ended.add_done_callback(lambda _: self._attention.set())
         sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection))
         try:
-            if not len(self._sender.waiting):
+            if not len(self.waiting):
                 self._engine.back()
             while not link.connection.ended.done():
                 await self._watch(link)
@@ -244,9 +203,9 @@ class NatsSession:
             link.check()
             if self._sender.is_late(self._timeout):
                 link.connection.fail(Interrupted(f"it has not acknowledged a change for {self._timeout:g} s."))
-            if self._engine.connected:
+            if self._engine.state.connected:
                 self._failures = 0
-        self._engine.waiting(len(self._sender.waiting))
+        self._engine.waiting(len(self.waiting))
         try:
             async with asyncio.timeout(self._timeout):
                 await link.tend()
@@ -254,11 +213,8 @@ class NatsSession:
             link.connection.fail(error)
 
     def _away(self, trouble: Trouble) -> None:
-        if self._trouble is None:
-            self._away_since = asyncio.get_running_loop().time()
-        self._trouble = trouble
-        self._engine.away(str(trouble))
-        self._engine.waiting(len(self._sender.waiting))
+        self._engine.away(trouble)
+        self._engine.waiting(len(self.waiting))
 
     async def _connect_again(self) -> StreamLink:
         while True:
@@ -275,45 +231,33 @@ class NatsSession:
         try:
             async with asyncio.timeout(self._timeout):
                 connection = await self._servers.connect(self._timeout)
-                return await self._attach(connection)
+                return await self._join(NatsStream(connection, self._shape))
         except BaseException as error:
             self._link = None
             if connection is not None:
                 await connection.close()
             if isinstance(error, Exception):
                 place = connection.address.url if connection else str(self._servers)
-                raise errors.explain(error, place, seconds=self._timeout) from error
+                raise explain(error, place, seconds=self._timeout) from error
             raise
 
-    async def _attach(self, connection: NatsConnection) -> StreamLink:
-        """Joins the log over `connection`, at the position of this process."""
-        stream = NatsStream(connection, self._subjects, self._history, self._replicas)
-        joined = await join(stream, self.log.known)
-        self._adopt(joined)
-        link = StreamLink(
-            connection,
-            stream,
-            joined,
-            subjects=self._subjects,
-            log=self.log,
-            engine=self._engine,
-            beat=self._beat,
-            attend=self._attention.set,
-        )
+    async def _join(self, stream: NatsStream) -> StreamLink:
+        """Joins the log at the position of this process."""
+        log = self._log
+        found, mark, place = await join(stream, log.known)
+        if place is not log.known:
+            self._sender.lost()
+            if log.begin(place, mark):
+                self._engine.lost(log.head)
+            self._listeners.head = log.head
+        link = StreamLink(stream, found, log=log, engine=self._engine, beat=self._beat, attend=self._attention.set)
         # Listeners that are called from now on may ask for the past.
         self._link = link
         await link.open()
         return link
 
-    def _adopt(self, joined: LogJoined) -> None:
-        if joined.resumed:
-            return
-        self._sender.lost()
-        if self.log.begin(joined.place, joined.mark, head=joined.head):
-            self._engine.lost(self.log.head)
 
-
-class NatsBus(SharedBus):
+class NatsBus(BrokerBus):
     """A bus in the NATS servers at `url`, for any number of processes on any number of machines.
 
     The log is a JetStream stream. It survives kill -9 of any process, and of the broker. If the broker's machine loses
@@ -364,76 +308,12 @@ class NatsBus(SharedBus):
         buffer: int = 10_000,
         timeout: float = 5.0,
     ) -> None:
-        super().__init__()
         if replicas < 1:
             raise ValueError(f"A log needs at least 1 replica, not {replicas}")
-        if buffer < 1:
-            raise ValueError(f"The buffer needs room for at least 1 change, not {buffer}")
-        if not timeout > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
         access = Access(user, password, token, Path(credentials).absolute() if credentials is not None else None, tls)
-        self._servers = NatsServers(addresses(url), access)
-        self._listeners = Listeners()
-        self._engine = Engine("nats", str(self._servers))
-        self._new_session = partial(
-            NatsSession,
-            self._servers,
-            subjects=Subjects(prefix),
-            history=history or History(),
-            replicas=replicas,
-            buffer=buffer,
-            timeout=timeout,
-            tell=self._listeners.call,
-            engine=self._engine,
+        servers = NatsServers(addresses(url), access)
+        super().__init__("nats", str(servers), buffer=buffer, timeout=timeout)
+        shape = StreamShape(Subjects(prefix), history or History(), replicas)
+        self._new_session = lambda: NatsSession(
+            servers, shape, listeners=self._listeners, engine=self._engine, buffer=buffer, timeout=timeout
         )
-        self._head = NOWHERE
-        self._session: NatsSession | None = None
-
-    @property
-    def head(self) -> Cursor:
-        """The newest cursor that this process knows; a cursor in no log before the bus was first entered."""
-        return self._session.log.head if self._session else self._head
-
-    @property
-    def state(self) -> BusState:
-        """The state of the broker, and the number of changes that wait for it."""
-        return self._session.state if self._session else self._engine.state
-
-    async def publish(self, change: Change) -> Cursor:
-        """Stores `change` in place of an earlier equal one, and returns its cursor.
-
-        If this is cancelled, the change may still be published.
-
-        Raises:
-            BusUnavailable: The broker did not store it in time. The message says whether it is kept.
-            BusMismatch: A bus can no longer use the stream. The message says the same.
-            InvalidUri: The URI contains what cannot be sent.
-        """
-        return await self._entered().publish(change)
-
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        return self._listeners.add(listener)
-
-    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        """Returns the changes after `cursor`; None if they cannot be known, as while the broker is out of reach."""
-        return await self._entered().since(cursor)
-
-    async def _open(self) -> None:
-        session = self._new_session()
-        await session.start()
-        self._session = session
-
-    async def _close(self) -> None:
-        session = self._session
-        if session is None:
-            return
-        try:
-            await session.stop()
-        finally:
-            self._head, self._session = session.log.head, None
-            self._listeners.clear()
-
-    def _entered(self) -> NatsSession:
-        if self._session is None:
-            raise BusUnavailable(f"The bus at {self._servers} is not open. Use it within its `async with`.")
-        return self._session

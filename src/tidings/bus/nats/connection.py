@@ -43,8 +43,12 @@ except ModuleNotFoundError as error:
 
 __all__ = ["CLOSE_SECONDS", "Answer", "Msg", "NatsConnection", "NatsWire", "Subscription", "end"]
 
-CLOSE_SECONDS: Final = 0.1
-"""Seconds for the other side to read the last bytes, and for a task to end."""
+logger = logging.getLogger(__name__)
+
+Answer = dict[str, Any] | Exception
+"""The object in the answer to a request, or the reason why there is none."""
+
+CLOSE_SECONDS: Final = 0.1  # For the other side to read the last bytes, and for a task to end.
 
 
 class _Tcp(TcpTransport):
@@ -65,7 +69,7 @@ class _Tcp(TcpTransport):
             self._broken(error)
             raise
         if not data:
-            self._broken(_closed_by_server())
+            self._broken(ConnectionResetError("unexpected EOF"))
         return data
 
     def write(self, payload: bytes) -> None:
@@ -95,7 +99,13 @@ class NatsWire(Client):
 
     def __init__(self, *, insist_on_tls: bool, broken: Callable[[Exception], None]) -> None:
         super().__init__()
-        _check_library(self)
+        names = {"_io_writer", "_bare_io_writer"} - vars(TcpTransport()).keys()
+        names |= {name for name in ("_transport", "_process_info") if not hasattr(self, name)}
+        if names:
+            raise BusUnavailable(
+                f"The installed version of nats-py lacks {', '.join(sorted(names))}, which NatsBus needs. "
+                "Install a version that Tidings was tested with: see its dependencies."
+            )
         self.info: dict[str, Any] = {}
         self._insist_on_tls = insist_on_tls
         self._tcp = self._transport = _Tcp(broken)
@@ -138,26 +148,6 @@ def _tasks_of(owner: object) -> set[asyncio.Task[Any]]:
     return {task for task in vars(owner).values() if isinstance(task, asyncio.Task)}
 
 
-def _check_library(client: Client) -> None:
-    names = {"_io_writer", "_bare_io_writer"} - vars(TcpTransport()).keys()
-    missing = sorted(names | {name for name in ("_transport", "_process_info") if not hasattr(client, name)})
-    if missing:
-        raise BusUnavailable(
-            f"The installed version of nats-py lacks {', '.join(missing)}, which NatsBus needs. "
-            "Install a version that Tidings was tested with: see its dependencies."
-        )
-
-
-def _closed_by_server() -> ConnectionError:
-    return ConnectionResetError("unexpected EOF")
-
-
-logger = logging.getLogger(__name__)
-
-Answer = dict[str, Any] | Exception
-"""The object in the answer to a request, or the reason why there is none."""
-
-
 class NatsConnection:
     """A connection to the server at `address`. When it ends, `ended` has the reason."""
 
@@ -172,11 +162,7 @@ class NatsConnection:
 
     @classmethod
     async def open(cls, address: NatsAddress, access: Access, *, seconds: float) -> "NatsConnection":
-        """Connects and signs in within `seconds`.
-
-        Raises:
-            BusUnavailable: It did not succeed. The message says why.
-        """
+        """Connects and signs in within `seconds`. Raises `BusUnavailable` if that did not succeed."""
         connection = cls(address, insist_on_tls=access.tls is not None)
         try:
             async with asyncio.timeout(seconds):
@@ -249,7 +235,7 @@ class NatsConnection:
         self._answers.pop(token, None)
 
     async def ask(self, subject: str, body: object = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Sends `body` (bytes, or a value for JSON), and returns the answer.
+        """Sends `body` as JSON, and returns the answer.
 
         Raises:
             ApiError: The JetStream API refused.
@@ -257,7 +243,7 @@ class NatsConnection:
             Exception: The connection has ended, for this reason.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else json.dumps(body).encode()
 
         def answered(what: Answer) -> None:
             if not answer.done():
@@ -298,21 +284,17 @@ class NatsConnection:
         self.fail(error)
 
     async def _closed(self) -> None:
-        self.fail(_closed_by_server())
+        self.fail(ConnectionResetError("unexpected EOF"))
 
     async def close(self) -> None:
         """Closes the socket, after what was sent before if the other side reads it at once."""
         self.fail(nats.errors.ConnectionClosedError())
-        closing = asyncio.get_running_loop().create_task(self._close())
+        closing = asyncio.get_running_loop().create_task(self._wire.close())
         try:
             await asyncio.wait([closing], timeout=CLOSE_SECONDS)
         finally:
             await self._wire.abort()
             await end(closing)
-
-    async def _close(self) -> None:
-        with suppress(Exception):  # It is over in any case.
-            await self._wire.close()
 
 
 def _answer_in(message: Msg) -> Answer:
@@ -323,6 +305,4 @@ def _answer_in(message: Msg) -> Answer:
         error = found.get("error")
     except (ValueError, AttributeError):
         return ApiError(0, "the answer is not JSON of the JetStream API")
-    if error is not None:
-        return ApiError(error.get("err_code", 0), error.get("description", "no reason given"))
-    return found
+    return found if error is None else ApiError(error.get("err_code", 0), error.get("description", "no reason given"))

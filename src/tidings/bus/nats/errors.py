@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -12,10 +12,7 @@ TROUBLES: Final = (BusUnavailable, BusMismatch)
 
 NO_TLS: Final = "the server offers no TLS"
 
-_START_AFRESH: Final = (
-    "It only holds recent changes: stop what uses it and delete it (nats stream rm), or give this bus another prefix."
-)
-
+# Causes by the error code of the JetStream API.
 _API: dict[int, tuple[type[Trouble], str]] = {
     10002: (BusUnavailable, "the account has used up what JetStream grants it. Raise its limits."),
     10005: (BusUnavailable, "the cluster has too few servers for so many replicas. Add servers, or ask for fewer."),
@@ -25,10 +22,7 @@ _API: dict[int, tuple[type[Trouble], str]] = {
     10027: (BusUnavailable, "there are as many streams as are permitted. Raise the account's limit."),
     10028: (BusUnavailable, "there is no room left for the account's streams. Raise its limits."),
     10039: (BusUnavailable, "JetStream is off for this account. Enable it in the account's configuration."),
-    10047: (
-        BusUnavailable,
-        "the server's disk or its JetStream limit has no room. Free some, or raise max_file_store.",
-    ),
+    10047: (BusUnavailable, "its disk or its JetStream limit has no room. Free some, or raise max_file_store."),
     10058: (BusUnavailable, "the stream was just created in another shape. Try again."),
     10065: (BusMismatch, "another stream holds these subjects. Give this bus another prefix, or delete that stream."),
     10074: (BusUnavailable, "more than one replica needs a cluster. Connect to one, or ask for one replica."),
@@ -36,8 +30,8 @@ _API: dict[int, tuple[type[Trouble], str]] = {
     10077: (BusUnavailable, "the server could not store it. Look at its log, and at the room on its disk."),
     10113: (BusMismatch, "the account demands a limit in bytes for each stream. A bus cannot have one: lift that."),
 }
-"""Causes by the error code of the JetStream API."""
 
+# Causes by a part of the message of the server or the client library.
 _TEXTS: Sequence[tuple[str, str]] = (
     ("authorization violation", "the server refuses the credentials. Correct user and password, token or file."),
     ("authentication expired", "the credentials have expired. Get new ones."),
@@ -47,13 +41,10 @@ _TEXTS: Sequence[tuple[str, str]] = (
     ("unexpected eof", "it closed the connection. Look at its log."),
     (NO_TLS, "the server offers no TLS, so nothing was sent to it. Configure TLS there, or ask for none here."),
     ("permissions violation", "this user is not permitted to do this. Permit it in the server's configuration."),
-    (
-        "invalid user credentials",
-        "the credentials file is not valid. Name one that nsc or the account's admin made.",
-    ),
+    ("invalid user credentials", "the credentials file is not valid. Name one that nsc or the account's admin made."),
 )
-"""Causes by a part of the message of the server or the client library."""
 
+# Causes by the class of the error; the first that fits.
 _KINDS: Sequence[tuple[type[BaseException] | tuple[type[BaseException], ...], str]] = (
     (
         ssl.SSLCertVerificationError,
@@ -66,7 +57,6 @@ _KINDS: Sequence[tuple[type[BaseException] | tuple[type[BaseException], ...], st
     (ModuleNotFoundError, 'a credentials file needs one more package: pip install "nats-py[nkeys]".'),
     (ConnectionError, "it closed the connection. Look at its log."),
 )
-"""Causes by the class of the error; the first that fits."""
 
 
 class ApiError(Exception):
@@ -96,47 +86,11 @@ def explain(error: BaseException, place: str, *, seconds: float) -> Trouble:
     if isinstance(error, ApiError):
         kind, cause = _API.get(error.code, (BusUnavailable, "look at the server's log."))
         return kind(f"The broker at {place} refused ({error.description}): {cause}")
-    return BusUnavailable(f"The broker at {place} cannot be used: {_cause(error, seconds)}")
-
-
-def _cause(error: BaseException, seconds: float) -> str:
     if isinstance(error, NatsTimeout | Interrupted):
-        return str(error)
-    for kind, cause in _KINDS:
-        if isinstance(error, kind):
-            return cause.format(error=error, seconds=seconds)
-    said = str(error).removeprefix("nats: ") or type(error).__name__
-    cure = next((cure for text, cure in _TEXTS if text in said.lower()), "look at its log.")
-    return f"{said}: {cure}"
-
-
-def file_unusable(path: object, why: str) -> BusUnavailable:
-    """Returns the error for a credentials file that cannot be used."""
-    return BusUnavailable(f"The credentials file {path} cannot be used: {why}")
-
-
-def other_shape(name: str, place: str, differences: Sequence[tuple[str, Any, Any]]) -> BusMismatch:
-    """Returns the error for a stream with another configuration than this bus needs."""
-    found = ", ".join(f"{what} is {ours!r} and not {wanted!r}" for what, ours, wanted in differences)
-    return BusMismatch(f"This bus cannot use the stream {name} at {place}: {found}. {_START_AFRESH}")
-
-
-def other_format(name: str, place: str, found: object) -> BusMismatch:
-    """Returns the error for a stream that was written by another version of Tidings."""
-    return BusMismatch(
-        f"The stream {name} at {place} was written by another version of Tidings (format {found}). "
-        f"Let all processes use the same version. {_START_AFRESH}"
-    )
-
-
-def old_server(place: str, found: str, wanted: str) -> BusMismatch:
-    """Returns the error for a broker that is too old."""
-    return BusMismatch(f"The broker at {place} is nats-server {found}; this bus needs {wanted} or newer. Update it.")
-
-
-def small_messages(place: str, found: int, wanted: int) -> BusMismatch:
-    """Returns the error for a broker that accepts only small messages."""
-    return BusMismatch(
-        f"The broker at {place} accepts messages of at most {found} bytes, and a change may have {wanted}. "
-        "Raise max_payload in its configuration."
-    )
+        cause = str(error)
+    elif known := next((cause for kind, cause in _KINDS if isinstance(error, kind)), None):
+        cause = known.format(error=error, seconds=seconds)
+    else:
+        said = str(error).removeprefix("nats: ") or type(error).__name__
+        cause = f"{said}: {next((cure for text, cure in _TEXTS if text in said.lower()), 'look at its log.')}"
+    return BusUnavailable(f"The broker at {place} cannot be used: {cause}")

@@ -17,7 +17,6 @@ import heapq
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidings.bus import Entry, History, Listener
@@ -25,6 +24,8 @@ from tidings.bus.nats.errors import ApiError
 from tidings.bus.nats.stream import Mark, NatsStream, StreamState
 from tidings.bus.shared import NOWHERE
 from tidings.changes import Change, Cursor
+
+_ATTEMPTS: Final = 10
 
 
 class LogPosition(NamedTuple):
@@ -65,8 +66,7 @@ class Tail:
     def begin(self, start: int) -> None:
         """Forgets everything: nothing up to `start` is known."""
         self.start = start
-        self.floor = 0
-        """The changes since a position before this one can no longer be known."""
+        self.floor = 0  # The changes since a position before this one can no longer be known.
         # In order of seq: a change that comes again is moved to the end.
         self._records: dict[Change, Recorded] = {}
 
@@ -85,8 +85,7 @@ class Tail:
         self._trim()
 
     def _trim(self) -> None:
-        excess = len(self._records) - self._room
-        if excess > 0:
+        if (excess := len(self._records) - self._room) > 0:
             self._drop(list(itertools.islice(self._records.values(), excess)))
 
     def expire(self, now: int) -> None:
@@ -120,27 +119,24 @@ class Log:
         self._tell = tell
         self.head = NOWHERE
         self.place = LogPosition("", 0, 0)
-        self.known: LogPosition | None = None
-        """The position to continue from after an interruption; None if there is none."""
+        self.known: LogPosition | None = None  # The position to continue from after an interruption.
         self.mark = Mark("", 0, 0)
         self.tail = Tail(history)
         self._arrivals: list[tuple[int, int, Callable[[str], None]]] = []
         self._order = itertools.count()
 
-    def begin(self, place: LogPosition, mark: Mark, *, head: int) -> bool:
+    def begin(self, place: LogPosition, mark: Mark) -> bool:
         """Begins another log, or this one at another position. Returns whether the listeners were called for that."""
         lost = self.place.epoch != ""
-        self._go_to(place)
+        self.place = self.known = place
         self.mark = mark
-        self.head = Cursor(place.epoch, head)
-        self.tail.begin(head)
+        # A log without any change is at 0.
+        self.head = Cursor(place.epoch, 0 if place.seq == mark.seq == 1 else place.seq)
+        self.tail.begin(self.head.version)
         self._arrivals.clear()
         if lost:
             self._tell(self.head, None)
         return lost
-
-    def _go_to(self, place: LogPosition) -> None:
-        self.place = self.known = place
 
     def fall_behind(self) -> None:
         """Notes that messages may have been dropped before they were read, so that this cannot continue from here."""
@@ -148,7 +144,7 @@ class Log:
 
     def hear(self, seq: int, at: int, change: Change | None) -> None:
         """Takes the next message. It may not be a change."""
-        self._go_to(LogPosition(self.place.epoch, seq, max(at, self.place.at)))
+        self.place = self.known = LogPosition(self.place.epoch, seq, max(at, self.place.at))
         if change is not None:
             self.head = Cursor(self.place.epoch, seq)
             self.tail.add(Recorded((self.head, change), at))
@@ -158,7 +154,7 @@ class Log:
     def hear_mark(self, epoch: str, mark: Mark, at: int) -> bool:
         """Takes a mark. Returns whether it begins another epoch, for which the listeners were called."""
         lost = epoch != self.place.epoch
-        self._go_to(LogPosition(epoch, mark.seq, max(at, self.place.at)))
+        self.place = self.known = LogPosition(epoch, mark.seq, max(at, self.place.at))
         self.mark = mark
         if lost:
             self.head = Cursor(epoch, mark.seq)
@@ -177,27 +173,8 @@ class Log:
             heapq.heappop(self._arrivals)[2](self.place.epoch)
 
 
-_ATTEMPTS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class LogJoined:
-    """The log, and the position to continue from."""
-
-    found: StreamState
-    mark: Mark
-    place: LogPosition
-    resumed: bool
-    """It continues where it was, and nothing was missed."""
-
-    @property
-    def head(self) -> int:
-        """The version up to which everything was received. A log without any change is at 0."""
-        return 0 if self.place.seq == self.mark.seq == 1 else self.place.seq
-
-
-async def join(stream: NatsStream, known: LogPosition | None) -> LogJoined:
-    """Joins the log of `stream`, at the `known` position if there is one.
+async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamState, Mark, LogPosition]:
+    """Joins the log of `stream`. Returns its state, its mark, and the position: `known` if nothing was missed there.
 
     Raises:
         BusMismatch: A bus cannot use the stream.
@@ -213,12 +190,12 @@ async def join(stream: NatsStream, known: LogPosition | None) -> LogJoined:
             continue  # It was emptied or replaced between the two questions.
         elif known is None or known.epoch != found.epoch(mark):
             await stream.probe(mark)
-            return LogJoined(found, mark, LogPosition(found.epoch(mark), found.last, found.last_at), resumed=False)
+            return found, mark, LogPosition(found.epoch(mark), found.last, found.last_at)
         elif await _is_rewritten(stream, found, known):
             await _begin_epoch(stream, mark)
         else:
             await stream.probe(mark)
-            return LogJoined(found, mark, known, resumed=True)
+            return found, mark, known
     raise ApiError(0, "the stream is changed again and again")
 
 

@@ -41,17 +41,33 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tidings.bus import History
-from tidings.bus.nats import errors
 from tidings.bus.nats.connection import NatsConnection
 from tidings.bus.nats.errors import ApiError
 from tidings.bus.shared import storable_key
 from tidings.changes import Change, ResourceUpdated, change_from_key, change_key
+from tidings.errors import BusMismatch
 
 LONGEST_TOKEN: Final = 512
 """Characters of an encoded URI. The line also has room for the prefix and the subject of the answer."""
 
-LARGEST_PAYLOAD: Final = 65_536
-"""Bytes. No change has more, because a URI has at most 8192 characters."""
+LARGEST_PAYLOAD: Final = 65_536  # Bytes. No change has more, because a URI has at most 8192 characters.
+
+SPARE: Final = 16_384
+"""Messages that are kept beyond twice the history: for the mark, and for readers that are slow for a while."""
+
+_FORMAT: Final = 1
+_NOT_FOUND: Final = {10014, 10037, 10059}
+_NAME_IN_USE: Final = 10058
+_OUTDATED: Final = {10071, 10164}  # Compare-and-set found a message other than the expected one.
+_ATTEMPTS: Final = 10
+_PATIENCE: Final = 1.0  # Seconds after which a request is repeated.
+_NEVER: Final = 2**62
+_START_AFRESH: Final = (
+    "It only holds recent changes: stop what uses it and delete it (nats stream rm), or give this bus another prefix."
+)
+
+# Settings with which a stream would not keep everything that it has acknowledged.
+_FORBIDDEN: Final = ("mirror", "sources", "sealed", "no_ack", "subject_transform", "persist_mode")
 
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
@@ -67,10 +83,8 @@ class Subjects:
             )
         self.prefix = prefix
         self.all = f"{prefix}.>"
-        self.stream = prefix.replace(".", "_")
-        """The stream. Its name must not have dots."""
+        self.stream = prefix.replace(".", "_")  # Its name must not have dots.
         self.mark = f"{prefix}.log"
-        """The subject of the mark."""
 
     def of(self, change: Change) -> str:
         """Returns the subject of `change`: the same for equal changes, another for others."""
@@ -96,16 +110,14 @@ def change_in(data: bytes) -> Change | None:
         return None
 
 
-_FORBIDDEN: Final = ("mirror", "sources", "sealed", "no_ack", "subject_transform", "persist_mode")
-"""Settings with which a stream would not keep everything that it has acknowledged."""
-
-
 class StreamShape:
-    """The configuration of a stream: at least `limit` messages, in at least `replicas` replicas."""
+    """The configuration of a stream for a `history`, in at least `replicas` replicas."""
 
-    def __init__(self, subjects: Subjects, *, limit: int, replicas: int) -> None:
-        self._name = subjects.stream
-        self._limit = limit
+    def __init__(self, subjects: Subjects, history: History, replicas: int) -> None:
+        self.subjects = subjects
+        self.history = history
+        self.mark_lasts = (history.entries + SPARE) // 2  # Messages after which the mark is written anew.
+        self._limit = 2 * history.entries + SPARE
         self._replicas = replicas
         self._fixed: dict[str, Any] = {
             "subjects": [subjects.all],
@@ -119,7 +131,7 @@ class StreamShape:
     def wanted(self) -> dict[str, Any]:
         """The configuration of a new stream."""
         return self._fixed | {
-            "name": self._name,
+            "name": self.subjects.stream,
             "description": "Changes that Tidings carries between processes",
             "max_msgs": self._limit,
             "max_age": 0,
@@ -138,38 +150,23 @@ class StreamShape:
         if 0 <= found.get("max_msg_size", -1) < LARGEST_PAYLOAD:
             differences.append(("max_msg_size", found["max_msg_size"], -1))
         if differences:
-            raise errors.other_shape(self._name, place, differences)
+            listed = ", ".join(f"{what} is {ours!r} and not {wanted!r}" for what, ours, wanted in differences)
+            raise BusMismatch(
+                f"This bus cannot use the stream {self.subjects.stream} at {place}: {listed}. {_START_AFRESH}"
+            )
 
     def lifted(self, found: dict[str, Any]) -> dict[str, Any]:
         """Returns new values for the limits that are too low. None is ever lowered: others may rely on it."""
-        changes: dict[str, Any] = {}
-        if 0 < found["max_msgs"] < self._limit:
-            changes["max_msgs"] = self._limit
-        if found["max_age"] > 0:
-            changes["max_age"] = 0
-        if found["max_bytes"] > 0:
-            changes["max_bytes"] = -1
-        return changes
+        too_low = {
+            "max_msgs": 0 < found["max_msgs"] < self._limit,
+            "max_age": found["max_age"] > 0,
+            "max_bytes": found["max_bytes"] > 0,
+        }
+        return {key: self.wanted[key] for key, low in too_low.items() if low}
 
     def multiplied(self, found: dict[str, Any]) -> dict[str, Any]:
         """Returns the new number of replicas, if there are too few."""
         return {"num_replicas": self._replicas} if found["num_replicas"] < self._replicas else {}
-
-
-SPARE: Final = 16_384
-"""Messages that are kept beyond twice the history: for the mark, and for readers that are slow for a while."""
-
-_FORMAT: Final = 1
-_NOT_FOUND: Final = {10014, 10037, 10059}
-_NAME_IN_USE: Final = 10058
-_OUTDATED: Final = {10071, 10164}
-"""Compare-and-set found a message other than the expected one."""
-
-_ATTEMPTS: Final = 10
-_PATIENCE: Final = 1.0
-"""Seconds after which a request is repeated."""
-
-_NEVER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,37 +187,27 @@ class StreamState:
     last: int
     last_at: int
     now: int
-    limit: int
-    """The largest number of messages; 0 for no limit."""
-    narrow: bool
-    """Its limits are too low."""
+    limit: int  # The largest number of messages; 0 for no limit.
+    narrow: bool  # Its limits are too low.
 
     def epoch(self, mark: Mark) -> str:
         """Returns the epoch of the stream, the same for every process."""
         return hashlib.sha256(f"{mark.epoch} {self.created}".encode()).hexdigest()[:12]
 
+    def may_have_dropped(self, count: int) -> bool:
+        """Returns whether messages after a position may have been dropped, or may be soon, with `count` left."""
+        return 0 < self.limit <= count + SPARE // 4
+
 
 class NatsStream:
     """The stream of a bus, over one connection. Each method may raise the errors of `NatsConnection.ask`."""
 
-    def __init__(self, connection: NatsConnection, subjects: Subjects, history: History, replicas: int) -> None:
-        self.name = subjects.stream
-        self._connection = connection
-        self._subjects = subjects
-        self._shape = StreamShape(subjects, limit=2 * history.entries + SPARE, replicas=replicas)
-        self.mark_lasts = (history.entries + SPARE) // 2
-        """The number of messages after which the mark is written anew."""
+    def __init__(self, connection: NatsConnection, shape: StreamShape) -> None:
+        self.name = shape.subjects.stream
+        self.connection = connection
+        self.shape = shape
 
-    @staticmethod
-    def may_have_dropped(count: int, found: StreamState) -> bool:
-        """Returns whether messages after a position may have been dropped, or may be soon, with `count` left."""
-        return 0 < found.limit <= count + SPARE // 4
-
-    async def find(self) -> StreamState:
-        """Returns the state of the stream."""
-        return self._found(await self._api("STREAM.INFO"))
-
-    async def prepare(self) -> StreamState:
+    async def prepare(self) -> None:
         """Creates the stream if it is missing, else checks it and raises its limits for the history.
 
         Raises:
@@ -228,21 +215,30 @@ class NatsStream:
         """
         for _ in range(_ATTEMPTS):
             try:
-                answer = await self._api("STREAM.INFO")
+                found = (await self._api("STREAM.INFO"))["config"]
             except ApiError as error:
                 if error.code not in _NOT_FOUND:
                     raise
                 try:
-                    answer = await self._api("STREAM.CREATE", self._shape.wanted)
+                    found = (await self._api("STREAM.CREATE", self.shape.wanted))["config"]
                 except ApiError as refusal:
                     # Another process created it at the same time.
                     if refusal.code != _NAME_IN_USE:
                         raise
                     continue
-            return self._found(await self._adapt(answer))
+            self.shape.check(found, self.connection.address.url)
+            changes = self.shape.lifted(found)
+            if changes:
+                await self._raise_floor()
+            changes |= self.shape.multiplied(found)
+            if changes:
+                await self._api("STREAM.UPDATE", found | changes)
+            return
         raise ApiError(_NAME_IN_USE, "stream name already in use")
 
-    def _found(self, answer: dict[str, Any]) -> StreamState:
+    async def find(self) -> StreamState:
+        """Returns the state of the stream."""
+        answer = await self._api("STREAM.INFO")
         config, state, now = answer["config"], answer["state"], answer.get("ts")
         last_at = nanoseconds(state["last_ts"])
         return StreamState(
@@ -252,18 +248,8 @@ class NatsStream:
             last_at=last_at,
             now=nanoseconds(now) if now else last_at,
             limit=max(config["max_msgs"], 0),
-            narrow=bool(self._shape.lifted(config)),
+            narrow=bool(self.shape.lifted(config)),
         )
-
-    async def _adapt(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Raises the limits that are too low for the history."""
-        found = answer["config"]
-        self._shape.check(found, self._connection.address.url)
-        lifted = self._shape.lifted(found)
-        if lifted:
-            await self._raise_floor()
-        lifted |= self._shape.multiplied(found)
-        return await self._api("STREAM.UPDATE", found | lifted) if lifted else answer
 
     async def _raise_floor(self) -> None:
         """Writes a mark with a new floor: once limits are raised, what they dropped so far can no longer be seen."""
@@ -273,26 +259,20 @@ class NatsStream:
                 return
 
     async def mark(self) -> Mark | None:
-        """Returns the mark, if there is one.
+        """Returns the mark, if there is one. Raises `BusMismatch` if it was written by another version."""
+        message = await self._message({"last_by_subj": self.shape.subjects.mark})
+        return None if message is None else self.mark_in(base64.b64decode(message.get("data", "")), message["seq"])
 
-        Raises:
-            BusMismatch: It was written by another version.
-        """
+    async def _message(self, which: dict[str, str]) -> dict[str, Any] | None:
         try:
-            answer = await self._api("STREAM.MSG.GET", {"last_by_subj": self._subjects.mark})
+            return (await self._api("STREAM.MSG.GET", which))["message"]
         except ApiError as error:
             if error.code in _NOT_FOUND:
                 return None
             raise
-        message = answer["message"]
-        return self.mark_in(base64.b64decode(message.get("data", "")), message["seq"])
 
     def mark_in(self, data: bytes, seq: int) -> Mark:
-        """Returns the mark in a message. Its epoch is empty if the message is something else.
-
-        Raises:
-            BusMismatch: It was written by another version.
-        """
+        """Returns the mark in a message: see `mark`. Its epoch is empty if the message is something else."""
         try:
             said: dict[str, Any] = json.loads(data)
             version, epoch, floor = said["format"], str(said["epoch"]), said.get("floor")
@@ -300,7 +280,10 @@ class NatsStream:
         except (ValueError, TypeError, KeyError):
             return Mark("", seq - 1, seq)
         if version != _FORMAT:
-            raise errors.other_format(self.name, self._connection.address.url, version)
+            raise BusMismatch(
+                f"The stream {self.name} at {self.connection.address.url} was written by another version of Tidings "
+                f"(format {version}). Let all processes use the same version. {_START_AFRESH}"
+            )
         return mark
 
     async def set_mark(self, epoch: str, floor: int | None, *, expected: int) -> Mark | None:
@@ -311,7 +294,7 @@ class NatsStream:
         body = {"format": _FORMAT, "epoch": epoch, "floor": floor}
         headers = {"Nats-Expected-Stream": self.name, "Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:
-            answer = await self._ask(self._subjects.mark, body, headers)
+            answer = await self._ask(self.shape.subjects.mark, body, headers)
         except ApiError as error:
             if error.code in _OUTDATED:
                 return None
@@ -325,13 +308,8 @@ class NatsStream:
     async def first_after(self, at: int) -> int | None:
         """Returns the first message that was stored after the time `at`; None if there is none."""
         moment = datetime.fromtimestamp((at + 1) // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        try:
-            answer = await self._api("STREAM.MSG.GET", {"start_time": f"{moment}.{(at + 1) % 10**9:09}Z"})
-        except ApiError as error:
-            if error.code in _NOT_FOUND:
-                return None
-            raise
-        return answer["message"]["seq"]
+        message = await self._message({"start_time": f"{moment}.{(at + 1) % 10**9:09}Z"})
+        return None if message is None else message["seq"]
 
     async def read_from(self, start: int, inbox: str, *, name: str, beat: float) -> int:
         """Lets the broker send all messages from `start` on to `inbox`, in order. Returns their present number."""
@@ -359,11 +337,11 @@ class NatsStream:
 
         All requests here are safe to repeat.
         """
-        while not self._connection.ended.done():
+        while not self.connection.ended.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
-                    return await self._connection.ask(subject, body, headers)
-        raise self._connection.ended.result()
+                    return await self.connection.ask(subject, body, headers)
+        raise self.connection.ended.result()
 
 
 def nanoseconds(text: str) -> int:

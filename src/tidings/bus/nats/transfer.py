@@ -20,26 +20,27 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from tidings.bus import Entry, History
+from tidings.bus import Entry
 from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription, end
 from tidings.bus.nats.errors import Interrupted, NatsTimeout
-from tidings.bus.nats.log import Log, LogJoined, Recorded
+from tidings.bus.nats.log import Log, Recorded
 from tidings.bus.nats.stream import NatsStream, StreamState, Subjects, change_in, payload
 from tidings.bus.shared import Engine, Held, Waiting
 from tidings.changes import Cursor
 
-_SILENCE: Final = 3
-"""Heartbeats that may be missing before the broker counts as gone."""
+logger = logging.getLogger(__name__)
+
+_SILENCE: Final = 3  # Heartbeats that may be missing before the broker counts as gone.
+_WINDOW: Final = 1024  # Messages that may be unacknowledged at a time. More would not be quicker.
+_NOT_STORED: Final = Interrupted("no stream stores changes: it was deleted, or its cluster elects a leader.")
 
 
 class Delivery(NamedTuple):
     """One message of the stream."""
 
     seq: int
-    at: int
-    """The time at which it was stored, in nanoseconds since 1970."""
-    pending: int
-    """The number of messages that follow it at present."""
+    at: int  # The time at which it was stored, in nanoseconds since 1970.
+    pending: int  # The number of messages that follow it at present.
     subject: str
     data: bytes
 
@@ -47,8 +48,8 @@ class Delivery(NamedTuple):
 class StreamReader:
     """Calls `deliver` with each message of `stream`."""
 
-    def __init__(self, connection: NatsConnection, stream: NatsStream, deliver: Callable[[Delivery], None]) -> None:
-        self._connection = connection
+    def __init__(self, stream: NatsStream, deliver: Callable[[Delivery], None]) -> None:
+        self._connection = stream.connection
         self._stream = stream
         self._deliver = deliver
         self._name = f"tidings-{secrets.token_hex(8)}"
@@ -63,17 +64,14 @@ class StreamReader:
         With `watch`, the connection ends at once if the broker drops this reader, where advisories are permitted.
         """
         if watch:
-            await self._watch()
+            advisory = f"$JS.EVENT.ADVISORY.CONSUMER.DELETED.{self._stream.name}.{self._name}"
+            self._subscriptions.append(await self._connection.listen(advisory, self._dropped))
         inbox = self._connection.inbox()
         self._subscriptions.append(await self._connection.listen(inbox, self._message))
         return await self._stream.read_from(start, inbox, name=self._name, beat=beat)
 
-    async def _watch(self) -> None:
-        async def dropped(_: Msg) -> None:
-            self._end("it has dropped its reader, perhaps because the stream was deleted.")
-
-        advisory = f"$JS.EVENT.ADVISORY.CONSUMER.DELETED.{self._stream.name}.{self._name}"
-        self._subscriptions.append(await self._connection.listen(advisory, dropped))
+    async def _dropped(self, _: Msg) -> None:
+        self._end("it has dropped its reader, perhaps because the stream was deleted.")
 
     def check(self) -> None:
         """Ends the connection if the broker is silent. Called at each beat."""
@@ -88,19 +86,24 @@ class StreamReader:
             for subscription in self._subscriptions:
                 await subscription.unsubscribe()
             subject = f"$JS.API.CONSUMER.DELETE.{self._stream.name}.{self._name}"
-            await self._connection.post(subject, b"", _ignore)
+            await self._connection.post(subject, b"", lambda answer: None)
 
     async def _message(self, message: Msg) -> None:
         if self._closed or self._connection.ended.done():
             return
         self._quiet = 0
-        status = message.headers.get("Status") if message.headers else None
-        if status is None:
+        headers = message.headers or {}
+        if "Status" not in headers:
             self._take(message)
-        elif status == "100":
-            await self._control(message)
-        else:
-            self._end(f"it stopped sending, with status {status}.")
+        elif headers["Status"] != "100":
+            self._end(f"it stopped sending, with status {headers['Status']}.")
+        elif message.reply:
+            # The broker asks whether everything has arrived. It has: messages come here one after the other.
+            await self._connection.send(message.reply)
+        elif int(headers.get("Nats-Last-Consumer", self._count)) != self._count:
+            self._end(f"messages after {self._count} were lost on their way.")
+        elif stalled := headers.get("Nats-Consumer-Stalled"):
+            await self._connection.send(stalled)
 
     def _take(self, message: Msg) -> None:
         # $JS.ACK.<stream>.<reader>.<tries>.<seq>.<count>.<time>.<pending>; after $JS.ACK there may be two more.
@@ -112,54 +115,34 @@ class StreamReader:
         self._count = count
         self._deliver(Delivery(seq, at, pending, message.subject, message.data))
 
-    async def _control(self, message: Msg) -> None:
-        headers = message.headers or {}
-        if message.reply:
-            # The broker asks whether everything has arrived. It has: messages come here one after the other.
-            await self._connection.send(message.reply)
-        elif int(headers.get("Nats-Last-Consumer", self._count)) != self._count:
-            self._end(f"messages after {self._count} were lost on their way.")
-        elif stalled := headers.get("Nats-Consumer-Stalled"):
-            await self._connection.send(stalled)
-
     def _end(self, why: str) -> None:
         self._connection.fail(Interrupted(why))
 
 
-def _ignore(_: Answer) -> None:
-    pass
-
-
-logger = logging.getLogger(__name__)
-
-
 class StreamLink:
-    """A connection in use: it brings the messages after the position of `log` to it.
+    """A connection in use: it brings the messages of `stream` after the position of `log` to it.
 
     `attend` is called when there is something to `tend`.
     """
 
     def __init__(
         self,
-        connection: NatsConnection,
         stream: NatsStream,
-        joined: LogJoined,
+        found: StreamState,
         *,
-        subjects: Subjects,
         log: Log,
         engine: Engine,
         beat: float,
         attend: Callable[[], None],
     ) -> None:
-        self.connection = connection
+        self.connection = stream.connection
         self.stream = stream
-        self.found = joined.found
-        self.subjects = subjects
+        self.found = found
         self.beat = beat
         self._log = log
         self._engine = engine
         self._attend = attend
-        self._reader = StreamReader(connection, stream, self._heard)
+        self._reader = StreamReader(stream, self._heard)
         self._warned = False
 
     async def open(self) -> None:
@@ -186,43 +169,30 @@ class StreamLink:
         log = self._log
         if delivery.seq <= log.place.seq:
             return
-        if self.stream.may_have_dropped(delivery.pending + 1, self.found):
+        if self.found.may_have_dropped(delivery.pending + 1):
             log.fall_behind()
             self.connection.fail(Interrupted("this process has fallen too far behind the log."))
             return
-        if delivery.subject == self.subjects.mark:
-            self._heard_mark(delivery)
+        if delivery.subject == self.stream.shape.subjects.mark:
+            mark = self.stream.mark_in(delivery.data, delivery.seq)
+            if not mark.epoch:
+                # This process connects again, and then writes a valid mark with a new epoch.
+                self.connection.fail(Interrupted("the mark of the log was overwritten."))
+            elif log.hear_mark(self.found.epoch(mark), mark, delivery.at):
+                self._engine.lost(log.head)
         else:
             log.hear(delivery.seq, delivery.at, change_in(delivery.data))
-            if log.head.version != delivery.seq:
-                self._skip(delivery)
+            if log.head.version != delivery.seq and not self._warned:
+                self._warned = True
+                logger.warning(
+                    "A message on %s has no change that this version knows. It is skipped, and so are others like it",
+                    delivery.subject,
+                )
         if self._mark_is_old():
             self._attend()
 
-    def _heard_mark(self, delivery: Delivery) -> None:
-        mark = self.stream.mark_in(delivery.data, delivery.seq)
-        if not mark.epoch:
-            # This process connects again, and then writes a valid mark with a new epoch.
-            self.connection.fail(Interrupted("the mark of the log was overwritten."))
-        elif self._log.hear_mark(self.found.epoch(mark), mark, delivery.at):
-            self._engine.lost(self._log.head)
-
     def _mark_is_old(self) -> bool:
-        return self._log.place.seq - self._log.mark.seq > self.stream.mark_lasts
-
-    def _skip(self, delivery: Delivery) -> None:
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "A message on %s has no change that this version knows. It is skipped, and so are others like it",
-                delivery.subject,
-            )
-
-
-_WINDOW: Final = 1024
-"""Messages that may be unacknowledged at a time. More would not be quicker."""
-
-_NOT_STORED: Final = Interrupted("no stream stores changes: it was deleted, or its cluster elects a leader.")
+        return self._log.place.seq - self._log.mark.seq > self.stream.shape.mark_lasts
 
 
 class _Sent:
@@ -250,8 +220,7 @@ class Sender:
         self._subjects = subjects
         self._log = log
         self._engine = engine
-        self.stored = 0
-        """The number of messages that were stored so far."""
+        self.stored = 0  # The number of messages that were stored so far.
         self._sent: dict[Held, _Sent] = {}
         self._on_the_way = 0
         self._progress = asyncio.Event()
@@ -263,17 +232,14 @@ class Sender:
                 await self._more.wait()
                 self._more.clear()
                 while self._on_the_way < _WINDOW and not self.waiting.idle:
-                    for sent in self._take(_WINDOW - self._on_the_way):
+                    now = asyncio.get_running_loop().time()
+                    taken = [_Sent(held, now) for held in self.waiting.take(_WINDOW - self._on_the_way)]
+                    # All are noted before the first is sent: its failure must not lose the others.
+                    self._sent |= {sent.held: sent for sent in taken}
+                    for sent in taken:
                         await self._send(connection, sent)
         except Exception as error:  # noqa: BLE001 - another connection has to do it
             connection.fail(error)
-
-    def _take(self, most: int) -> list[_Sent]:
-        # All are noted before the first is sent: its failure must not lose the others.
-        now = asyncio.get_running_loop().time()
-        taken = [_Sent(held, now) for held in self.waiting.take(most)]
-        self._sent |= {sent.held: sent for sent in taken}
-        return taken
 
     async def _send(self, connection: NatsConnection, sent: _Sent) -> None:
         change = sent.held.change
@@ -324,33 +290,30 @@ class Sender:
 
     async def drained(self, seconds: float) -> None:
         """Waits until everything is stored, or nothing has happened for `seconds`."""
-        try:
+        with suppress(TimeoutError):
             while len(self.waiting):
                 self._progress.clear()
                 async with asyncio.timeout(seconds):
                     await self._progress.wait()
-        except TimeoutError:
-            return
 
 
 class Past:
-    """Answers questions about the past of `log`, within `history`."""
+    """Answers questions about the past of `log`."""
 
-    def __init__(self, log: Log, history: History) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
-        self._history = history
         self._turn = asyncio.Lock()
         self._question: asyncio.Task[StreamState] | None = None
         self._questions: set[asyncio.Task[StreamState]] = set()
 
     async def since(self, link: StreamLink, cursor: Cursor) -> Sequence[Entry] | None:
-        """Returns the changes after `cursor`; None if they are not known.
-
-        Raises:
-            Exception: The connection has ended, for this reason.
-        """
+        """Returns the changes after `cursor`; None if they are not known. Raises the reason of the connection's end."""
         log, tail, version = self._log, self._log.tail, cursor.version
-        found = await self._up_to_date(link)
+        if self._question is None:
+            self._question = asyncio.get_running_loop().create_task(self._ask(link))
+            self._questions.add(self._question)
+            self._question.add_done_callback(self._answered)
+        found = await asyncio.shield(self._question)
         if cursor.epoch != log.place.epoch or not 0 <= version <= log.place.seq:
             return None
         tail.expire(found.now)
@@ -362,15 +325,8 @@ class Past:
             return None
         return tail.after(version)
 
-    async def _up_to_date(self, link: StreamLink) -> StreamState:
-        """Returns the state of the stream, once everything up to its end was received."""
-        if self._question is None:
-            self._question = asyncio.get_running_loop().create_task(self._ask(link))
-            self._questions.add(self._question)
-            self._question.add_done_callback(self._answered)
-        return await asyncio.shield(self._question)
-
     async def _ask(self, link: StreamLink) -> StreamState:
+        """Returns the state of the stream, once everything up to its end was received."""
         await asyncio.sleep(0)
         # A question from now on needs a later state.
         self._question = None
@@ -403,16 +359,16 @@ class Past:
 
         def take(delivery: Delivery) -> None:
             change = change_in(delivery.data)
-            if delivery.seq <= end and change is not None and delivery.subject != link.subjects.mark:
+            if delivery.seq <= end and change is not None and delivery.subject != link.stream.shape.subjects.mark:
                 older.append(Recorded((Cursor(epoch, delivery.seq), change), delivery.at))
             if (delivery.seq >= end or not delivery.pending) and not complete.done():
                 complete.set_result(None)
 
-        reader = StreamReader(link.connection, link.stream, take)
+        reader = StreamReader(link.stream, take)
         try:
             # The mark may be one of them.
             count = await reader.open(version + 1, beat=link.beat)
-            if count > self._history.entries + 1:
+            if count > link.stream.shape.history.entries + 1:
                 tail.unknown(version)
                 return
             if count:

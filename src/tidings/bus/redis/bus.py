@@ -10,51 +10,91 @@ the log is looked at regularly in any case.
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from tidings._kit.backoff import Pauses
-from tidings.bus import BusState, Entry, History, Listener
+from tidings.bus import Entry, History
 from tidings.bus.redis.connection import PAUSES, RedisConnection, Server
 from tidings.bus.redis.log import RedisLog, explain
-from tidings.bus.shared import NOWHERE, Engine, Listeners, NewEntries, NotStored, SharedBus, Waiting, storable_key
-from tidings.changes import Change, Cursor
+from tidings.bus.shared import NOWHERE, BrokerBus, Engine, Listeners, NewEntries, Waiting
+from tidings.changes import Cursor
 from tidings.errors import BusMismatch, BusUnavailable
 
 logger = logging.getLogger(__name__)
 
-_BATCH: Final = 500
-"""Distinct changes in one call: Redis does nothing else meanwhile."""
+_BATCH: Final = 500  # Distinct changes in one call: Redis does nothing else meanwhile.
+_LEAVE_SECONDS: Final = 0.5
+"""Seconds for which closing waits until accepted changes are stored: a server that hangs must not block a process."""
 
-Question = tuple[Cursor, asyncio.Future[Sequence[Entry] | None]]
 
+class RedisSession:
+    """The bus while it is open: stores `waiting` changes in `log`, and calls `listeners` with what is new there.
 
-class RedisWorker:
-    """Stores `waiting` changes in `log`, and calls `listeners` with new ones, looking every `poll` seconds."""
+    It looks at the log every `poll` seconds.
+    """
 
-    def __init__(self, log: RedisLog, *, listeners: Listeners, engine: Engine, buffer: int, poll: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        log: RedisLog,
+        *,
+        listeners: Listeners,
+        engine: Engine,
+        buffer: int,
+        poll: float,
+    ) -> None:
+        self._server = server
         self._log = log
+        self._wakes = Wakes(server, log.channel, self._wake)
         self._listeners = listeners
         self._engine = engine
         self._poll = poll
         self._more = asyncio.Event()
         self._announced: Cursor | None = None
         self._due = 0.0
-        self._questions: deque[Question] = deque()
+        self._questions: deque[tuple[Cursor, asyncio.Future[Sequence[Entry] | None]]] = deque()
         self._finishing = False
+        self._tasks: list[asyncio.Task[None]] = []
         self.waiting = Waiting(buffer, self._added)
-        self.head = NOWHERE
-        """The cursor up to which the listeners were called."""
+
+    @property
+    def connected(self) -> bool:
+        return self._engine.state.connected
+
+    async def start(self) -> None:
+        """Connects to the server, and joins the log. Raises `BusUnavailable` or `BusMismatch` if it cannot."""
+        try:
+            async with asyncio.timeout(self._server.timeout):
+                head = await self._log.open()
+                await self._wakes.open()
+        except BaseException as error:
+            await self._log.close()
+            await self._wakes.close()
+            if isinstance(error, TimeoutError):
+                raise explain(error, self._server) from None
+            raise
+        self._listeners.head = head
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._wakes.run())]
+
+    async def stop(self) -> None:
+        """Finishes what was begun before, as long as the server can be reached, and closes the connections."""
+        self._finishing = True
+        self._more.set()
+        try:
+            await asyncio.wait(self._tasks[:1], timeout=_LEAVE_SECONDS)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
 
     def _added(self) -> None:
         self._engine.waiting(len(self.waiting))
         self._more.set()
 
-    def wake(self, place: Cursor) -> None:
+    def _wake(self, place: Cursor) -> None:
         """Notes that the log reaches up to `place`; NOWHERE if that is not known."""
         self._announced = place
         if self._news:
@@ -63,26 +103,25 @@ class RedisWorker:
     @property
     def _news(self) -> bool:
         """The log has more than the listeners know, as far as pub/sub says."""
-        announced = self._announced
-        return announced is not None and (announced.epoch != self.head.epoch or announced > self.head)
+        announced, head = self._announced, self._listeners.head
+        return announced is not None and (announced.epoch != head.epoch or announced > head)
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the same as `RedisLog.since`; None while the server is out of reach."""
+        if not self.connected:
+            return None
         answer: asyncio.Future[Sequence[Entry] | None] = asyncio.get_running_loop().create_future()
         self._questions.append((cursor, answer))
         self._more.set()
-        return await answer
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._server.timeout):
+                return await answer
+        return None
 
-    def finish(self) -> None:
-        """Lets `run` end when everything before is done, or the server is out of reach."""
-        self._finishing = True
-        self._more.set()
-
-    async def run(self) -> None:
-        """Works until `finish` is called."""
+    async def _run(self) -> None:
         pauses = Pauses(PAUSES, below=0.5)
         try:
-            while not (self._finishing and (self._idle or not self._engine.connected)):
+            while not (self._finishing and (self._idle or not self.connected)):
                 try:
                     await self._turn()
                 except Exception as error:  # noqa: BLE001 - the next turn may succeed
@@ -106,7 +145,7 @@ class RedisWorker:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(self._due):
                     await self._more.wait()
-        if not self._engine.connected:
+        if not self.connected:
             # First what others published meanwhile. It also shows whether the server accepts anything.
             await self._look()
         if not self.waiting.idle:
@@ -119,7 +158,7 @@ class RedisWorker:
         began = asyncio.get_running_loop().time()
         batch = self.waiting.take(_BATCH)
         try:
-            places, news = await self._log.append(batch, self.head)
+            places, news = await self._log.append(batch, self._listeners.head)
             await self._call_with_all(news)
         except BaseException:
             self.waiting.give_back(batch)
@@ -133,25 +172,18 @@ class RedisWorker:
     async def _look(self) -> None:
         # A message from now on may be newer than what this call finds.
         self._announced = None
-        await self._call_with_all(await self._log.look(self.head))
+        await self._call_with_all(await self._log.look(self._listeners.head))
 
     async def _call_with_all(self, news: NewEntries) -> None:
         """Calls the listeners with this page and all that follow."""
         while True:
-            self._call(news)
+            if news.entries is None:
+                self._engine.lost(news.head)
+            self._listeners.call_all(news)
             if not news.more:
                 break
-            news = await self._log.look(self.head)
+            news = await self._log.look(self._listeners.head)
         self._due = asyncio.get_running_loop().time() + self._poll
-
-    def _call(self, news: NewEntries) -> None:
-        if news.entries is None:
-            self._engine.lost(news.head)
-        for cursor, change in [(news.head, None)] if news.entries is None else news.entries:
-            self.head = cursor
-            self._listeners.call(cursor, change)
-        if not news.more:
-            self.head = news.head
 
     async def _answer(self) -> None:
         """Answers one question. The others wait for the next turn, so that they do not block publishers."""
@@ -170,9 +202,9 @@ class RedisWorker:
                 answer.set_result(None)
 
     async def _failed(self, error: Exception) -> None:
-        if not isinstance(error, BusUnavailable | BusMismatch) and str(error) != self._engine.reason:
+        if not isinstance(error, BusUnavailable | BusMismatch) and str(error) != self._engine.state.reason:
             logger.error("The bus at %s failed unexpectedly", self._engine.place, exc_info=error)
-        self._engine.away(str(error))
+        self._engine.away(error)
         self._give_up_questions()
         self._announced = NOWHERE
         if self._log.connected:
@@ -187,22 +219,21 @@ class RedisWorker:
 class Wakes:
     """Listens to pub/sub: calls `wake` with the newest cursor of the log, or NOWHERE if a message may be lost."""
 
-    def __init__(self, server: Server, channel: str, *, timeout: float, wake: Callable[[Cursor], None]) -> None:
+    def __init__(self, server: Server, channel: str, wake: Callable[[Cursor], None]) -> None:
         self._server = server
         self._channel = channel
-        self._timeout = timeout
         self._wake = wake
         self._connection: RedisConnection | None = None
 
     async def open(self) -> RedisConnection:
         """Begins to listen. Raises `BusUnavailable` if it cannot."""
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._server.timeout):
                 self._connection = connection = await self._server.connect()
                 await connection.ask("SUBSCRIBE", self._channel)
         except Exception as error:
             await self.close()
-            raise explain(error, self._server.place, self._timeout) from error
+            raise explain(error, self._server) from error
         except BaseException:
             await self.close()
             raise
@@ -225,7 +256,7 @@ class Wakes:
         self._wake(NOWHERE)
         asked = False
         while True:
-            match await connection.receive(self._timeout / 2):
+            match await connection.receive(self._server.timeout / 2):
                 case None if asked:
                     return
                 case None:
@@ -248,11 +279,7 @@ class Wakes:
             await connection.close()
 
 
-_LEAVE_SECONDS: Final = 0.5
-"""Seconds for which closing waits until accepted changes are stored: a server that hangs must not block a process."""
-
-
-class RedisBus(SharedBus):
+class RedisBus(BrokerBus):
     """A bus on the Redis (6 or newer) or Valkey at `url`, for any number of processes on any number of machines.
 
     The log survives the end of every process that uses it. When the server restarts, or another takes its place, it
@@ -287,124 +314,17 @@ class RedisBus(SharedBus):
         poll: float = 1.0,
         durable: bool = False,
     ) -> None:
-        super().__init__()
         if not prefix or not prefix.isprintable() or set("{}") & set(prefix):
             raise ValueError(f"A prefix must be a text without braces, not {prefix!r}")
-        if buffer < 1:
-            raise ValueError(f"The buffer needs room for at least 1 change, not {buffer}")
-        if not timeout > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
         if not poll > 0:
             raise ValueError(f"poll must be more than 0 seconds, not {poll}")
-        self._server = Server(url, timeout=timeout)
-        self._timeout = timeout
-        self._listeners = Listeners()
-        self._engine = Engine("redis", self._server.place)
-        self._new_log = partial(
-            RedisLog, self._server, prefix=prefix, history=history or History(), timeout=timeout, durable=durable
+        server = Server(url, timeout=timeout)
+        super().__init__("redis", server.place, buffer=buffer, timeout=timeout)
+        self._new_session = lambda: RedisSession(
+            server,
+            RedisLog(server, prefix=prefix, history=history or History(), durable=durable),
+            listeners=self._listeners,
+            engine=self._engine,
+            buffer=buffer,
+            poll=poll,
         )
-        self._new_worker = partial(
-            RedisWorker, listeners=self._listeners, engine=self._engine, buffer=buffer, poll=poll
-        )
-        self._head = NOWHERE
-        self._worker: RedisWorker | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def head(self) -> Cursor:
-        """The newest cursor that this process knows; a cursor in no log before the bus was first entered."""
-        return self._head if self._worker is None else self._worker.head
-
-    @property
-    def state(self) -> BusState:
-        """The state of the server, and the number of changes that wait for it."""
-        return self._engine.state
-
-    async def publish(self, change: Change) -> Cursor:
-        """Stores `change` in place of an earlier equal one, and returns its cursor.
-
-        If this is cancelled, the change is still published.
-
-        Raises:
-            BusUnavailable: The server did not accept the change in time. The message says whether the change is kept.
-                Publishing it again does no harm.
-            BusMismatch: The server has something else where the log should be.
-            InvalidUri: The URI contains what no server can store.
-        """
-        worker = self._entered()
-        storable_key(change)  # Raises here, before the change waits with others.
-        try:
-            return await worker.waiting.put(change, self._patience())
-        except NotStored as late:
-            raise (self._late(kept=late.kept) if self._worker is worker else self._left()) from None
-
-    def _patience(self) -> float:
-        """Returns the seconds that a change may take: in an outage, publishers wait only at its beginning."""
-        state = self._engine.state
-        away = 0.0 if state.connected else max(time.time() - state.since, 0.0)
-        return max(self._timeout - away, 0.0)
-
-    def _late(self, *, kept: bool) -> BusUnavailable:
-        slow = f"The Redis at {self._server.place} did not accept the change within {self._timeout:g} s."
-        why = self._engine.reason or slow
-        if kept:
-            return BusUnavailable(f"{why} The change is kept, and published when the server is back.")
-        waiting = self.state.waiting
-        return BusUnavailable(
-            f"{why} The change is not kept, because {waiting} others wait already. Publish it again later."
-        )
-
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        return self._listeners.add(listener)
-
-    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        """Returns the changes after `cursor`; None if they cannot be known, as while the server is out of reach."""
-        worker = self._entered()
-        if not self._engine.connected:
-            return None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._timeout):
-                return await worker.since(cursor)
-        return None
-
-    async def _open(self) -> None:
-        log = self._new_log()
-        worker = self._new_worker(log)
-        wakes = Wakes(self._server, log.channel, timeout=self._timeout, wake=worker.wake)
-        try:
-            async with asyncio.timeout(self._timeout):
-                worker.head = await log.open()
-                await wakes.open()
-        except BaseException as error:
-            await log.close()
-            await wakes.close()
-            if isinstance(error, TimeoutError):
-                raise explain(error, self._server.place, self._timeout) from None
-            raise
-        self._engine.entered()
-        self._worker = worker
-        self._tasks = [asyncio.create_task(worker.run()), asyncio.create_task(wakes.run())]
-
-    async def _close(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        worker.finish()
-        try:
-            await asyncio.wait(self._tasks[:1], timeout=_LEAVE_SECONDS)
-        finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks)
-            self._head = worker.head
-            self._listeners.clear()
-            worker.waiting.refuse(self._left)
-            self._engine.left(worker.waiting.clear())
-
-    def _left(self) -> BusUnavailable:
-        return BusUnavailable(f"The bus was closed before the Redis at {self._server.place} accepted the change.")
-
-    def _entered(self) -> RedisWorker:
-        if self._worker is None:
-            raise BusUnavailable(f"The bus at {self._server.place} is not open. Use it within its `async with`.")
-        return self._worker

@@ -21,8 +21,7 @@ except ImportError as error:
 
 __all__ = ["PAUSES", "RedisConnection", "Server", "exceptions"]
 
-PAUSES: Final = doubling(0.02, 1.0)
-"""The pauses between attempts, in seconds. Half of each is random."""
+PAUSES: Final = doubling(0.02, 1.0)  # Seconds between attempts. Half of each is random.
 
 
 class RedisConnection:
@@ -63,7 +62,8 @@ class Server:
 
     def __init__(self, url: str, *, timeout: float) -> None:
         self._address = read_url(url)
-        self._timeout = timeout
+        self.place = self._address.place  # The URL for people, without secrets.
+        self.timeout = timeout
         self._moved: dict[str, Any] = {}
         if "path" in self._address.options:
             self._kind: type[Any] = UnixDomainSocketConnection
@@ -74,14 +74,9 @@ class Server:
         except (TypeError, ValueError, exceptions.RedisError) as error:
             raise ValueError(f"An option in the URL of the Redis at {self.place} is not valid: {error}") from None
 
-    @property
-    def place(self) -> str:
-        """The URL for people, without secrets."""
-        return self._address.place
-
     def _options(self) -> dict[str, Any]:
         # No time limits for reading and writing: each call has one as a whole. Version 2 of the protocol is enough.
-        own = {"socket_timeout": None, "socket_connect_timeout": self._timeout, "protocol": 2}
+        own = {"socket_timeout": None, "socket_connect_timeout": self.timeout, "protocol": 2}
         return self._address.options | self._moved | own
 
     async def connect(self) -> RedisConnection:
@@ -106,7 +101,7 @@ class Server:
         if not address.service:
             return {}
         # Each gets one attempt and its share of the time: one that is gone or hangs must not block the others.
-        share = self._timeout / (len(address.sentinels) + 1)
+        share = self.timeout / (len(address.sentinels) + 1)
         once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": share, "socket_connect_timeout": share, "protocol": 2}
         sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | once)
         try:

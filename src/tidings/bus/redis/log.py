@@ -43,7 +43,6 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from tidings.bus import Entry, History
@@ -53,9 +52,6 @@ from tidings.changes import Cursor, change_from_key, change_key
 from tidings.errors import BusMismatch, BusUnavailable
 
 SCHEMA: Final = "1"
-FOREIGN: Final = "TIDINGS-FOREIGN"
-UNKNOWN_SCHEMA: Final = "TIDINGS-SCHEMA"
-NO_RUN: Final = "TIDINGS-NO-RUN"
 
 _LUA = """
 local LOG, CHANGES, TIMES = KEYS[1], KEYS[2], KEYS[3]
@@ -157,14 +153,6 @@ _PERMISSIONS: Final = (
     "does not permit this user what a bus needs ({error}). With 'tidings' for the prefix, that is: "
     "~{{tidings}}:* &{{tidings}}:* +@hash +@sortedset +@scripting +@pubsub +unlink +exists +info +time +ping."
 )
-_NO_RUN: Final = (
-    "does not say in INFO which run of it this is (run_id, master_replid), so a bus could not tell when changes were "
-    "lost. Use a Redis or Valkey that is reached without a proxy."
-)
-_OTHER_SCHEMA: Final = (
-    f"has a log that was written by another version of Tidings ({{error}}; this one has schema {SCHEMA}). "
-    f"Let all processes use the same version. {_START_AFRESH}"
-)
 
 _UNAVAILABLE: Final = {
     "OOM": "has no memory left for this bus (maxmemory is used up). Give it more, or free some.",
@@ -174,7 +162,14 @@ _UNAVAILABLE: Final = {
     "The user executing the script": _PERMISSIONS,
     "ACL failure in script": _PERMISSIONS,
 }
-_MISMATCH: Final = {"WRONGTYPE": _IN_USE, FOREIGN: _IN_USE, UNKNOWN_SCHEMA: _OTHER_SCHEMA, NO_RUN: _NO_RUN}
+_MISMATCH: Final = {
+    "WRONGTYPE": _IN_USE,
+    "TIDINGS-FOREIGN": _IN_USE,
+    "TIDINGS-SCHEMA": "has a log that was written by another version of Tidings ({error}; this one has schema "
+    f"{SCHEMA}). Let all processes use the same version. {_START_AFRESH}",
+    "TIDINGS-NO-RUN": "does not say in INFO which run of it this is (run_id, master_replid), so a bus could not tell "
+    "when changes were lost. Use a Redis or Valkey that is reached without a proxy.",
+}
 
 # A code begins most answers, but may stand in the middle of one about a script that failed, or be missing there.
 _CODE: Final = re.compile("|".join(rf"\b{code}\b" for code in (*_UNAVAILABLE, *_MISMATCH)))
@@ -200,59 +195,34 @@ _KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [
 ]
 
 
-def explain(error: Exception, place: str, seconds: float) -> BusUnavailable | BusMismatch:
-    """Returns the named error for `error`, which a call of the server at `place` raised within `seconds`."""
+def explain(error: Exception, server: Server) -> BusUnavailable | BusMismatch:
+    """Returns the named error for `error`, which a call of the server raised."""
     if isinstance(error, BusUnavailable | BusMismatch):
         return error
     found = _CODE.search(str(error)) if isinstance(error, exceptions.ResponseError) else None
     code = found.group() if found else ""
     kind = BusMismatch if code in _MISMATCH else BusUnavailable
-    cause = _MISMATCH.get(code) or _UNAVAILABLE.get(code) or _cause(error)
-    return kind(f"The Redis at {place} {cause.format(error=str(error).rstrip('.'), seconds=seconds)}")
-
-
-def _cause(error: Exception) -> str:
     # The package strips the code from refusals that have a class of their own.
     known = (cause for kinds, cause in _KINDS if isinstance(error, kinds))
-    return next(known, "does not do what a bus needs ({error}).")
-
-
-def unknown_change(place: str, error: ValueError) -> BusMismatch:
-    """Returns the error for a change in the log that this version cannot read."""
-    return BusMismatch(
-        f"The Redis at {place} has a change that this version of Tidings does not know: {error}. {_START_AFRESH}"
-    )
-
-
-def not_durable(place: str, found: str) -> BusMismatch:
-    """Returns the error for a Redis that does not sync each write to disk."""
-    return BusMismatch(
-        f"The Redis at {place} does not sync each write ({found}), so it is not durable. "
-        "Set appendonly yes and appendfsync always, or leave out durable: then a restart of it begins a new epoch."
-    )
+    cause = (_MISMATCH | _UNAVAILABLE).get(code) or next(known, "does not do what a bus needs ({error}).")
+    return kind(f"The Redis at {server.place} {cause.format(error=str(error).rstrip('.'), seconds=server.timeout)}")
 
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PAGE: Final = 1000
-"""Entries that are read at once: Redis does nothing else meanwhile."""
-
-_NODES: Final = 5
-"""Nodes of a cluster that are asked one after the other."""
-
+PAGE: Final = 1000  # Entries that are read at once: Redis does nothing else meanwhile.
+_NODES: Final = 5  # Nodes of a cluster that are asked one after the other.
 _LOADING_PAUSE: Final = 0.05
-
 _SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 class RedisLog:
     """The log under `prefix` on `server`. Its methods raise `BusUnavailable` and `BusMismatch`."""
 
-    def __init__(self, server: Server, *, prefix: str, history: History, timeout: float, durable: bool) -> None:
+    def __init__(self, server: Server, *, prefix: str, history: History, durable: bool) -> None:
         self._server = server
-        self._timeout = timeout
         self._durable = durable
         self._keys = [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
         self._limits = (PAGE, history.entries, repr(float(history.age)))
@@ -267,7 +237,7 @@ class RedisLog:
     async def open(self) -> Cursor:
         """Checks that everything that a bus needs exists and is permitted. Returns the newest cursor."""
         clock = asyncio.get_running_loop().time
-        deadline = clock() + self._timeout - _LOADING_PAUSE
+        deadline = clock() + self._server.timeout - _LOADING_PAUSE
         while True:
             try:
                 return (await self._do(self._open)).head
@@ -317,7 +287,8 @@ class RedisLog:
     async def _open(self, connection: RedisConnection) -> NewEntries:
         if self._durable:
             await self._check_durable(connection)
-        memory = _fields(await connection.ask("INFO", "memory"))
+        info: bytes = await connection.ask("INFO", "memory")
+        memory = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
         policy = memory.get("maxmemory_policy", "")
         if policy.startswith("allkeys") and memory.get("maxmemory") != "0":
             logger.warning(
@@ -329,19 +300,18 @@ class RedisLog:
         return (await self._run(connection, NOWHERE, probe=True))[0]
 
     async def _check_durable(self, connection: RedisConnection) -> None:
-        settings: dict[str, str] = {}
-        for name in ("appendonly", "appendfsync"):
-            try:
-                settings |= _pairs(await connection.ask("CONFIG", "GET", name))
-            except exceptions.ResponseError:
-                logger.warning(
-                    "Cannot check whether the Redis at %s is durable: it does not permit CONFIG GET",
-                    self._server.place,
-                )
-                return
-        found = ", ".join(f"{name} {value}" for name, value in settings.items())
+        place = self._server.place
+        try:
+            answers = [await connection.ask("CONFIG", "GET", name) for name in ("appendonly", "appendfsync")]
+        except exceptions.ResponseError:
+            logger.warning("Cannot check whether the Redis at %s is durable: it does not permit CONFIG GET", place)
+            return
+        found = ", ".join(b" ".join(answer).decode(errors="replace") for answer in answers)
         if found != "appendonly yes, appendfsync always":
-            raise not_durable(self._server.place, found)
+            raise BusMismatch(
+                f"The Redis at {place} does not sync each write ({found}), so it is not durable. Set appendonly yes "
+                "and appendfsync always, or leave out durable: then a restart of it begins a new epoch."
+            )
 
     async def _run(
         self,
@@ -377,19 +347,23 @@ class RedisLog:
                     for key, version in zip(flat[::2], flat[1::2], strict=True)
                 ]
             except ValueError as error:
-                raise unknown_change(self._server.place, error) from error
+                raise BusMismatch(
+                    f"The Redis at {self._server.place} has a change that this version of Tidings does not know: "
+                    f"{error}. {_START_AFRESH}"
+                ) from error
         more = bool(entries) and len(entries) == PAGE and entries[-1][0] < head
         return NewEntries(head, entries, more), [int(last) for last in lasts]
 
     async def _do(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._server.timeout):
                 return await self._follow(work)
         except Exception as error:
             # After an answer the connection is in order, but it may lead to the wrong server.
-            if not isinstance(error, exceptions.ResponseError | BusMismatch) or _wrong_server(error):
+            wrong = isinstance(error, exceptions.AskError | exceptions.ReadOnlyError) or "READONLY" in str(error)
+            if wrong or not isinstance(error, exceptions.ResponseError | BusMismatch):
                 await self.close()
-            raise explain(error, self._server.place, self._timeout) from error
+            raise explain(error, self._server) from error
         except BaseException:
             await self.close()
             raise
@@ -405,18 +379,3 @@ class RedisLog:
                 self._server.moved(error)
                 await self.close()
         raise exceptions.ConnectionError("its nodes do not agree on where the log is")
-
-
-def _wrong_server(error: Exception) -> bool:
-    return isinstance(error, exceptions.AskError | exceptions.ReadOnlyError) or "READONLY" in str(error)
-
-
-def _fields(info: bytes) -> dict[str, str]:
-    return dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
-
-
-def _pairs(answer: list[bytes]) -> dict[str, str]:
-    words = [word.decode(errors="replace") for word in answer]
-    with suppress(ValueError):
-        return dict(zip(words[::2], words[1::2], strict=True))
-    return {}

@@ -14,54 +14,42 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 from tidings.bus import Entry, History, Listener
-from tidings.bus.shared import NOWHERE, Listeners, NewEntries, SharedBus, storable_key
+from tidings.bus.shared import Listeners, NewEntries, SharedBus, storable_key
 from tidings.bus.sqlite.log import SqliteLog
 from tidings.changes import Change, Cursor
-from tidings.errors import BusUnavailable
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
-Reply = Callable[[], None]
-"""Answers a request; called on the event loop."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishJob:
+class PublishJob(NamedTuple):
     """Asks to store a change, by its key."""
 
     key: str
     answer: asyncio.Future[Cursor]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Since:
+class Since(NamedTuple):
     """Asks for the changes after `cursor`."""
 
     cursor: Cursor
     answer: asyncio.Future[Sequence[Entry] | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Asks to look for new changes: there is a listener from now on."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stop:
+class Stop(NamedTuple):
     """Asks to finish earlier requests, close the file and end the thread."""
 
     answer: asyncio.Future[None]
 
 
-Request = PublishJob | Since | Look | Stop
+Request = PublishJob | Since | Stop | None
+"""None asks to look for new changes: there is a listener from now on."""
+
+Reply = tuple[asyncio.Future[Any], object]
+"""The answer to a request, and its result or error."""
 
 
 class _LoopGone(Exception):
@@ -71,28 +59,19 @@ class _LoopGone(Exception):
 class SqliteThread:
     """Runs the requests on `log`. While there are listeners, looks every `poll` seconds for changes of other processes.
 
-    `settle` is called on `loop`: it passes what is new to the listeners, and then calls the replies.
+    Listeners are called, and requests are answered, on the event loop that made this.
     """
 
-    def __init__(
-        self,
-        log: SqliteLog,
-        *,
-        poll: float,
-        listening: Callable[[], bool],
-        loop: asyncio.AbstractEventLoop,
-        settle: Callable[[NewEntries | None, Sequence[Reply]], None],
-    ) -> None:
+    def __init__(self, log: SqliteLog, *, poll: float, listeners: Listeners) -> None:
         self._log = log
         self._poll = poll
-        self._listening = listening
-        self._loop = loop
-        self._settle = settle
+        self._listeners = listeners
+        self._loop = asyncio.get_running_loop()
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._out_of_reach = False
         # A daemon: a program that never closes its bus must still be able to end. Nothing is lost then.
         self._thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
-        self._opened: asyncio.Future[Cursor] = loop.create_future()
+        self._opened: asyncio.Future[Cursor] = self._loop.create_future()
 
     def start(self) -> asyncio.Future[Cursor]:
         """Opens the log in the thread. The result is its head, or the error with which the thread ended."""
@@ -119,39 +98,43 @@ class SqliteThread:
         try:
             told = self._log.head()
         except Exception as error:  # noqa: BLE001 - passed to the caller
-            self._post(None, [_refusal(self._opened, error)])
+            self._post(None, [(self._opened, error)])
             return
-        self._post(None, [_answer(self._opened, told)])
+        self._post(None, [(self._opened, told)])
         while True:
             requests = self._take()
-            news, replies = self._store(requests, told)
+            news, replies = self._store([each for each in requests if isinstance(each, PublishJob)], told)
             told = news.head if news else told
-            replies += [self._since(request) for request in requests if isinstance(request, Since)]
+            for request in requests:
+                if isinstance(request, Since):
+                    try:
+                        replies.append((request.answer, self._log.since(request.cursor)))
+                    except Exception as error:  # noqa: BLE001 - passed to the caller
+                        replies.append((request.answer, error))
             self._post(news, replies)
             if stops := [request for request in requests if isinstance(request, Stop)]:
                 self._log.close()
-                self._post(None, [_answer(stop.answer, None) for stop in stops])
+                self._post(None, [(stop.answer, None) for stop in stops])
                 return
 
     def _take(self) -> list[Request]:
         """Returns all requests that wait; none if it is time to look."""
         requests: list[Request] = []
         with suppress(queue.Empty):
-            requests.append(self._requests.get(timeout=self._poll if self._listening() else None))
+            requests.append(self._requests.get(timeout=self._poll if self._listeners else None))
             while True:
                 requests.append(self._requests.get_nowait())
         return requests
 
-    def _store(self, requests: Sequence[Request], told: Cursor) -> tuple[NewEntries | None, list[Reply]]:
+    def _store(self, jobs: Sequence[PublishJob], told: Cursor) -> tuple[NewEntries | None, list[Reply]]:
         """Stores what is to be published, and looks for what else is new."""
-        publishes = [request for request in requests if isinstance(request, PublishJob)]
+        if not jobs:
+            return self._look(told), []
         try:
-            if not publishes:
-                return self._look(told), []
-            cursors, news = self._log.append([publish.key for publish in publishes], told)
-            return news, [_answer(publish.answer, cursor) for publish, cursor in zip(publishes, cursors, strict=True)]
+            cursors, news = self._log.append([job.key for job in jobs], told)
         except Exception as error:  # noqa: BLE001 - passed to the caller
-            return None, [_refusal(publish.answer, error) for publish in publishes]
+            return None, [(job.answer, error) for job in jobs]
+        return news, [(job.answer, cursor) for job, cursor in zip(jobs, cursors, strict=True)]
 
     def _look(self, told: Cursor) -> NewEntries | None:
         """Returns what other processes published. Nobody waits for it: a failure is logged once, until it is over."""
@@ -167,12 +150,6 @@ class SqliteThread:
         self._out_of_reach = False
         return news
 
-    def _since(self, request: Since) -> Reply:
-        try:
-            return _answer(request.answer, self._log.since(request.cursor))
-        except Exception as error:  # noqa: BLE001 - passed to the caller
-            return _refusal(request.answer, error)
-
     def _post(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
         if news is None and not replies:
             return
@@ -181,28 +158,23 @@ class SqliteThread:
         except RuntimeError as error:
             raise _LoopGone from error
 
-
-def _answer(waiting: asyncio.Future[T], value: T) -> Reply:
-    def reply() -> None:
-        # The caller may have been cancelled meanwhile.
-        if not waiting.done():
-            waiting.set_result(value)
-
-    return reply
-
-
-def _refusal(waiting: asyncio.Future[T], error: Exception) -> Reply:
-    def reply() -> None:
-        if not waiting.done():
-            # A copy for each caller: a shared error would collect all their tracebacks.
-            own = copy.copy(error)
-            own.__cause__ = error.__cause__
-            waiting.set_exception(own)
-
-    return reply
+    def _settle(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
+        """Passes what is new to the listeners, then answers the callers. Runs on the event loop."""
+        if news is not None:
+            self._listeners.call_all(news)
+        for answer, outcome in replies:
+            if answer.done():
+                continue  # The caller was cancelled meanwhile.
+            if isinstance(outcome, Exception):
+                # A copy for each caller: a shared error would collect all their tracebacks.
+                own = copy.copy(outcome)
+                own.__cause__ = outcome.__cause__
+                answer.set_exception(own)
+            else:
+                answer.set_result(outcome)
 
 
-class SqliteBus(SharedBus):
+class SqliteBus(SharedBus[SqliteThread]):
     """A bus in the file at `path`, for any number of processes on one machine.
 
     It survives the end of every process, kill -9 included. When the machine loses power, the last commits may be lost,
@@ -233,29 +205,19 @@ class SqliteBus(SharedBus):
         durable: bool = False,
         timeout: float = 5.0,
     ) -> None:
-        super().__init__()
+        # Absolute, so that a change of the working directory does not lead to another file.
+        absolute = Path(path).absolute()
+        super().__init__(str(absolute))
         if not poll > 0:
             raise ValueError(f"poll must be more than 0 seconds, not {poll}")
         if not timeout >= 0:
             raise ValueError(f"timeout must be 0 seconds or more, not {timeout}")
-        # Absolute, so that a change of the working directory does not lead to another file.
-        self._path = Path(path).absolute()
         # One log each time the bus is entered: an earlier thread may not have closed its own yet.
-        self._new_log = partial(
-            SqliteLog, self._path, history=history or History(), clock=clock, durable=durable, timeout=timeout
+        self._new_session = lambda: SqliteThread(
+            SqliteLog(absolute, history=history or History(), clock=clock, durable=durable, timeout=timeout),
+            poll=poll,
+            listeners=self._listeners,
         )
-        self._poll = poll
-        self._listeners = Listeners()
-        self._head = NOWHERE
-        self._worker: SqliteThread | None = None
-
-    @property
-    def head(self) -> Cursor:
-        """The newest cursor in the log that this process knows.
-
-        A listener gets every change after the head at the time of its subscription.
-        """
-        return self._head
 
     async def publish(self, change: Change) -> Cursor:
         """Appends `change`, in place of an earlier equal one, and returns its cursor once it is committed.
@@ -267,60 +229,36 @@ class SqliteBus(SharedBus):
             BusMismatch: The file is no longer a log of this version.
             InvalidUri: The URI in the change cannot be stored.
         """
-        worker = self._entered()
         answer: asyncio.Future[Cursor] = asyncio.get_running_loop().create_future()
-        worker.ask(PublishJob(storable_key(change), answer))
+        self._entered().ask(PublishJob(storable_key(change), answer))
         return await answer
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        end = self._listeners.add(listener)
-        if self._worker is not None:
-            self._worker.ask(Look())
+        end = super().subscribe(listener)
+        if self._session is not None:
+            self._session.ask(None)
         return end
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        worker = self._entered()
         answer: asyncio.Future[Sequence[Entry] | None] = asyncio.get_running_loop().create_future()
-        worker.ask(Since(cursor, answer))
+        self._entered().ask(Since(cursor, answer))
         return await answer
 
     async def _open(self) -> None:
-        loop = asyncio.get_running_loop()
-        worker = SqliteThread(
-            self._new_log(), poll=self._poll, listening=self._listeners.__bool__, loop=loop, settle=self._settle
-        )
-        self._worker = worker
+        self._session = session = self._new_session()
         try:
-            self._head = await worker.start()
+            self._listeners.head = await session.start()
         except BaseException:
-            self._worker = None
-            worker.ask(Stop(loop.create_future()))
+            self._session = None
+            session.ask(Stop(asyncio.get_running_loop().create_future()))
             raise
 
     async def _close(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is None:
+        session, self._session = self._session, None
+        if session is None:
             return
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        worker.ask(Stop(stopped))
+        session.ask(Stop(stopped))
         await stopped
-        worker.join()
+        session.join()
         self._listeners.clear()
-
-    def _entered(self) -> SqliteThread:
-        if self._worker is None:
-            raise BusUnavailable(f"The bus in {self._path} is not open. Use it within its `async with`.")
-        return self._worker
-
-    def _settle(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
-        """Passes what is new to the listeners, then answers the callers. Runs on the event loop."""
-        if news is not None:
-            self._tell(news)
-        for reply in replies:
-            reply()
-
-    def _tell(self, news: NewEntries) -> None:
-        for cursor, change in [(news.head, None)] if news.entries is None else news.entries:
-            self._head = cursor
-            self._listeners.call(cursor, change)
-        self._head = news.head

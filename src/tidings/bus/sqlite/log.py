@@ -23,9 +23,7 @@ from tidings.bus.shared import NewEntries
 from tidings.changes import Cursor, change_from_key
 from tidings.errors import BusMismatch, BusUnavailable
 
-APPLICATION_ID: Final = 0x54494447
-"""Marks a database as a bus of Tidings ("TIDG")."""
-
+APPLICATION_ID: Final = 0x54494447  # Marks a database as a bus of Tidings ("TIDG").
 SCHEMA_VERSION: Final = 1
 
 _TABLES: Final = (
@@ -137,7 +135,6 @@ class SqliteLog:
         return self._database.read(lambda connection: self._after(connection, _read_state(connection), cursor).entries)
 
     def close(self) -> None:
-        """Closes the file. The last process to do so lets SQLite move what was written into the main file first."""
         self._database.close()
 
     def _opened(self, connection: sqlite3.Connection) -> None:
@@ -187,10 +184,7 @@ class SqliteLog:
         return cursors, news
 
     def _current_state(self, connection: sqlite3.Connection, told: Cursor) -> LogState:
-        """Reads the state, and begins a new epoch if the file was put back to an older copy.
-
-        Such a copy would give versions a second time.
-        """
+        """Reads the state. Begins a new epoch if the file is an older copy, which would give versions a second time."""
         state = _read_state(connection)
         return _begin_epoch(connection) if state.is_behind(told) else state
 
