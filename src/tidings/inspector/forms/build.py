@@ -22,13 +22,13 @@ _KINDS: Final[dict[str, Kind]] = {
     "array": "array",
     "object": "object",
 }
+# The keywords that show the type of a schema that names none.
 _TYPICAL: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("object", ("properties", "required", "additionalProperties", "patternProperties", "minProperties")),
     ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
     ("string", ("pattern", "minLength", "maxLength", "format", "contentEncoding", "contentMediaType")),
     ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
 )
-"""The keywords that show the type of a schema that names none."""
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "deprecated", "discriminator"})
 
 
@@ -36,10 +36,8 @@ _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", 
 class FormLimits:
     """The largest form."""
 
-    fields: int = 2_000
-    """Altogether. The rest are fields for JSON."""
-    properties: int = 500
-    """Of one object, the required ones first. The rest is counted in `hidden`."""
+    fields: int = 2_000  # Altogether. The rest are fields for JSON.
+    properties: int = 500  # Of one object, the required ones first. The rest is counted in `hidden`.
     depth: int = 24
     alternatives: int = 100
     options: int = 5_000
@@ -143,8 +141,7 @@ class _Builder:
         self._limits = limits
         self._left = limits.fields
         self._merger = Merger(schema, limits.fields * 10)
-        self._wanted: dict[str, None] = {}
-        """The references that fields of the kind `ref` stand for."""
+        self._wanted: dict[str, None] = {}  # The references that fields of the kind `ref` stand for.
 
     def root(self) -> Field:
         made = self._field(self._schema, FieldContext(frozenset({"#"})))

@@ -38,10 +38,8 @@ class Flat:
     """A schema without references and parts."""
 
     schema: Schema
-    refs: frozenset[str]
-    """The references that are open within it."""
-    called: str = ""
-    """The name of the schema that it refers to."""
+    refs: frozenset[str]  # The references that are open within it.
+    called: str = ""  # The name of the schema that it refers to.
     notes: list[str] = field(default_factory=list[str])
 
     def add(self, part: "Flat") -> None:

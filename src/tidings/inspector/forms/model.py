@@ -50,8 +50,7 @@ class Field:
     """One thing to fill in, with everything below it."""
 
     kind: Kind
-    name: str = ""
-    """Its key in the object that it belongs to; for an alternative of a choice, its label."""
+    name: str = ""  # Its key in the object that it belongs to; for an alternative of a choice, its label.
     title: str = ""
     description: str = ""
     required: bool = False
@@ -62,31 +61,26 @@ class Field:
     default: Any = None
     examples: tuple[Any, ...] = ()
     format: str = ""
+    # The schema's own keywords: minimum, maximum, minLength, pattern, minItems, uniqueItems …
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The schema's own keywords: minimum, maximum, minLength, pattern, minItems, uniqueItems …"""
-    hints: tuple[str, ...] = ()
-    """The limits in plain words: "at least 1"."""
-    notes: tuple[str, ...] = ()
-    """Conditions that only the check enforces: "If a is given, b is needed."."""
+    hints: tuple[str, ...] = ()  # The limits in plain words: "at least 1".
+    notes: tuple[str, ...] = ()  # Conditions that only the check enforces: "If a is given, b is needed.".
     options: tuple[Option, ...] = ()
     fields: "tuple[Field, ...]" = ()
     items: "Field | None" = None
-    extra: "Field | None" = None
-    """The field of every further value of an object."""
+    extra: "Field | None" = None  # The field of every further value of an object.
+    # The fields of further values, by the pattern that their key matches.
     patterns: "tuple[tuple[str, Field], ...]" = ()
-    """The fields of further values, by the pattern that their key matches."""
-    closed: bool = False
-    """Keys or entries other than those in `fields` are refused."""
-    hidden: int = 0
-    """The number of fields that were left out because there are too many. JSON can set them."""
+    closed: bool = False  # Keys or entries other than those in `fields` are refused.
+    hidden: int = 0  # The number of fields that were left out because there are too many. JSON can set them.
+    # The fields that are needed once another is given.
     dependent: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """The fields that are needed once another is given."""
     discriminator: str = ""
     value: Any = None
     ref: str = ""
     reason: str = ""
+    # At the root only: the fields that `ref` fields stand for.
     definitions: "Mapping[str, Field]" = field(default_factory=dict[str, "Field"])
-    """At the root only: the fields that `ref` fields stand for."""
 
     @property
     def label(self) -> str:
@@ -168,16 +162,12 @@ def place(keys: Iterable[Key]) -> str:
 class FieldProblem:
     """One problem of a value, or of its schema."""
 
-    path: str
-    """The place, as people write it: `filter.tags[0]`. Empty: the whole."""
-    message: str
-    """A sentence that includes the place: `limit: expected an integer of at least 1, got "many"`."""
+    path: str  # The place, as people write it: `filter.tags[0]`. Empty: the whole.
+    message: str  # A sentence that includes the place: `limit: expected an integer of at least 1, got "many"`.
     expected: str = ""
     got: str = ""
-    keys: tuple[Key, ...] = ()
-    """The place, for programs."""
-    fault: Literal["value", "schema"] = "value"
-    """`schema`: the server's schema is wrong. The value may be right."""
+    keys: tuple[Key, ...] = ()  # The place, for programs.
+    fault: Literal["value", "schema"] = "value"  # `schema`: the server's schema is wrong. The value may be right.
 
     def to_json(self) -> dict[str, Any]:
         """Returns the problem as JSON."""

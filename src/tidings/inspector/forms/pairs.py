@@ -23,8 +23,7 @@ from tidings.inspector.forms.build import FormLimits, form
 from tidings.inspector.forms.model import Field, Filled, Key, expand, place, problem
 from tidings.inspector.forms.values import LEFT_OUT, ValueReader, further_field, wanted
 
-APPEND: Final = -1
-"""The index after the last entry of a list, typed as `tags[]`."""
+APPEND: Final = -1  # The index after the last entry of a list, typed as `tags[]`.
 
 LARGEST_FILE: Final = 16 * 2**20
 

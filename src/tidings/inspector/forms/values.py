@@ -24,10 +24,8 @@ from tidings._kit.bounded_json import as_dict, is_number
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, Key, expand, problem, unexpected
 from tidings.inspector.forms.words import either, one_of, shown
 
-EMPTY: Final = '""'
-"""Typed for the empty text, because an empty field is left out."""
-LEFT_OUT: Final[Any] = object()
-"""No value, not even null."""
+EMPTY: Final = '""'  # Typed for the empty text, because an empty field is left out.
+LEFT_OUT: Final[Any] = object()  # No value, not even null.
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _BOOLEANS: Final = {

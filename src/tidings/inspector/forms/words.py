@@ -61,8 +61,8 @@ _SIZES: Final[tuple[tuple[str, str, str, str], ...]] = (
     ("maxProperties", "at most {}", " key", " keys"),
 )
 LIMITS: Final = (*(size[0] for size in _SIZES), "multipleOf", "pattern", "uniqueItems", "contentEncoding")
+# The limits if `exclusiveMinimum` or `exclusiveMaximum` is true, as in draft 4.
 _DRAFT_4: Final = {"minimum": "more than {}", "maximum": "less than {}"}
-"""The limits if `exclusiveMinimum` or `exclusiveMaximum` is true, as in draft 4."""
 
 _SECRET: Final = re.compile(
     r"(?:^|_)(?:password|passwd|pwd|passphrase|secret|api_?key|private_?key|access_?key|(?:access|auth|api|bearer)_?token|token)$"

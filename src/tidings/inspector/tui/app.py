@@ -42,12 +42,9 @@ from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.words import one_line
 
 EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports servers of other clients."
-RATE: Final = 12
-"""The largest number of screen updates per second."""
-MOST_FOUND: Final = 50
-"""The largest number of matches that the command palette offers."""
-_PAUSE: Final = 500
-"""The number of names after which other tasks get their turn."""
+RATE: Final = 12  # The largest number of screen updates per second.
+MOST_FOUND: Final = 50  # The largest number of matches that the command palette offers.
+_PAUSE: Final = 500  # The number of names after which other tasks get their turn.
 
 PANES: Final[dict[str, type[Pane]]] = {
     "live": LivePane,
@@ -60,8 +57,7 @@ PANES: Final[dict[str, type[Pane]]] = {
 }
 
 
-_WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)
-"""Faults of a server, a file or the user."""
+_WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)  # Faults of a server, a file or the user
 
 
 class Everything(Provider):
@@ -168,8 +164,7 @@ class InspectorApp(App[None]):
         self.now = now
         self.tab = "live"
         self.server: InspectedServer | None = None
-        self.ticks = 0
-        """The number of screen updates."""
+        self.ticks = 0  # The number of screen updates.
         self.paces: dict[str, ChangeRate] = {}
         self._dirty = True
         self._said = 0.0

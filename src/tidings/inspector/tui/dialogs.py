@@ -20,6 +20,7 @@ from tidings.inspector.view.view import ServerView
 
 T = TypeVar("T")
 
+# Every key and its action.
 SHEET: Final = {
     "Everywhere": {
         "1 … 7": "the tabs",
@@ -70,7 +71,6 @@ SHEET: Final = {
         "y": "copy what is shown",
     },
 }
-"""Every key and its action."""
 
 
 class Dialog(ModalScreen[T], Generic[T]):
@@ -162,8 +162,7 @@ class Keys(Dialog[None]):
 SHAPES: Final = {"python": "Python", "json": "JSON", "shell": "Shell"}
 _KINDS: Final = {method: kind for kind, method in snippets.METHODS.items()}
 
-Asked = tuple[str, dict[str, Any]]
-"""A method and its parameters."""
+Asked = tuple[str, dict[str, Any]]  # A method and its parameters.
 
 
 def without_meta(params: Any) -> dict[str, Any]:

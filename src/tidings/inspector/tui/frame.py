@@ -20,8 +20,7 @@ from tidings.inspector.tui.words import one_line
 from tidings.inspector.view.view import ServerView, target_of
 
 SLOT: Final = 5.0
-SPAN: Final = 300.0
-"""The time span of the timeline, in seconds."""
+SPAN: Final = 300.0  # The time span of the timeline, in seconds.
 
 _SLOTS: Final = int(SPAN / SLOT)
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -77,11 +76,11 @@ def spread(counts: list[int], width: int) -> list[int]:
     return merged
 
 
+# The tabs in their order; `1` to `7` open them.
 TABS: Final = ("live", "tools", "resources", "prompts", "requests", "messages", "logs")
-"""The tabs in their order; `1` to `7` open them."""
 
+# The kinds of change, and their names in the timeline.
 LEGEND: Final = {"resource-updated": "updated"} | {kind: KINDS[kind] for kind in list(KINDS)[1:]}
-"""The kinds of change, and their names in the timeline."""
 
 _STATES: Final = {
     "connected": ("●", "ok"),

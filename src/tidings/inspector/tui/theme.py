@@ -61,6 +61,7 @@ def _style(colors: ColorScheme, name: str) -> Style:
     )
 
 
+# Each color in the dark scheme, and in the light one.
 _COLORS: Final = {
     "ground": ("#141617", "#fbfbfa"),
     "pane": ("#1a1d1e", "#ffffff"),
@@ -86,18 +87,17 @@ _COLORS: Final = {
     "tools": ("#a48be8", "#7450c2"),
     "prompts": ("#d9a441", "#8f5d12"),
 }
-"""Each color in the dark scheme, and in the light one."""
 
 DARK: Final = ColorScheme(**{name: dark for name, (dark, _) in _COLORS.items()})
 LIGHT: Final = ColorScheme(**{name: light for name, (_, light) in _COLORS.items()})
 
+# The color of each kind of change.
 KINDS: Final = {
     "resource-updated": "updated",
     "resources-list-changed": "resources",
     "tools-list-changed": "tools",
     "prompts-list-changed": "prompts",
 }
-"""The color of each kind of change."""
 
 _ON_ACCENT: Final = ("border", "footer-key-foreground", "scrollbar-active")
 _ON_GROUND: Final = tuple(
@@ -135,8 +135,7 @@ def theme(name: str, colors: ColorScheme, *, dark: bool) -> Theme:
     )
 
 
-SCHEMES: Final = {"tidings-dark": DARK, "tidings-light": LIGHT}
-"""The schemes by the name of their theme."""
+SCHEMES: Final = {"tidings-dark": DARK, "tidings-light": LIGHT}  # The schemes by the name of their theme.
 
 THEMES: Final = [theme(name, colors, dark=colors is DARK) for name, colors in SCHEMES.items()]
 

@@ -2,8 +2,7 @@
 
 from tidings._kit import text
 
-MARK = "·"
-"""Replaces a character that a terminal would obey."""
+MARK = "·"  # Replaces a character that a terminal would obey.
 
 
 def one_line(value: object, limit: int = 500) -> str:

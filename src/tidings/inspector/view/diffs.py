@@ -18,11 +18,9 @@ from tidings._kit.text import shortened
 from tidings.inspector.view.items import ContentVersion
 
 _LONGEST_LINE: Final = 2_000
-_MOST_TEXT: Final = 4 * 2**20
-"""Characters of a text that are compared."""
+_MOST_TEXT: Final = 4 * 2**20  # Characters of a text that are compared.
 _MOST_JSON: Final = 2 * 2**20
-_WORK: Final = 400_000
-"""About a tenth of a second."""
+_WORK: Final = 400_000  # About a tenth of a second.
 _PATCH_TYPES: Final = frozenset({"text/x-diff", "text/x-patch"})
 _PATCH_PLACE: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@")
 _PATCH_CONTEXT: Final = 1_000
@@ -35,10 +33,8 @@ class Diff:
     hunks: tuple[Hunk, ...]
     added: int
     removed: int
-    cut: bool = False
-    """True if some of it is left out because it is too much."""
-    note: str | None = None
-    """A remark: for example that there was nothing before, or that the content is binary."""
+    cut: bool = False  # True if some of it is left out because it is too much.
+    note: str | None = None  # A remark: for example that there was nothing before, or that the content is binary.
 
     @property
     def same(self) -> bool:

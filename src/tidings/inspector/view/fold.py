@@ -32,10 +32,8 @@ from tidings.inspector.view.view import Clock, ServerView, SessionView
 
 logger = logging.getLogger(__name__)
 
-_MOST_ASKED: Final = 10_000
-"""Requests on the wire without a response. The oldest beyond that are forgotten."""
-_FIRST_MODERN: Final = "2026"
-"""Versions of the protocol are dates: the modern era begins with this year."""
+_MOST_ASKED: Final = 10_000  # Requests on the wire without a response. The oldest beyond that are forgotten.
+_FIRST_MODERN: Final = "2026"  # Versions of the protocol are dates: the modern era begins with this year.
 _SEPARATOR: Final = re.compile(r"[/?#]")
 _METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
 

@@ -26,18 +26,15 @@ class ErrorView:
 
     message: str
     code: str = "unknown"
+    #: A value of `tidings.errors.Category`, `input` (wrong before it was sent) or `program` (a bug of Tidings).
     category: str = "unknown"
-    """A value of `tidings.errors.Category`, `input` (wrong before it was sent) or `program` (a bug of Tidings)."""
-    who: str = "this program"
-    """The cause: one of `Who`."""
+    who: str = "this program"  #: The cause: one of `Who`.
     cure: str = ""
-    help: str | None = None
-    """The address of the page that explains it."""
+    help: str | None = None  #: The address of the page that explains it.
     retryable: bool = False
     method: str | None = None
     elapsed: float | None = None
-    payload: Any = None
-    """The answer of the other side, if there was one."""
+    payload: Any = None  #: The answer of the other side, if there was one.
 
     @classmethod
     def read(cls, data: object) -> "ErrorView | None":
@@ -66,17 +63,13 @@ class MessageView:
     at: float
     incoming: bool
     kind: MessageKind
-    method: str | None
-    """For a response: the method of the request that it answers, if known."""
+    method: str | None  #: For a response: the method of the request that it answers, if known.
     id: str | int | None
     body: dict[str, Any]
     size: int
-    exchange: int | None = None
-    """The `id` of the HTTP exchange that carried it."""
-    partner: int | None = None
-    """The `seq` of the response to this request, or of the request of this response."""
-    took: float | None = None
-    """The time from the request to its response; set on both."""
+    exchange: int | None = None  #: The `id` of the HTTP exchange that carried it.
+    partner: int | None = None  #: The `seq` of the response to this request, or of the request of this response.
+    took: float | None = None  #: The time from the request to its response; set on both.
 
 
 @dataclass(slots=True)
@@ -144,11 +137,9 @@ class LineView:
 class Hop:
     """A step in the delivery of a change."""
 
-    name: str
-    """`source`, `published`, `received` or `read`."""
+    name: str  #: `source`, `published`, `received` or `read`.
     at: float
-    took: float | None
-    """The time since the previous hop; None for the first. Negative where two clocks differ."""
+    took: float | None  #: The time since the previous hop; None for the first. Negative where two clocks differ.
 
 
 @dataclass(slots=True)
@@ -180,24 +171,18 @@ class ChangeView:
 
     seq: int
     at: float
-    change: str
-    """`resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`."""
+    change: str  #: `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`.
     uri: str | None
     cursor: str | None = None
     source: float | None = None
     published: float | None = None
     received: float | None = None
-    merged: int = 0
-    """The number of earlier changes of this URI that were not read yet: one read answers them all."""
-    read: float | None = None
-    """The time at which the content was current again."""
-    content: int | None = None
-    """The `seq` of the `ContentVersion` that shows it, and of the one before it."""
+    merged: int = 0  #: The number of earlier changes of this URI that were not read yet: one read answers them all.
+    read: float | None = None  #: The time at which the content was current again.
+    content: int | None = None  #: The `seq` of the `ContentVersion` that shows it, and of the one before it.
     before: int | None = None
-    away: bool = False
-    """True if it happened while the server was away, and was found afterwards."""
-    items: ListDifference | None = None
-    """The differences of a list, once it is loaded."""
+    away: bool = False  #: True if it happened while the server was away, and was found afterwards.
+    items: ListDifference | None = None  #: The differences of a list, once it is loaded.
 
     @property
     def hops(self) -> list[Hop]:
@@ -223,14 +208,12 @@ class ContentVersion:
     at: float
     uri: str
     hash: str
+    #: As the server sent it, or cut (`bounded_json.cut`) if it was too large.
     contents: list[dict[str, Any]] | dict[str, Any]
-    """As the server sent it, or cut (`bounded_json.cut`) if it was too large."""
     size: int
     took: float | None = None
-    change: int | None = None
-    """The `seq` of the change that it shows."""
-    confirmed: float | None = None
-    """The time of the last read that returned the same."""
+    change: int | None = None  #: The `seq` of the change that it shows.
+    confirmed: float | None = None  #: The time of the last read that returned the same.
 
     @property
     def text(self) -> str:
@@ -250,19 +233,14 @@ class SubscriptionView:
 
     uri: str
     since: float
-    versions: Ring[ContentVersion]
-    """The same object as in `ServerView.contents`. Empty for a prefix."""
+    versions: Ring[ContentVersion]  #: The same object as in `ServerView.contents`. Empty for a prefix.
     updates: int = 0
-    merged: int = 0
-    """Updates that were answered by the same read as another."""
+    merged: int = 0  #: Updates that were answered by the same read as another.
     last_update: float | None = None
-    last_uri: str | None = None
-    """The resource that was updated last: for a prefix, one of many."""
+    last_uri: str | None = None  #: The resource that was updated last: for a prefix, one of many.
     last_read: float | None = None
-    error: ErrorView | None = None
-    """The reason why it could not be restored, or its content could not be read."""
-    last_change: int = 0
-    """The `seq` of the last change, and of the last change whose content was read."""
+    error: ErrorView | None = None  #: The reason why it could not be restored, or its content could not be read.
+    last_change: int = 0  #: The `seq` of the last change, and of the last change whose content was read.
     last_answered: int = 0
 
     @property
@@ -279,10 +257,8 @@ class RequestView:
     seq: int
     method: str = ""
     params: dict[str, Any] = field(default_factory=dict[str, Any])
-    aside: bool = False
-    """True if the client sent it by itself: to load a list, or to read what is subscribed to."""
-    status: str = "pending"
-    """`pending`, `in_progress`, `completed`, `cancelled` or `error`."""
+    aside: bool = False  #: True if the client sent it by itself: to load a list, or to read what is subscribed to.
+    status: str = "pending"  #: `pending`, `in_progress`, `completed`, `cancelled` or `error`.
     created_at: float | None = None
     started_at: float | None = None
     completed_at: float | None = None
@@ -292,8 +268,7 @@ class RequestView:
     error: ErrorView | None = None
     progress: float | None = None
     total: float | None = None
-    message: str | None = None
-    """The message of the last progress notification."""
+    message: str | None = None  #: The message of the last progress notification.
 
     @property
     def over(self) -> bool:
@@ -313,8 +288,7 @@ class QuestionView:
     id: str
     seq: int
     at: float
-    kind: str
-    """`sampling`, `elicitation` or `roots`."""
+    kind: str  #: `sampling`, `elicitation` or `roots`.
     params: dict[str, Any] | None
     message: str
     request: str | None = None

@@ -9,8 +9,7 @@ from typing import Generic, TypeVar, overload
 
 T = TypeVar("T")
 
-_ENTRY_BYTES = 200
-"""The cost of an entry besides its content."""
+_ENTRY_BYTES = 200  #: The cost of an entry besides its content.
 
 
 class Ring(Generic[T]):
@@ -23,10 +22,8 @@ class Ring(Generic[T]):
             raise ValueError(f"A ring needs room for one entry, not for {max_entries} entries and {max_bytes} bytes")
         self.max_entries = max_entries
         self.max_bytes = max_bytes
-        self.total = 0
-        """The number of entries ever added."""
-        self.bytes = 0
-        """The approximate size of the kept entries."""
+        self.total = 0  #: The number of entries ever added.
+        self.bytes = 0  #: The approximate size of the kept entries.
         # Three parallel lists and their start: dropping the oldest is one step, and bisection finds an entry in the
         # middle, which a deque cannot do.
         self._items: list[T | None] = []

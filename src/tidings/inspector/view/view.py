@@ -54,30 +54,22 @@ _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "s
 class ServerView:
     """Everything that is known about one server. See the module's table."""
 
-    name: str
-    """The name under which it was added."""
+    name: str  #: The name under which it was added.
     limits: SessionLimits
-    clock: Clock = field(compare=False, repr=False)
-    """Only `words` depends on it."""
-    entry: dict[str, Any] | None
-    """The catalog's entry, secrets masked."""
-    seq: int
-    """The number of the last record."""
+    clock: Clock = field(compare=False, repr=False)  #: Only `words` depends on it.
+    entry: dict[str, Any] | None  #: The catalog's entry, secrets masked.
+    seq: int  #: The number of the last record.
     at: float
     removed: bool
 
-    state: str
-    """`disconnected`, `connecting`, `connected`, `disconnecting` or `error`."""
-    error: ErrorView | None
-    """The last failure of the connection, until it is restored."""
+    state: str  #: `disconnected`, `connecting`, `connected`, `disconnecting` or `error`.
+    error: ErrorView | None  #: The last failure of the connection, until it is restored.
     tries: int
     next_retry: float | None
-    was_connected: bool
-    """True if it was connected since the user asked for a connection."""
+    was_connected: bool  #: True if it was connected since the user asked for a connection.
     connected_at: float | None
     transport: str | None
-    era: str | None
-    """`modern` or `legacy`."""
+    era: str | None  #: `modern` or `legacy`.
     protocol_version: str | None
     server_info: dict[str, Any] | None
     capabilities: dict[str, Any] | None
@@ -90,43 +82,30 @@ class ServerView:
     resources: Items
     templates: Items
     prompts: Items
-    duplicates: dict[str, list[dict[str, Any]]]
-    """For each list: items whose name an earlier item has."""
-    malformed: dict[str, list[dict[str, Any]]]
-    """For each list: `{"item": …, "reason": …}`."""
-    list_errors: dict[str, ErrorView]
-    """For each list that could not be loaded: the reason."""
-    loaded_at: dict[str, float]
-    """For each list: the time of the last load."""
+    duplicates: dict[str, list[dict[str, Any]]]  #: For each list: items whose name an earlier item has.
+    malformed: dict[str, list[dict[str, Any]]]  #: For each list: `{"item": …, "reason": …}`.
+    list_errors: dict[str, ErrorView]  #: For each list that could not be loaded: the reason.
+    loaded_at: dict[str, float]  #: For each list: the time of the last load.
 
     subscriptions: dict[str, SubscriptionView]
-    contents: dict[str, Ring[ContentVersion]]
-    """For each URI: the versions of its content. The last URI was read last."""
-    contents_dropped: int
-    """Versions that were dropped because all contents together took too much."""
+    contents: dict[str, Ring[ContentVersion]]  #: For each URI: the versions of its content. The last URI was read last.
+    contents_dropped: int  #: Versions that were dropped because all contents together took too much.
     changes: Ring[ChangeView]
     messages: Ring[MessageView]
     exchanges: Ring[ExchangeView]
-    notifications: Ring[NotificationView]
-    """All notifications, changes included, but not log messages."""
+    notifications: Ring[NotificationView]  #: All notifications, changes included, but not log messages.
     logs: Ring[LogView]
-    stderr: Ring[LineView]
-    """A command's error output, and everything it sent that is not a message."""
-    requests: dict[str, RequestView]
-    """The requests that wait or run, and the newest of those that ended."""
+    stderr: Ring[LineView]  #: A command's error output, and everything it sent that is not a message.
+    requests: dict[str, RequestView]  #: The requests that wait or run, and the newest of those that ended.
     requests_total: int
-    questions: dict[str, QuestionView]
-    """Open questions, oldest first."""
+    questions: dict[str, QuestionView]  #: Open questions, oldest first.
     answered: Ring[AnsweredView]
-    missed: int
-    """Records that could not be stored."""
-    faults: int
-    """Records that could not be folded, because of a bug."""
+    missed: int  #: Records that could not be stored.
+    faults: int  #: Records that could not be folded, because of a bug.
 
+    #: Requests on the wire without a response. The fold needs these six.
     asked: dict[tuple[bool, str | int], MessageView] = field(repr=False)
-    """Requests on the wire without a response. The fold needs these six."""
-    list_changes: dict[str, int] = field(repr=False)
-    """For each kind of list: the `seq` of its last change."""
+    list_changes: dict[str, int] = field(repr=False)  #: For each kind of list: the `seq` of its last change.
     prefixes: tuple[str, ...] = field(repr=False)
     open_exchanges: dict[int, ExchangeView] = field(repr=False)
     ended: dict[str, int] = field(repr=False)
@@ -204,8 +183,7 @@ class SessionView:
     limits: SessionLimits = field(default_factory=SessionLimits)
     clock: Clock = field(default=time.time, compare=False, repr=False)
     servers: dict[str, ServerView] = field(default_factory=dict[str, ServerView])
-    seq: int = 0
-    """The number of the last record."""
+    seq: int = 0  #: The number of the last record.
 
 
 def difference_words(items: ListDifference) -> str:

@@ -34,23 +34,17 @@ class Callee:
 
     key: str
     name: str
-    verb: str
-    """The label of the button."""
+    verb: str  # The label of the button.
     form: Field
-    send: Callable[[Any], str]
-    """Sends the request with these arguments, and returns its id."""
-    asked: Callable[[Any], tuple[str, dict[str, Any]]]
-    """Returns the method and the parameters."""
-    is_its: Callable[[RequestView], bool]
-    """Returns whether a request belongs to it."""
+    send: Callable[[Any], str]  # Sends the request with these arguments, and returns its id.
+    asked: Callable[[Any], tuple[str, dict[str, Any]]]  # Returns the method and the parameters.
+    is_its: Callable[[RequestView], bool]  # Returns whether a request belongs to it.
     description: str = ""
     badges: list[BarPart] = field(default_factory=list[BarPart])
-    check: Callable[[Any], list[str]] | None = None
-    """Returns problems of the arguments, as sentences."""
+    check: Callable[[Any], list[str]] | None = None  # Returns problems of the arguments, as sentences.
+    # Returns problems of a result; None without an output schema.
     check_result: Callable[[Any], list[str] | None] | None = None
-    """Returns problems of a result; None without an output schema."""
-    complete: Any = None
-    """Suggests values of a field: `await complete(name, so_far, others) -> list[str]`."""
+    complete: Any = None  # Suggests values of a field: `await complete(name, so_far, others) -> list[str]`.
 
 
 class Caller(Container):

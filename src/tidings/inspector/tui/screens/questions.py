@@ -27,8 +27,7 @@ from tidings.inspector.view.items import QuestionView
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
 
-Asked = tuple[str, QuestionView]
-"""The server's name, and its question."""
+Asked = tuple[str, QuestionView]  # The server's name, and its question.
 
 
 class Questions(Vertical):

@@ -27,13 +27,11 @@ class ResourceRow:
     """A resource, a template, or a folder of resources."""
 
     kind: Literal["resource", "template", "folder"]
-    key: str
-    """The URI, the template, or the common beginning of the URIs in a folder."""
+    key: str  # The URI, the template, or the common beginning of the URIs in a folder.
     label: str
     depth: int = 0
     item: Mapping[str, Any] | None = None
-    count: int = 0
-    """The number of resources in a folder, at all depths."""
+    count: int = 0  # The number of resources in a folder, at all depths.
     folded: bool = False
 
 

@@ -75,13 +75,11 @@ class EntrySource:
 
     noun: str
     empty: str
-    text: Callable[[Any], str]
-    """Returns the text for a filter."""
+    text: Callable[[Any], str]  # Returns the text for a filter.
     draw: Draw
-    page: Callable[[Any], TextSource]
-    """Shows a whole entry."""
+    page: Callable[[Any], TextSource]  # Shows a whole entry.
+    # Returns the state of an entry: its page is made again when it changes.
     state: Callable[[Any], object] = lambda _: None
-    """Returns the state of an entry: its page is made again when it changes."""
 
 
 class SourcesPane(Pane):

@@ -60,8 +60,7 @@ def diff_page(before: Any, after: Any) -> DiffPage:
 
 
 MODES: Final = ("changes", "rendered", "source")
-SHOWN: Final = 5
-"""The number of versions that are offered by their time; the others are reached with the keys."""
+SHOWN: Final = 5  # The number of versions that are offered by their time; the others are reached with the keys.
 
 
 class Versions(Vertical):

@@ -12,8 +12,7 @@ from textual.widget import Widget
 
 from tidings.inspector.tui.theme import colors_of
 
-Span = tuple[str, Style]
-"""Words in one style."""
+Span = tuple[str, Style]  # Words in one style.
 
 Line = list[Span]
 
@@ -94,8 +93,7 @@ def choice(label: str, action: str, *, on: bool) -> BarPart:
     return BarPart(label, "b-accent on chosen" if on else "soft", action)
 
 
-Parts = tuple[list[BarPart], list[BarPart]]
-"""The parts on the left, and on the right."""
+Parts = tuple[list[BarPart], list[BarPart]]  # The parts on the left, and on the right.
 
 
 class Bar(Widget):

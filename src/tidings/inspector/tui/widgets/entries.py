@@ -16,8 +16,7 @@ from tidings.inspector.view.rings import Ring
 
 T = TypeVar("T")
 
-CHUNK: Final = 4000
-"""The number of entries that one step of a filter checks."""
+CHUNK: Final = 4000  # The number of entries that one step of a filter checks.
 
 
 class RowSource(Protocol[T]):

@@ -84,10 +84,8 @@ def _put(here: Any, path: Path, value: Any) -> Any:
     return around
 
 
-MOST = 60
-"""The largest number of fields that are drawn; a larger form begins as JSON."""
-MOST_OPTIONS = 400
-"""A choice of more values becomes a text field."""
+MOST = 60  # The largest number of fields that are drawn; a larger form begins as JSON.
+MOST_OPTIONS = 400  # A choice of more values becomes a text field.
 
 Complete = Callable[[str, str, dict[str, str]], Awaitable[list[str]]]
 
@@ -116,8 +114,7 @@ class Drawing:
     def __init__(self, root: Field, typed: Typed, opened: set[Path], complete: Complete | None) -> None:
         self.root, self.typed = root, typed
         self._opened, self._complete = opened, complete
-        self.paths: dict[Widget, tuple[Field, Path]] = {}
-        """The field of each widget, and the path of its input."""
+        self.paths: dict[Widget, tuple[Field, Path]] = {}  # The field of each widget, and the path of its input.
         self._drawn = 0
 
     def widgets(self) -> list[Widget]:

@@ -24,8 +24,7 @@ from tidings.inspector.tui.theme import ColorScheme, colors_of, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row, wrap
 from tidings.inspector.tui.widgets.entries import ArrivingEntries, RowSource
 
-Draw = Callable[[Any, ColorScheme], "list[tuple[Line, Line]]"]
-"""An item, as lines of a left and a right part."""
+Draw = Callable[[Any, ColorScheme], "list[tuple[Line, Line]]"]  # An item, as lines of a left and a right part.
 
 
 class RowList(ScrollView, can_focus=True):
@@ -79,8 +78,7 @@ class RowList(ScrollView, can_focus=True):
         self.model, self.draw, self.empty = model, draw, empty
         self.row_height = height
         self.cursor = 0
-        self.drawn = 0
-        """The number of lines drawn so far."""
+        self.drawn = 0  # The number of lines drawn so far.
         self._chosen: Hashable = None
         self._hovered: int | None = None
 
@@ -285,10 +283,8 @@ class Column(Vertical):
         super().__init__()
         self.rows = RowList(model, draw, empty=empty)
         self.noun = noun
-        self.extra: list[BarPart] = []
-        """More words of the head, on its right."""
-        self.said = ""
-        """The words of the head instead of the count."""
+        self.extra: list[BarPart] = []  # More words of the head, on its right.
+        self.said = ""  # The words of the head instead of the count.
         self._head = Bar("hover")
 
     def compose(self) -> ComposeResult:

@@ -259,8 +259,7 @@ class TextView(ScrollView, can_focus=True):
         return row(width, line, None, ground or base)
 
 
-MARKDOWN_LIMIT: Final = 200_000
-"""A longer Markdown text is shown as source: its layout would take too long."""
+MARKDOWN_LIMIT: Final = 200_000  # A longer Markdown text is shown as source: its layout would take too long.
 
 
 def json_page(value: Any) -> JsonPage:
