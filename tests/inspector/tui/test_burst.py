@@ -45,7 +45,7 @@ async def test_a_burst_is_drawn_once_and_a_key_is_answered_in_the_next_turn() ->
         await pilot.press("1")
         app.tick()
         await pilot.pause()
-        assert len(app.panes["live"].feed) == BURST  # type: ignore[attr-defined]
+        assert len(app.panes["live"].rows.model) == BURST  # type: ignore[attr-defined]
         assert f"{BURST:,} changes" in screen(pilot)
         # Two tabs were opened and one burst shown: so many screens of lines at the very most, not thousands.
         assert drawn(pilot) - lines <= 12 * HEIGHT
@@ -56,7 +56,7 @@ async def test_a_key_between_two_halves_of_a_burst_moves_the_choice_and_holds_th
     made = await told()
     async with opened(made) as pilot:
         app = inspector(pilot)
-        rows = app.pane.main_list()
+        rows = app.pane.rows
         burst(made, count=BURST // 2)
         app.tick()
         await pilot.press("j")
@@ -86,7 +86,7 @@ async def test_a_paused_list_counts_what_it_holds_back() -> None:
         await pilot.pause()
         assert "7 newer held back" in screen(pilot)
         await pilot.press("space")
-        assert len(app.pane.main_list().model) == 17
+        assert len(app.pane.rows.model) == 17
 
 
 @pytest.mark.parametrize(("kind", "source"), [("log", "logs"), ("notification", "notifications")])
@@ -101,7 +101,7 @@ async def test_logs_and_notifications_stand_a_burst_too(kind: str, source: str) 
         burst(made, kind)
         app.tick()
         await pilot.press("j")
-        assert app.pane.main_list().cursor == 1
+        assert app.pane.rows.cursor == 1
         assert drawn(pilot) - lines <= 6 * HEIGHT
 
 
@@ -114,5 +114,5 @@ async def test_what_was_dropped_is_said() -> None:
         assert "20,000 messages kept, 10 dropped" in screen(pilot)
         await pilot.press("6")
         await pilot.press("G")
-        rows = inspector(pilot).pane.main_list()
+        rows = inspector(pilot).pane.rows
         assert rows.chosen.body["params"]["number"] == 10

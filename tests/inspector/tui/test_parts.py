@@ -106,10 +106,10 @@ def test_a_template_made_to_be_slow_is_not() -> None:
 
 def test_resources_are_put_under_the_folders_of_their_addresses() -> None:
     uris = {"a://n/x/1": {}, "a://n/x/2": {}, "a://n": {}, "plain": {}}
-    assert [(row.label, row.depth, row.count) for row in as_tree(uris, {}, ())] == [
+    assert [(row.label, row.depth, row.count) for row in as_tree(uris, ())] == [
         ("a://", 0, 3), ("n/", 1, 2), ("x/", 2, 2), ("1", 3, 0), ("2", 3, 0), ("n", 1, 0), ("plain", 0, 0),
     ]  # fmt: skip
-    folded = as_tree(uris, {}, {"a://n/"})
+    folded = as_tree(uris, {"a://n/"})
     assert [(row.label, row.count) for row in folded] == [("a://", 3), ("n/", 2), ("n", 0), ("plain", 0)]
     assert parts_of("a://n/") == ["a://", "n/", "/"]
 

@@ -145,11 +145,11 @@ async def test_every_list_is_searched() -> None:
         await pilot.press("2", "slash", *"warm")
         await shows(pilot, "1 of 5 tools")
         await pilot.press("enter")
-        assert app.pane.main_list().chosen["name"] == "warm"
+        assert app.pane.rows.chosen["name"] == "warm"
         await pilot.press("escape")
         await shows(pilot, "5 tools")
         await pilot.press("6", "slash", *"tools/list")
-        await until(pilot, lambda: app.pane.main_list().model.filtered == "tools/list")
+        await until(pilot, lambda: app.pane.rows.model.filtered == "tools/list")
         await pilot.press("slash", *"zzz")
         await shows(pilot, "Nothing here has")
 
@@ -161,7 +161,7 @@ async def test_the_palette_finds_a_tool_by_its_name() -> None:
         await pilot.press("ctrl+p", *"warm")
         await shows(pilot, "tool of weather")
         await pilot.press("down", "enter")
-        await until(pilot, lambda: app.tab == "tools" and app.pane.main_list().chosen["name"] == "warm")
+        await until(pilot, lambda: app.tab == "tools" and app.pane.rows.chosen["name"] == "warm")
 
 
 async def test_connect_disconnect_and_the_scheme() -> None:
@@ -194,6 +194,6 @@ async def test_a_click_chooses_a_tab_and_a_row() -> None:
         await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 5)
         await pilot.click("#tabs", offset=(12, 0))
         assert app.tab == "tools"
-        await pilot.click(app.pane.main_list(), offset=(4, 2))
-        assert app.pane.main_list().cursor == 2
+        await pilot.click(app.pane.rows, offset=(4, 2))
+        assert app.pane.rows.cursor == 2
         assert not app.screen.query(Select)

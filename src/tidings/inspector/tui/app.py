@@ -35,7 +35,7 @@ from tidings.inspector.tui.screens.questions import Questions
 from tidings.inspector.tui.screens.requests import RequestsPane
 from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
-from tidings.inspector.tui.theme import THEMES
+from tidings.inspector.tui.theme import SCHEMES, theme
 from tidings.inspector.tui.widgets.bars import Bar
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.lists import RowList
@@ -46,7 +46,7 @@ RATE: Final = 12  # The largest number of screen updates per second.
 MOST_FOUND: Final = 50  # The largest number of matches that the command palette offers.
 _PAUSE: Final = 500  # The number of names after which other tasks get their turn.
 
-PANES: Final[dict[str, type[Pane]]] = {
+PANES: Final[dict[str, Callable[[str], Pane]]] = {
     "live": LivePane,
     "tools": ToolsPane,
     "resources": ResourcesPane,
@@ -174,9 +174,9 @@ class InspectorApp(App[None]):
         self._facts, self._tabs, self._numbers = Bar(id="facts"), Bar(id="tabs"), Bar(id="numbers")
         self._listed = RowList(self._servers, draw_server(self.pace, now), height=2, id="servers", empty=EMPTY)
         self._questions = Questions(id="questions")
-        self.panes = {name: pane(id=name) for name, pane in PANES.items()}
-        for theme in THEMES:
-            self.register_theme(theme)
+        self.panes = {name: pane(name) for name, pane in PANES.items()}
+        for name in SCHEMES:
+            self.register_theme(theme(name))
         self.theme = "tidings-dark" if dark else "tidings-light"
 
     def compose(self) -> ComposeResult:
@@ -196,7 +196,7 @@ class InspectorApp(App[None]):
             for change in server.view.changes:
                 self.pace(server.view.name).add(change.at, change.change)
         self.tick()
-        self.pane.main_list().focus()
+        self.pane.rows.focus()
         self.set_interval(1 / RATE, self.tick)
         self.attempt(self._say_problems())
 
@@ -268,7 +268,7 @@ class InspectorApp(App[None]):
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         if event.rows.id == "servers":
-            self.pane.main_list().focus()
+            self.pane.rows.focus()
 
     def choose(self, server: str, tab: str | None = None, key: str | None = None) -> None:
         """Shows a server, a tab and an item."""
@@ -288,7 +288,7 @@ class InspectorApp(App[None]):
         self.query_one(ContentSwitcher).current = name
         self.touch()
         self.tick()
-        self.pane.main_list().focus()
+        self.pane.rows.focus()
 
     def action_server(self, by: int) -> None:
         self._listed.action_move(by)
@@ -349,7 +349,7 @@ class InspectorApp(App[None]):
             if asked is not None:
                 self.ask(lambda: server.request(*asked))
                 self.action_tab("requests")
-                self.pane.main_list().choose_newest()
+                self.pane.rows.choose_newest()
 
         self.push_screen(dialogs.EditRequest(method, dialogs.without_meta(params)), send)
 

@@ -14,7 +14,7 @@ from tidings.client.masking import MASK
 from tidings.inspector import snippets
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, choice
-from tidings.inspector.tui.widgets.text import TextPage, TextView
+from tidings.inspector.tui.widgets.text import PlainPage, TextView
 from tidings.inspector.tui.words import one_line
 from tidings.inspector.view.view import ServerView
 
@@ -252,7 +252,7 @@ class CopyAs(Dialog[None]):
         for number, (each, label) in enumerate(SHAPES.items(), 1):
             parts += [choice(f" {number} {label} ", f"screen.shape('{each}')", on=each == name), BarPart(" ")]
         self._bar.show(parts)
-        self.reader.show(TextPage(self.text), name)
+        self.reader.show(PlainPage(self.text), name)
 
     def action_copy(self) -> None:
         inspector_of(self.reader).copy_to_clipboard(self.text)

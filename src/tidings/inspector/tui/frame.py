@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tidings._kit.text import counted
 from tidings.inspector.server import InspectedServer
-from tidings.inspector.tui.theme import KINDS, ColorScheme, colors_of
+from tidings.inspector.tui.theme import KINDS, colors_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row
 from tidings.inspector.tui.widgets.lists import Draw
 from tidings.inspector.tui.words import one_line
@@ -101,16 +100,16 @@ def state_mark(view: ServerView) -> tuple[str, str]:
 def draw_server(paces: Callable[[str], ChangeRate], now: Callable[[], float]) -> Draw:
     """Returns the function that draws a server in the list: its name and rate, and its state below."""
 
-    def draw(server: InspectedServer, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    def draw(server: InspectedServer) -> list[tuple[Line, Line]]:
         view = server.view
         mark, ink = state_mark(view)
         pace = paces(view.name)
         connected = str(view.state) == "connected"
         below = f"{counted(pace.a_minute(now()), 'change')} a minute" if connected else one_line(view.words)
         spark = pace.spark(now(), 8).rstrip()
-        first: Line = [(mark + " ", colors[ink]), (one_line(view.name), colors["ink"])]
+        first: Line = [(mark + " ", ink), (one_line(view.name), "ink")]
         ground = "faint" if connected else ink
-        return [(first, [(spark, colors["accent"])]), ([("  " + below, colors[ground])], [])]
+        return [(first, [(spark, "accent")]), ([("  " + below, ground)], [])]
 
     return draw
 
@@ -242,21 +241,19 @@ class Timeline(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        colors, width = colors_of(self), self.size.width
-        ground = Style(bgcolor=colors.ground)
+        width, slots = self.size.width, self._pace.slots(self._now)
+        left: Line = [(" ", "soft")]
+        right: Line = []
         if y == 0:
-            kinds = self._pace.kinds(self._now)
-            legend: Line = [(" ", colors["soft"])]
+            kinds = sum(slots, Counter[str]())
             for kind, name in LEGEND.items():
-                legend += [("■ ", colors[KINDS[kind]]), (f"{name} {kinds[kind]:,}   ", colors["soft"])]
-            return row(width, legend, [("last 5 minutes ", colors["faint"])], ground)
-        if y == 1:
-            slots = self._pace.slots(self._now)
-            line: Line = [(" ", colors["soft"])]
+                left += [("■ ", KINDS[kind]), (f"{name} {kinds[kind]:,}   ", "soft")]
+            right = [("last 5 minutes ", "faint")]
+        elif y == 1:
             for at in range(width - 2):
                 counts = slots[at * len(slots) // (width - 2)]
-                kind = next((kind for kind in list(KINDS)[1:] if counts[kind]), None)
-                line.append(("▪", colors[KINDS[kind]]) if kind else (" ", colors["soft"]))
-            return row(width, line, None, ground)
-        updated = [counts["resource-updated"] for counts in self._pace.slots(self._now)]
-        return row(width, [(" ", colors["soft"]), (bars(updated, width - 2), colors["updated"])], None, ground)
+                ink = next((KINDS[kind] for kind in list(KINDS)[1:] if counts[kind]), None)
+                left.append(("▪", ink) if ink else (" ", "soft"))
+        else:
+            left.append((bars([counts["resource-updated"] for counts in slots], width - 2), "updated"))
+        return row(colors_of(self), "on ground", width, left, right)

@@ -28,7 +28,7 @@ from tidings.inspector.sessions.saved import (
     rename_session,
 )
 from tidings.inspector.tui.dialogs import AskLine, Confirm, Dialog
-from tidings.inspector.tui.theme import ColorScheme, inspector_of
+from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
@@ -248,13 +248,13 @@ class Sessions(Dialog[None]):
         self.list.empty = "None yet."
         self.list.take()
 
-    def _draw(self, each: SavedSession, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    def _draw(self, each: SavedSession) -> list[tuple[Line, Line]]:
         state = "this one" if each.id == self._journal.session else "runs" if each.running else ""
-        first: Line = [(one_line(each.title or f"Session {each.id}"), colors["ink" if each.title else "soft"])]
+        first: Line = [(one_line(each.title or f"Session {each.id}"), "ink" if each.title else "soft")]
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began))
         told = f"{began}   {counted(each.records, 'record')}, {size(each.bytes)}   "
         servers = one_line(", ".join(each.servers) or "no server")
-        return [(first, [(state, colors["accent"])]), ([(told, colors["faint"]), (servers, colors["soft"])], [])]
+        return [(first, [(state, "accent")]), ([(told, "faint"), (servers, "soft")], [])]
 
     def action_name(self) -> None:
         if (chosen := self.list.chosen) is not None:

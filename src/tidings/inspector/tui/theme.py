@@ -4,8 +4,6 @@ One accent for what is selected and what is fresh; green, amber and red for stat
 four hues for the four kinds of change. Every pair of text and background passes AA.
 """
 
-from dataclasses import dataclass, fields
-from functools import cache
 from typing import TYPE_CHECKING, Final, cast
 
 from rich.style import Style
@@ -16,52 +14,26 @@ if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
 
 
-@dataclass(frozen=True, slots=True)
-class ColorScheme:
-    """The colors of a scheme, by their meaning."""
+class ColorScheme(dict[str, Style]):
+    """The styles of a scheme by name: `soft`, `b-ink` (bold; also i and u), `ink on chosen`, `on pane`."""
 
-    ground: str
-    pane: str
-    ink: str
-    soft: str
-    faint: str
-    line: str
-    hover: str
-    chosen: str
-    chosen_blurred: str
-    accent: str
-    ok: str
-    warn: str
-    bad: str
-    added: str
-    added_ink: str
-    added_mark: str
-    removed: str
-    removed_ink: str
-    removed_mark: str
-    updated: str
-    resources: str
-    tools: str
-    prompts: str
+    def __init__(self, colors: dict[str, str]) -> None:
+        super().__init__()
+        self.colors = colors
 
-    def __getitem__(self, name: str) -> Style:
-        """Returns the style of a color's name: `soft`, `b-ink` (bold), `u-soft` (underlined), `ink on chosen`."""
-        return _style(self, name)
+    def __missing__(self, name: str) -> Style:
+        ink, _, ground = f" {name}".partition(" on ")
+        ways, _, ink = ink.strip().rpartition("-")
+        style = Style(
+            color=self.colors[ink] if ink else None,
+            bgcolor=self.colors[ground] if ground else None,
+            bold="b" in ways or None,
+            italic="i" in ways or None,
+            underline="u" in ways or None,
+        )
+        return self.setdefault(name, style)
 
 
-@cache
-def _style(colors: ColorScheme, name: str) -> Style:
-    name, _, ground = name.partition(" on ")
-    ways, _, name = name.rpartition("-")
-    return Style(
-        color=getattr(colors, name),
-        bgcolor=getattr(colors, ground) if ground else None,
-        bold="b" in ways or None,
-        underline="u" in ways or None,
-    )
-
-
-# Each color in the dark scheme, and in the light one.
 _COLORS: Final = {
     "ground": ("#141617", "#fbfbfa"),
     "pane": ("#1a1d1e", "#ffffff"),
@@ -88,8 +60,11 @@ _COLORS: Final = {
     "prompts": ("#d9a441", "#8f5d12"),
 }
 
-DARK: Final = ColorScheme(**{name: dark for name, (dark, _) in _COLORS.items()})
-LIGHT: Final = ColorScheme(**{name: light for name, (_, light) in _COLORS.items()})
+# The schemes by the name of their theme.
+SCHEMES: Final = {
+    "tidings-dark": ColorScheme({name: dark for name, (dark, _) in _COLORS.items()}),
+    "tidings-light": ColorScheme({name: light for name, (_, light) in _COLORS.items()}),
+}
 
 # The color of each kind of change.
 KINDS: Final = {
@@ -99,45 +74,36 @@ KINDS: Final = {
     "prompts-list-changed": "prompts",
 }
 
-_ON_ACCENT: Final = ("border", "footer-key-foreground", "scrollbar-active")
-_ON_GROUND: Final = tuple(
-    f"scrollbar-{part}" for part in ("background", "background-hover", "background-active", "corner-color")
-)
 
-
-def theme(name: str, colors: ColorScheme, *, dark: bool) -> Theme:
-    """Returns the scheme as a Textual theme; style sheets use each color as `$t-name`."""
-    ours = {f"t-{each.name.replace('_', '-')}": getattr(colors, each.name) for each in fields(colors)}
+def theme(name: str) -> Theme:
+    """Returns a scheme as a Textual theme; style sheets use each color as `$t-name`."""
+    colors = SCHEMES[name].colors
+    scrollbar = ("background", "background-hover", "background-active", "corner-color")
     return Theme(
         name=name,
-        primary=colors.accent,
-        secondary=colors.updated,
-        warning=colors.warn,
-        error=colors.bad,
-        success=colors.ok,
-        accent=colors.accent,
-        foreground=colors.ink,
-        background=colors.ground,
-        surface=colors.pane,
-        panel=colors.hover,
-        dark=dark,
+        primary=colors["accent"],
+        secondary=colors["updated"],
+        warning=colors["warn"],
+        error=colors["bad"],
+        success=colors["ok"],
+        accent=colors["accent"],
+        foreground=colors["ink"],
+        background=colors["ground"],
+        surface=colors["pane"],
+        panel=colors["hover"],
+        dark=name == "tidings-dark",
         variables={
-            **ours,
-            **dict.fromkeys(_ON_ACCENT, colors.accent),
-            **dict.fromkeys(_ON_GROUND, colors.ground),
-            **dict.fromkeys(("border-blurred", "scrollbar"), colors.line),
-            **dict.fromkeys(("block-cursor-background", "input-selection-background"), colors.chosen),
-            **dict.fromkeys(("block-cursor-foreground", "block-cursor-blurred-foreground"), colors.ink),
+            **{f"t-{each.replace('_', '-')}": color for each, color in colors.items()},
+            **{f"scrollbar-{part}": colors["ground"] for part in scrollbar},
+            **dict.fromkeys(("border", "footer-key-foreground", "scrollbar-active"), colors["accent"]),
+            **dict.fromkeys(("border-blurred", "scrollbar"), colors["line"]),
+            **dict.fromkeys(("block-cursor-background", "input-selection-background"), colors["chosen"]),
+            **dict.fromkeys(("block-cursor-foreground", "block-cursor-blurred-foreground"), colors["ink"]),
             "block-cursor-text-style": "bold",
-            "block-cursor-blurred-background": colors.chosen_blurred,
-            "scrollbar-hover": colors.faint,
+            "block-cursor-blurred-background": colors["chosen_blurred"],
+            "scrollbar-hover": colors["faint"],
         },
     )
-
-
-SCHEMES: Final = {"tidings-dark": DARK, "tidings-light": LIGHT}  # The schemes by the name of their theme.
-
-THEMES: Final = [theme(name, colors, dark=colors is DARK) for name, colors in SCHEMES.items()]
 
 
 def inspector_of(widget: Widget) -> "InspectorApp":
@@ -147,4 +113,4 @@ def inspector_of(widget: Widget) -> "InspectorApp":
 
 def colors_of(widget: Widget) -> ColorScheme:
     """Returns the color scheme of a widget."""
-    return SCHEMES.get(inspector_of(widget).theme, DARK)
+    return SCHEMES.get(inspector_of(widget).theme, SCHEMES["tidings-dark"])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
@@ -17,12 +17,11 @@ from tidings.inspector.forms import Field, check, check_output, form, prompt_for
 from tidings.inspector.records import ListName
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
-from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
-from tidings.inspector.tui.widgets.lists import Column, RowList
-from tidings.inspector.tui.widgets.text import TextView, Words
+from tidings.inspector.tui.widgets.lists import Draw, RowList
+from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
@@ -102,7 +101,7 @@ class Caller(Container):
                 bar.show([])
             self._about.update("")
             self.form.clear()
-            self.reader.show(Words())
+            self.reader.show(TextPage())
             return
         self._title.show([BarPart(one_line(callee.name), "b-ink"), BarPart("  "), *callee.badges])
         self._about.update(one_line(callee.description, 600))
@@ -158,11 +157,10 @@ class Caller(Container):
             problems = check(request.result) if check is not None and request.status == "completed" else None
             self.reader.show(outcome_page(request, problems), request.id)
 
-    def _draw(self, request: RequestView, colors: ColorScheme) -> list[tuple[Line, Line]]:
-        words, ink = request_state(request, self._pane.inspector.now())
+    def _draw(self, request: RequestView) -> list[tuple[Line, Line]]:
         arguments = shown(request.params.get("arguments") or request.params.get("uri") or {})
-        left: Line = [(clock(request.created_at), colors["faint"]), ("  " + one_line(arguments), colors["ink"])]
-        return [(left, [(words, colors[ink])])]
+        left: Line = [(clock(request.created_at), "faint"), ("  " + one_line(arguments), "ink")]
+        return [(left, [request_state(request, self._pane.inspector.now())])]
 
     # What one can do
 
@@ -210,9 +208,13 @@ class CallerPane(Pane):
         Binding("c", "copy_as", "Copy as", show=False),
     ]
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self, tab: str, model: Table[Any], draw: Draw, *, noun: str, empty: str) -> None:
+        super().__init__(tab, model, draw, noun=noun, empty=empty)
         self.caller = Caller(self)
+
+    def restart(self) -> None:
+        super().restart()
+        self.caller.show(None)
 
     def action_send(self) -> None:
         self.caller.action_send()
@@ -235,10 +237,9 @@ class ListedPane(CallerPane):
     LIST: ClassVar[ListName]
     EMPTY: ClassVar[str]
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
-        self.table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
-        self.column = Column(self.table, draw_item, noun=self.LIST.removesuffix("s"), empty=self.EMPTY)
+    def __init__(self, tab: str) -> None:
+        table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
+        super().__init__(tab, table, draw_item, noun=self.LIST.removesuffix("s"), empty=self.EMPTY)
         self._loaded: object = None
         self._item: dict[str, Any] | None = None
 
@@ -246,29 +247,20 @@ class ListedPane(CallerPane):
         """Returns the callee of an item."""
         raise NotImplementedError
 
-    def compose(self) -> ComposeResult:
-        with Horizontal(classes="split"):
-            yield self.column
-            yield self.caller
+    def detail(self) -> ComposeResult:
+        yield self.caller
 
     def restart(self) -> None:
         self._loaded = self._item = None
-        self.table.reset()
-        self.column.rows.restart()
-        self.caller.show(None)
+        super().restart()
 
-    def take(self) -> None:
-        if not self.has_server:
-            return
+    def update_list(self) -> None:
         items: dict[str, dict[str, Any]] = getattr(self.view, self.LIST)
         loaded = (self.view.name, self.view.loaded_at.get(self.LIST), len(items))
         if loaded != self._loaded:
             self._loaded = loaded
-            self.table.update(list(items.values()))
+            self.rows.model.update(list(items.values()))
         self.column.extra = fault_parts(self.view, self.LIST)
-        self.column.take()
-        self.show_item(self.column.rows.chosen)
-        self.caller.take()
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         event.stop()
@@ -278,6 +270,7 @@ class ListedPane(CallerPane):
         if item != self._item:
             self._item = item
             self.caller.show(self.callee(item) if item is not None else None)
+        self.caller.take()
 
 
 def item_text(item: dict[str, Any]) -> str:
@@ -285,10 +278,10 @@ def item_text(item: dict[str, Any]) -> str:
     return f"{item.get('name')} {item.get('title') or ''} {item.get('description') or ''}"
 
 
-def draw_item(item: dict[str, Any], colors: ColorScheme) -> list[tuple[Line, Line]]:
+def draw_item(item: dict[str, Any]) -> list[tuple[Line, Line]]:
     """Draws a row: the name and the description."""
     description = item.get("title") or item.get("description") or ""
-    return [([(one_line(item.get("name")), colors["ink"]), ("  " + one_line(description), colors["faint"])], [])]
+    return [([(one_line(item.get("name")), "ink"), ("  " + one_line(description), "faint")], [])]
 
 
 def fault_parts(view: ServerView, name: str) -> list[BarPart]:

@@ -8,9 +8,8 @@ from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import shown
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
-from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
-from tidings.inspector.tui.widgets.text import JoinedText, TextSource, Words, json_page, text_page
+from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, json_page, text_page
 from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import LineView, LogView, NotificationView
 from tidings.inspector.view.rings import Ring
@@ -34,8 +33,8 @@ class LogsPane(SourcesPane):
         Binding("L", "ask", "Ask the server for another level", show=False),
     ]
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id, SOURCES)
+    def __init__(self, tab: str) -> None:
+        super().__init__(tab, {"logs": LogSource(), "stderr": LineSource(), "notifications": NotificationSource()})
         self.level = "debug"
         self.asked = "info"
         self._bar = Bar("ground")
@@ -48,7 +47,8 @@ class LogsPane(SourcesPane):
         entries, least = super().entries(), LEVELS.index(self.level)
         if self.source != "logs" or least == 0:
             return entries
-        return [log for log in entries if level_of(log) >= least]
+        # An unknown level counts as the highest, so that it is never hidden.
+        return [log for log in entries if log.level not in LEVELS or LEVELS.index(log.level) >= least]
 
     def say(self) -> None:
         parts: list[BarPart] = []
@@ -66,7 +66,7 @@ class LogsPane(SourcesPane):
 
     def action_level(self) -> None:
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % 5]
-        self.feeds["logs"].reset()
+        self.models["logs"].reset()
         self.take()
 
     def action_ask(self) -> None:
@@ -77,94 +77,64 @@ class LogsPane(SourcesPane):
         self.say()
 
 
-def level_of(log: LogView) -> int:
-    """Returns the severity of a message; an unknown level counts as the highest, so that it is never hidden."""
-    return LEVELS.index(log.level) if log.level in LEVELS else len(LEVELS)
-
-
 def as_words(value: Any, limit: int = 300) -> str:
     """Returns a log message in one line."""
     return one_line(value if isinstance(value, str) else shown(value), limit)
 
 
-def log_text(log: LogView) -> str:
-    """Returns the text for a filter."""
-    return f"{log.level} {log.logger or ''} {as_words(log.data, 2000)}"
+class LogSource(EntrySource):
+    """Log messages: time, level, text."""
+
+    noun = "log message"
+    empty = "No log message. A server sends them from the level on that it is asked for: L asks for the next one."
+
+    def text(self, entry: LogView) -> str:
+        return f"{entry.level} {entry.logger or ''} {as_words(entry.data, 2000)}"
+
+    def draw(self, entry: LogView) -> list[tuple[Line, Line]]:
+        level = (f" {one_line(entry.level)[:8]:<8} ", _INKS.get(entry.level, "bad"))
+        left: Line = [(clock(entry.at), "faint"), level, (as_words(entry.data), "ink")]
+        return [(left, [(one_line(entry.logger), "faint")] if entry.logger else [])]
+
+    def page(self, entry: LogView) -> TextPage:
+        by = f" by {one_line(entry.logger)}" if entry.logger else ""
+        level = (one_line(entry.level), "b-" + _INKS.get(entry.level, "bad"))
+        body = text_page(entry.data) if isinstance(entry.data, str) else json_page(entry.data)
+        return JoinedPage([TextPage([level, (f" at {clock(entry.at, millis=True)}{by}", "soft")], []), body])
 
 
-def notification_text(told: NotificationView) -> str:
-    """Returns the text for a filter."""
-    return f"{told.method} {as_words(told.params or {}, 2000)}"
+class LineSource(EntrySource):
+    """Lines of error output; invalid messages are marked."""
+
+    noun = "line"
+    empty = "No error output. What a command writes to its error output appears here, also after it has died."
+
+    def text(self, entry: LineView) -> str:
+        return entry.text
+
+    def draw(self, entry: LineView) -> list[tuple[Line, Line]]:
+        mark = (" no message ", "bad") if entry.garbage else (" ", "soft")
+        return [([(clock(entry.at), "faint"), mark, (one_line(entry.text), "ink")], [])]
+
+    def page(self, entry: LineView) -> TextPage:
+        what = "sent on its output, and is no message" if entry.garbage else "error output"
+        facts = TextPage([(f"{what}, at {clock(entry.at, millis=True)}", "soft")], [])
+        return JoinedPage([facts, text_page(entry.text)])
 
 
-def draw_log(log: LogView, colors: ColorScheme) -> list[tuple[Line, Line]]:
-    """Draws a row: time, level, text."""
-    left: Line = [
-        (clock(log.at), colors["faint"]),
-        (f" {one_line(log.level)[:8]:<8} ", colors[_INKS.get(log.level, "bad")]),
-        (as_words(log.data), colors["ink"]),
-    ]
-    return [(left, [(one_line(log.logger), colors["faint"])] if log.logger else [])]
+class NotificationSource(EntrySource):
+    """Notifications: time, method, parameters."""
 
+    noun = "notification"
+    empty = "No notification. Whatever a server tells by itself appears here."
 
-def log_page(log: LogView) -> TextSource:
-    """Shows a whole log message."""
-    facts = [
-        (one_line(log.level), "b-" + _INKS.get(log.level, "bad")),
-        (f" at {clock(log.at, millis=True)}" + (f" by {one_line(log.logger)}" if log.logger else ""), "soft"),
-    ]
-    body = text_page(log.data) if isinstance(log.data, str) else json_page(log.data)
-    return JoinedText([Words(facts, []), body])
+    def text(self, entry: NotificationView) -> str:
+        return f"{entry.method} {as_words(entry.params or {}, 2000)}"
 
+    def draw(self, entry: NotificationView) -> list[tuple[Line, Line]]:
+        method, params = " " + one_line(entry.method), "  " + as_words(entry.params or {})
+        return [([(clock(entry.at), "faint"), (method, "ink"), (params, "faint")], [])]
 
-def draw_line(line: LineView, colors: ColorScheme) -> list[tuple[Line, Line]]:
-    """Draws a line of error output; invalid messages are marked."""
-    mark: Line = [(" no message ", colors["bad"])] if line.garbage else [(" ", colors["soft"])]
-    return [([(clock(line.at), colors["faint"]), *mark, (one_line(line.text), colors["ink"])], [])]
-
-
-def line_page(line: LineView) -> TextSource:
-    """Shows a whole line."""
-    what = "sent on its output, and is no message" if line.garbage else "error output"
-    return JoinedText([Words([(f"{what}, at {clock(line.at, millis=True)}", "soft")], []), text_page(line.text)])
-
-
-def draw_notification(told: NotificationView, colors: ColorScheme) -> list[tuple[Line, Line]]:
-    """Draws a row: time, method."""
-    left: Line = [
-        (clock(told.at), colors["faint"]),
-        (" " + one_line(told.method), colors["ink"]),
-        ("  " + as_words(told.params or {}), colors["faint"]),
-    ]
-    return [(left, [])]
-
-
-def notification_page(told: NotificationView) -> TextSource:
-    """Shows a whole notification."""
-    facts = [(one_line(told.method), "b-ink"), (f" at {clock(told.at, millis=True)}", "soft")]
-    return JoinedText([Words(facts, []), json_page(told.params or {})])
-
-
-SOURCES: Final = {
-    "logs": EntrySource(
-        "log message",
-        "No log message. A server sends them from the level on that it is asked for: L asks for the next one.",
-        log_text,
-        draw_log,
-        log_page,
-    ),
-    "stderr": EntrySource(
-        "line",
-        "No error output. What a command writes to its error output appears here, also after it has died.",
-        lambda line: line.text,
-        draw_line,
-        line_page,
-    ),
-    "notifications": EntrySource(
-        "notification",
-        "No notification. Whatever a server tells by itself appears here.",
-        notification_text,
-        draw_notification,
-        notification_page,
-    ),
-}
+    def page(self, entry: NotificationView) -> TextPage:
+        facts: Line = [(one_line(entry.method), "b-ink"), (f" at {clock(entry.at, millis=True)}", "soft")]
+        return JoinedPage([TextPage(facts, []), json_page(entry.params or {})])

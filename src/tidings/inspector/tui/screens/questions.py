@@ -15,12 +15,12 @@ from tidings._kit.text import counted
 from tidings.inspector.forms import Field, form
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import message_pages
-from tidings.inspector.tui.theme import ColorScheme, inspector_of
+from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import RowList
-from tidings.inspector.tui.widgets.text import JoinedText, TextSource, TextView, Words, json_page
+from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, TextView, json_page
 from tidings.inspector.tui.words import one_line, took
 from tidings.inspector.view.items import QuestionView
 
@@ -77,7 +77,7 @@ class Questions(Vertical):
             self.take()
             self.list.focus()
         else:
-            self._inspector.pane.main_list().focus()
+            self._inspector.pane.rows.focus()
 
     def action_close(self) -> None:
         """Closes the panel; questions go on waiting."""
@@ -117,7 +117,7 @@ class Questions(Vertical):
         if asked is None:
             self.form.clear()
             self._buttons.show([])
-            self._reader.show(Words())
+            self._reader.show(TextPage())
             return
         question = asked[1]
         self._reader.show(question_page(question), shown)
@@ -156,16 +156,16 @@ class Questions(Vertical):
         self.list.focus()
         self._inspector.touch()
 
-    def _draw(self, asked: Asked, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    def _draw(self, asked: Asked) -> list[tuple[Line, Line]]:
         name, question = asked
         left: Line = [
-            (one_line(question.kind), colors["warn"]),
-            (" " + one_line(name), colors["soft"]),
-            ("  " + one_line(question.message), colors["ink"]),
+            (one_line(question.kind), "warn"),
+            (" " + one_line(name), "soft"),
+            ("  " + one_line(question.message), "ink"),
         ]
         if question.deadline is None:
             return [(left, [])]
-        return [(left, [(took(max(0.0, question.deadline - self._inspector.now())) + " left", colors["faint"])])]
+        return [(left, [(took(max(0.0, question.deadline - self._inspector.now())) + " left", "faint")])]
 
 
 def button_parts(answer: str, control: str, dismiss: bool) -> list[BarPart]:
@@ -185,25 +185,25 @@ def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
         server.dismiss(question.id)
 
 
-def question_page(question: QuestionView) -> TextSource:
+def question_page(question: QuestionView) -> TextPage:
     """Shows a whole question."""
     params = as_dict(question.params)
     lines = [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
     if question.kind == "roots":
-        return Words([("The server asks which folders it may work in.", "ink")])
+        return TextPage([("The server asks which folders it may work in.", "ink")])
     if question.kind == "elicitation":
         if params.get("url"):
             lines += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
-        return Words(*lines)
-    pages: list[TextSource] = []
+        return TextPage(*lines)
+    pages: list[TextPage] = []
     if params.get("systemPrompt"):
-        pages.append(Words([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
+        pages.append(TextPage([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
     for said in as_dicts(params.get("messages")):
         pages += message_pages(said)
     facts = {key: params[key] for key in ("maxTokens", "temperature", "modelPreferences", "tools") if key in params}
     if facts:
-        pages += [Words([]), json_page(facts)]
-    return JoinedText(pages) if pages else Words(*lines)
+        pages += [TextPage([]), json_page(facts)]
+    return JoinedPage(pages) if pages else TextPage(*lines)
 
 
 def answer_form(question: QuestionView) -> Field:

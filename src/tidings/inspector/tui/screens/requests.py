@@ -2,24 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 
 from tidings._kit.bounded_json import as_dict, shown
-from tidings.inspector.tui.screens.screen import Pane
-from tidings.inspector.tui.theme import ColorScheme
+from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
 from tidings.inspector.tui.widgets.bars import BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
-from tidings.inspector.tui.widgets.lists import Column
 from tidings.inspector.tui.widgets.text import (
-    JoinedText,
+    JoinedPage,
     Prose,
-    TextSource,
-    TextView,
-    Words,
+    TextPage,
     block_page,
     contents_page,
     cut_page,
@@ -29,16 +23,6 @@ from tidings.inspector.tui.widgets.text import (
 from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view.items import ErrorView, RequestView
 from tidings.inspector.view.view import ServerView
-
-Parts = list[tuple[str, str]]
-
-
-def subject_of(request: RequestView) -> str:
-    """Returns the subject of a request: the tool and its arguments, the resource, the prompt."""
-    params = request.params
-    subject = params.get("name") or params.get("uri") or ""
-    arguments = params.get("arguments")
-    return f"{subject} {shown(arguments)}" if arguments else str(subject)
 
 
 def request_state(request: RequestView, now: float) -> tuple[str, str]:
@@ -67,22 +51,22 @@ def progress_words(request: RequestView, now: float) -> str:
     return f"{request.progress:g} in {since}"
 
 
-def error_page(error: ErrorView) -> TextSource:
+def error_page(error: ErrorView) -> TextPage:
     """Shows an error: what went wrong, who is at fault, what to do, and what was sent."""
     whose = {"you": "What was asked for", "this program": "Tidings"}
     fault = f"{whose.get(error.who, error.who.capitalize())} is at fault"
-    title: Parts = [("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")]
-    pages: list[TextSource] = [Words(title, []), Prose(error.message)]
+    title: Line = [("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")]
+    pages: list[TextPage] = [TextPage(title, []), Prose(error.message)]
     if error.cure:
-        pages += [Words([], [("What to do", "b-ink")]), Prose(error.cure)]
+        pages += [TextPage([], [("What to do", "b-ink")]), Prose(error.cure)]
     if error.help:
-        pages.append(Words([], [(one_line(error.help), "faint")]))
+        pages.append(TextPage([], [(one_line(error.help), "faint")]))
     if error.payload is not None:
-        pages += [Words([], [("What was sent", "b-ink")]), json_page(error.payload)]
-    return JoinedText(pages)
+        pages += [TextPage([], [("What was sent", "b-ink")]), json_page(error.payload)]
+    return JoinedPage(pages)
 
 
-def result_page(result: Any, problems: list[str] | None = None) -> TextSource:
+def result_page(result: Any, problems: list[str] | None = None) -> TextPage:
     """Shows a result by its kind: a tool's result, contents of a resource, a prompt's messages."""
     if is_cut(result):
         return cut_page(result)
@@ -92,73 +76,54 @@ def result_page(result: Any, problems: list[str] | None = None) -> TextSource:
     if isinstance(answer.get("contents"), list):
         return contents_page(answer["contents"])
     if isinstance(answer.get("messages"), list):
-        return JoinedText([page for message in answer["messages"] for page in message_pages(message)])
+        return JoinedPage([page for message in answer["messages"] for page in message_pages(message)])
     if not isinstance(answer.get("content"), list):
         return json_page(answer)
-    pages: list[TextSource] = []
+    pages: list[TextPage] = []
     if answer.get("isError") is True:
-        pages.append(Words([("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []))
+        pages.append(TextPage([("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []))
     pages += [_block(block) for block in answer["content"]]
     if "structuredContent" in answer:
-        pages += [Words([], structured_words(problems)), json_page(answer["structuredContent"])]
+        title = [("Structured output", "b-ink"), *_schema_words(problems)]
+        pages += [TextPage([], title), json_page(answer["structuredContent"])]
     if not pages:
-        pages.append(Words([("The tool answered, with nothing.", "soft")]))
-    return JoinedText(pages)
+        pages.append(TextPage([("The tool answered, with nothing.", "soft")]))
+    return JoinedPage(pages)
 
 
-def structured_words(problems: list[str] | None) -> Parts:
-    """Returns whether the structured output matches the tool's schema."""
-    title: Parts = [("Structured output", "b-ink")]
-    if problems is None:
-        return title
-    if not problems:
-        return [*title, ("  ✓ fits its schema", "ok")]
-    return [*title, ("  ✕ breaks its schema: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
+def _schema_words(problems: list[str] | None) -> Line:
+    if problems:
+        return [("  ✕ breaks its schema: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
+    return [] if problems is None else [("  ✓ fits its schema", "ok")]
 
 
-def _block(block: Any) -> TextSource:
+def _block(block: Any) -> TextPage:
     return block_page(cast("Mapping[str, Any]", block)) if isinstance(block, Mapping) else json_page(block)
 
 
-def message_pages(message: Any) -> list[TextSource]:
+def message_pages(message: Any) -> list[TextPage]:
     """Shows a message of a prompt or of a conversation."""
     if not isinstance(message, Mapping):
         return [json_page(message)]
     said = cast("Mapping[str, Any]", message)
     content = said.get("content")
     blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
-    return [Words([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), Words([])]
+    return [TextPage([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), TextPage([])]
 
 
-def request_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
-    """Shows a request with everything known about it."""
-    facts: Parts = [
-        (one_line(request.method), "b-ink"),
-        (f"   asked at {clock(request.created_at, millis=True)}", "soft"),
-    ]
-    if request.took is not None:
-        facts.append((f", took {took(request.took)}", "soft"))
-    if request.result_size:
-        facts.append((f", {size(request.result_size)}", "soft"))
-    if request.attempts > 1:
-        facts.append((f", {request.attempts} attempts", "warn"))
-    pages: list[TextSource] = [Words(facts)]
-    if request.params:
-        pages += [Words([], [("Asked", "b-ink")]), json_page(request.params)]
-    return JoinedText([*pages, Words([]), outcome_page(request, problems)])
-
-
-def outcome_page(request: RequestView, problems: list[str] | None = None) -> TextSource:
+def outcome_page(request: RequestView, problems: list[str] | None = None) -> TextPage:
     """Shows the outcome of a request so far."""
     if request.status == "cancelled":
-        words = Words([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
-        return words if request.error is None else JoinedText([words, Words([]), Prose(request.error.message, "soft")])
+        words = TextPage([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
+        return (
+            words if request.error is None else JoinedPage([words, TextPage([]), Prose(request.error.message, "soft")])
+        )
     if request.error is not None:
         return error_page(request.error)
     if request.status == "completed":
         return result_page(request.result, problems)
     state = "Running. " if request.status == "in_progress" else "Waiting for its turn. "
-    return Words([(state, "b-accent"), (one_line(request.message) if request.message else "x cancels it.", "soft")])
+    return TextPage([(state, "b-accent"), (one_line(request.message) if request.message else "x cancels it.", "soft")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +160,7 @@ def failed_read(view: ServerView, uri: str, versions: list[Any]) -> ErrorView | 
     return None
 
 
-EMPTY: Final = (
-    "No request yet. Calls, reads and prompts appear here as soon as they are asked for; x cancels what runs."
-)
-
-
-class RequestsPane(Pane):
+class RequestsPane(SourcesPane):
     """The requests of one server, newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -211,74 +171,79 @@ class RequestsPane(Pane):
         Binding("c", "copy_as", "Copy as", show=False),
     ]
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
-        self.table: Table[RequestView] = Table(lambda request: request.id, request_text)
-        self.column = Column(self.table, self._draw, noun="request", empty=EMPTY)
+    def __init__(self, tab: str) -> None:
+        super().__init__(tab, {"requests": RequestSource(self)})
         self.aside = False
-        self._reader = TextView(classes="detail")
-        self._shown: object = None
 
-    def compose(self) -> ComposeResult:
-        with Horizontal(classes="split"):
-            yield self.column
-            yield self._reader
-
-    def restart(self) -> None:
-        self.table.reset()
-        self.column.rows.restart()
-
-    def take(self) -> None:
-        if not self.has_server:
-            return
-        self.table.update([each for each in reversed(self.view.requests.values()) if self.aside or not each.aside])
+    def say(self) -> None:
         verb = "hides" if self.aside else "shows"
         self.column.extra = [BarPart(f"o {verb} the client's own", "faint", "app.pane_do('own')")]
-        self.column.take()
-        self.show_item(self.column.rows.chosen)
+
+    def entries(self) -> list[RequestView]:
+        return [each for each in reversed(self.view.requests.values()) if self.aside or not each.aside]
 
     def action_own(self) -> None:
         self.aside = not self.aside
         self.take()
 
     def action_cancel(self) -> None:
-        request = self.column.rows.chosen
+        request = self.rows.chosen
         if request is not None and not request.over:
             self.inspector.cancel(request.id)
 
     def action_repeat(self) -> None:
-        request = self.column.rows.chosen
+        request = self.rows.chosen
         if request is not None and self.has_server:
             self.inspector.ask(lambda: self.server.request(request.method, request.params))
 
     def action_edit(self) -> None:
-        if (request := self.column.rows.chosen) is not None:
+        if (request := self.rows.chosen) is not None:
             self.inspector.edit_request(request.method, request.params)
 
     def action_copy_as(self) -> None:
-        if (request := self.column.rows.chosen) is not None:
+        if (request := self.rows.chosen) is not None:
             self.inspector.copy_as(request.method, request.params)
 
-    def show_item(self, request: RequestView | None) -> None:
-        if request is None:
-            self._shown = None
-            self._reader.show(Words())
-            return
-        shown = (request.id, request.status, request.progress, request.message)
-        if shown != self._shown:
-            self._shown = shown
-            self._reader.show(request_page(request), request.id)
 
-    def _draw(self, request: RequestView, colors: ColorScheme) -> list[tuple[Line, Line]]:
-        words, ink = request_state(request, self.inspector.now())
-        left: Line = [
-            (clock(request.created_at), colors["faint"]),
-            (" " + one_line(request.method), colors["soft"]),
-            ("  " + one_line(subject_of(request)), colors["ink"]),
+class RequestSource(EntrySource):
+    """Requests: time, method, subject, state."""
+
+    noun = "request"
+    empty = "No request yet. Calls, reads and prompts appear here as soon as they are asked for; x cancels what runs."
+
+    def __init__(self, pane: Pane) -> None:
+        self._pane = pane
+
+    def model(self) -> Table[RequestView]:
+        return Table(lambda request: request.id, self.text)
+
+    def text(self, entry: RequestView) -> str:
+        return f"{entry.method} {self._subject(entry)} {entry.status}"
+
+    def _subject(self, request: RequestView) -> str:
+        """Returns the tool and its arguments, the resource, or the prompt."""
+        subject = request.params.get("name") or request.params.get("uri") or ""
+        arguments = request.params.get("arguments")
+        return f"{subject} {shown(arguments)}" if arguments else str(subject)
+
+    def draw(self, entry: RequestView) -> list[tuple[Line, Line]]:
+        method, subject = " " + one_line(entry.method), "  " + one_line(self._subject(entry))
+        left: Line = [(clock(entry.created_at), "faint"), (method, "soft"), (subject, "ink")]
+        return [(left, [request_state(entry, self._pane.inspector.now())])]
+
+    def page(self, entry: RequestView) -> TextPage:
+        facts: Line = [
+            (one_line(entry.method), "b-ink"),
+            (f"   asked at {clock(entry.created_at, millis=True)}", "soft"),
         ]
-        return [(left, [(words, colors[ink])])]
+        if entry.took is not None:
+            facts.append((f", took {took(entry.took)}", "soft"))
+        if entry.result_size:
+            facts.append((f", {size(entry.result_size)}", "soft"))
+        if entry.attempts > 1:
+            facts.append((f", {entry.attempts} attempts", "warn"))
+        asked = [TextPage([], [("Asked", "b-ink")]), json_page(entry.params)] if entry.params else []
+        return JoinedPage([TextPage(facts), *asked, TextPage([]), outcome_page(entry)])
 
-
-def request_text(request: RequestView) -> str:
-    """Returns the text for a filter."""
-    return f"{request.method} {subject_of(request)} {request.status}"
+    def state(self, entry: RequestView) -> object:
+        return (entry.status, entry.progress, entry.message)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 
 from tidings._kit.text import counted
 from tidings._kit.uri_templates import expand, matches
@@ -14,10 +14,9 @@ from tidings.inspector.forms import template_form
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
 from tidings.inspector.tui.screens.versions import Versions
-from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
-from tidings.inspector.tui.widgets.lists import Column, RowList
+from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.words import clock, one_line, size
 from tidings.inspector.view.view import ServerView
 
@@ -35,17 +34,8 @@ class ResourceRow:
     folded: bool = False
 
 
-def as_list(resources: Mapping[str, Any], templates: Mapping[str, Any]) -> list[ResourceRow]:
-    """Returns the templates, then the resources, in the server's order."""
-    rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
-    rows += [ResourceRow("resource", uri, uri, item=item) for uri, item in resources.items()]
-    return rows
-
-
-def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: Iterable[str]) -> list[ResourceRow]:
-    """Returns the templates, then the resources in the folders of their URIs."""
-    closed = frozenset(folded)
-    rows = [ResourceRow("template", uri, uri, item=item) for uri, item in templates.items()]
+def as_tree(resources: Mapping[str, Any], folded: Iterable[str]) -> list[ResourceRow]:
+    """Returns the resources in the folders of their URIs."""
     root: dict[str, Any] = {}
     for uri in resources:
         node = root
@@ -53,7 +43,7 @@ def as_tree(resources: Mapping[str, Any], templates: Mapping[str, Any], folded: 
         for folder in folders:
             node = cast("dict[str, Any]", node.setdefault(folder, {}))
         node["\0" + name] = uri  # A resource and a folder may have the same name.
-    return rows + _grow(root, "", 0, resources, closed)
+    return _grow(root, "", 0, resources, frozenset(folded))
 
 
 def parts_of(uri: str) -> list[str]:
@@ -104,10 +94,9 @@ class ResourcesPane(CallerPane):
     ResourcesPane.template .detail { display: none; }
     """
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
-        self.table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
-        self.column = Column(self.table, self._draw, noun="row", empty=EMPTY)
+    def __init__(self, tab: str) -> None:
+        table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
+        super().__init__(tab, table, self._draw, noun="row", empty=EMPTY)
         self.versions = Versions()
         self._name, self._facts = Bar("ground"), Bar("ground")
         self.is_tree = False
@@ -115,25 +104,19 @@ class ResourcesPane(CallerPane):
         self._built: object = None
         self._template: str | None = None
 
-    def compose(self) -> ComposeResult:
-        with Horizontal(classes="split"):
-            yield self.column
-            with Vertical(classes="detail"):
-                yield self._name
-                yield self._facts
-                yield self.versions
-            yield self.caller
+    def detail(self) -> ComposeResult:
+        with Vertical(classes="detail"):
+            yield self._name
+            yield self._facts
+            yield self.versions
+        yield self.caller
 
     def restart(self) -> None:
         self._built = self._template = None
         self.folded.clear()
-        self.table.reset()
-        self.column.rows.restart()
-        self.caller.show(None)
+        super().restart()
 
-    def take(self) -> None:
-        if not self.has_server:
-            return
+    def update_list(self) -> None:
         view = self.view
         loaded = [view.loaded_at.get(name) for name in ("resources", "templates")]
         unlisted = [uri for uri in view.subscriptions if uri not in view.resources]
@@ -141,18 +124,18 @@ class ResourcesPane(CallerPane):
         built = (view.name, *loaded, *counts, self.is_tree, *unlisted)
         if built != self._built:
             self._built = built
-            resources = dict(view.resources) | {uri: {"uri": uri, "name": "not in the list"} for uri in unlisted}
-            rows = (
-                as_tree(resources, view.templates, self.folded) if self.is_tree else as_list(resources, view.templates)
-            )
-            self.table.update(rows)
+            resources = view.resources | {uri: {"uri": uri, "name": "not in the list"} for uri in unlisted}
+            rows = [ResourceRow("template", uri, uri, item=item) for uri, item in view.templates.items()]
+            if self.is_tree:
+                rows += as_tree(resources, self.folded)
+            else:
+                rows += [ResourceRow("resource", uri, uri, item=item) for uri, item in resources.items()]
+            self.rows.model.update(rows)
         self.column.said = counted(len(view.resources), "resource")
         if view.templates:
             self.column.said += ", " + counted(len(view.templates), "template")
         shape = "w as a list" if self.is_tree else "w as a tree"
         self.column.extra = [*fault_parts(view, "resources"), BarPart("  " + shape, "faint", "app.pane_do('tree')")]
-        self.column.take()
-        self.show_item(self.column.rows.chosen)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         event.stop()
@@ -169,7 +152,7 @@ class ResourcesPane(CallerPane):
 
     @property
     def _row(self) -> ResourceRow | None:
-        return self.column.rows.chosen
+        return self.rows.chosen
 
     def action_read(self) -> None:
         row = self._row
@@ -202,7 +185,7 @@ class ResourcesPane(CallerPane):
         self.versions.action_version(by)
 
     def go(self, key: str) -> None:
-        rows = self.column.rows
+        rows = self.rows
         if not (rows.choose(("resource", key)) or rows.choose(("template", key))):
             self.folded.clear()
             self.take()
@@ -267,26 +250,26 @@ class ResourcesPane(CallerPane):
             complete=complete,
         )
 
-    def _draw(self, row: ResourceRow, colors: ColorScheme) -> list[tuple[Line, Line]]:
+    def _draw(self, row: ResourceRow) -> list[tuple[Line, Line]]:
         indent = "  " * row.depth
         if row.kind == "folder":
             mark = "▸ " if row.folded else "▾ "
-            left: Line = [(indent + mark, colors["faint"]), (one_line(row.label), colors["soft"])]
-            return [(left, [(f"{row.count:,}", colors["faint"])])]
+            left: Line = [(indent + mark, "faint"), (one_line(row.label), "soft")]
+            return [(left, [(f"{row.count:,}", "faint")])]
         if row.kind == "template":
-            return [([("{} ", colors["tools"]), (one_line(row.label), colors["ink"])], [("template", colors["faint"])])]
+            return [([("{} ", "tools"), (one_line(row.label), "ink")], [("template", "faint")])]
         subscription = self.view.subscriptions.get(row.key)
         mark, ink = ("● ", "accent") if subscription is not None else ("  ", "faint")
         if subscription is None:
             right: Line = []
         elif subscription.error is not None:
-            right = [("failed", colors["bad"])]
+            right = [("failed", "bad")]
         elif subscription.last_update is not None:
-            right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", colors["faint"])]
+            right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", "faint")]
         else:
-            right = [("subscribed", colors["faint"])]
+            right = [("subscribed", "faint")]
         label = row.label if self.is_tree else row.key
-        return [([(indent, colors["faint"]), (mark, colors[ink]), (one_line(label), colors["ink"])], right)]
+        return [([(indent, "faint"), (mark, ink), (one_line(label), "ink")], right)]
 
 
 def resource_text(row: ResourceRow) -> str:

@@ -1,17 +1,18 @@
 """The base of every tab: a list on the left, the selected item on the right; and a tab for several sources."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.theme import inspector_of
-from tidings.inspector.tui.widgets.entries import ArrivingEntries
+from tidings.inspector.tui.widgets.bars import Line
+from tidings.inspector.tui.widgets.entries import ArrivingEntries, RowSource
 from tidings.inspector.tui.widgets.lists import Column, Draw, RowList
-from tidings.inspector.tui.widgets.text import TextSource, TextView, Words
+from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import ServerView
 
@@ -28,6 +29,11 @@ class Pane(Vertical):
     Pane .detail { width: 3fr; }
     .-wide Pane .detail { width: 4fr; }
     """
+
+    def __init__(self, tab: str, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:
+        super().__init__(id=tab)
+        self.column = Column(model, draw, noun=noun, empty=empty)
+        self.rows = self.column.rows
 
     @property
     def inspector(self) -> "InspectorApp":
@@ -48,72 +54,89 @@ class Pane(Vertical):
     def view(self) -> ServerView:
         return self.server.view
 
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="split"):
+            yield self.column
+            yield from self.detail()
+
+    def detail(self) -> ComposeResult:
+        """Yields the widgets beside the list."""
+        yield from ()
+
     def restart(self) -> None:
         """Starts again with another server."""
+        self.rows.model.reset()
+        self.rows.restart()
 
     def take(self) -> None:
-        """Reads what is new."""
+        """Shows what is new."""
+        if self.has_server:
+            self.update_list()
+            self.column.take()
+            self.show_item(self.rows.chosen)
 
-    def main_list(self) -> RowList:
-        """Returns the list that gets the focus when the tab is opened."""
-        return self.query(RowList).first()
-
-    def go(self, key: str) -> None:
-        self.main_list().choose(key)
+    def update_list(self) -> None:
+        """Gives the list its items."""
 
     def show_item(self, item: Any, /) -> None:
         """Shows the item that is selected in the list; None: there is none."""
+
+    def go(self, key: str) -> None:
+        self.rows.choose(key)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         event.stop()
         self.show_item(event.item)
 
 
-@dataclass(frozen=True)
-class EntrySource:
+class EntrySource(ABC):
     """A ring of the view, and how its entries are shown."""
 
-    noun: str
-    empty: str
-    text: Callable[[Any], str]  # Returns the text for a filter.
-    draw: Draw
-    page: Callable[[Any], TextSource]  # Shows a whole entry.
-    # Returns the state of an entry: its page is made again when it changes.
-    state: Callable[[Any], object] = lambda _: None
+    noun: ClassVar[str]
+    empty: ClassVar[str]
+
+    def model(self) -> RowSource[Any]:
+        return ArrivingEntries(lambda entry: entry.seq, self.text)
+
+    @abstractmethod
+    def text(self, entry: Any) -> str:
+        """Returns the text for a filter."""
+
+    @abstractmethod
+    def draw(self, entry: Any) -> list[tuple[Line, Line]]:
+        """Draws the row of an entry."""
+
+    @abstractmethod
+    def page(self, entry: Any) -> TextPage:
+        """Shows a whole entry."""
+
+    def state(self, entry: Any) -> object:
+        """Returns the state of an entry: its page is made again when it changes."""
+        return None
 
 
 class SourcesPane(Pane):
-    """A tab for several rings of a view, by their names; the first is shown first."""
+    """A tab for one or several rings of a view, by their names; the first is shown first."""
 
-    def __init__(self, id: str, sources: dict[str, EntrySource]) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self, tab: str, sources: dict[str, EntrySource]) -> None:
         self.sources = sources
-        self.source = next(iter(sources))
-        self.feeds: dict[str, ArrivingEntries[Any]] = {
-            name: ArrivingEntries(lambda entry: entry.seq, source.text) for name, source in sources.items()
-        }
-        first = self.sources[self.source]
-        self.column = Column(self.feeds[self.source], first.draw, noun=first.noun, empty=first.empty)
+        self.source, first = next(iter(sources.items()))
+        self.models = {name: source.model() for name, source in sources.items()}
         self._reader = TextView(classes="detail")
         self._shown: object = None
+        super().__init__(tab, self.models[self.source], first.draw, noun=first.noun, empty=first.empty)
 
-    def compose(self) -> ComposeResult:
-        with Horizontal(classes="split"):
-            yield self.column
-            yield self._reader
+    def detail(self) -> ComposeResult:
+        yield self._reader
 
     def restart(self) -> None:
-        for feed in self.feeds.values():
-            feed.reset()
-        self.column.rows.restart()
+        for model in self.models.values():
+            model.reset()
+        self.rows.restart()
 
-    def take(self) -> None:
-        if not self.has_server:
-            return
+    def update_list(self) -> None:
         self.say()
-        self.feeds[self.source].update(self.entries())
-        self.column.take()
-        self.show_item(self.column.rows.chosen)
+        self.models[self.source].update(self.entries())
 
     def say(self) -> None:
         """Updates the head."""
@@ -126,7 +149,7 @@ class SourcesPane(Pane):
         self.source = name or names[(names.index(self.source) + 1) % len(names)]
         source = self.sources[self.source]
         self.column.noun = source.noun
-        self.column.rows.show(self.feeds[self.source], source.draw, source.empty)
+        self.rows.show(self.models[self.source], source.draw, source.empty)
         self.take()
 
     def show_item(self, item: Any) -> None:
@@ -134,4 +157,4 @@ class SourcesPane(Pane):
         shown = (self.source, None, None) if item is None else (self.source, item.seq, source.state(item))
         if shown != self._shown:
             self._shown = shown
-            self._reader.show(Words() if item is None else source.page(item), shown[:2])
+            self._reader.show(TextPage() if item is None else source.page(item), shown[:2])

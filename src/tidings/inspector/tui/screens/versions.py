@@ -3,25 +3,22 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from tidings._kit.diff import DiffLine
-from tidings.inspector.tui.theme import ColorScheme
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
-from tidings.inspector.tui.widgets.text import SentenceText, TextSource, TextView, contents_page
+from tidings.inspector.tui.widgets.text import TextPage, TextView, contents_page, sentence_page
 from tidings.inspector.tui.words import clock, lines_of
 from tidings.inspector.view.diffs import Diff, content_text, diff_texts
 
-_GROUNDS: Final = {"+": ("added", "added_ink", "added_mark"), "-": ("removed", "removed_ink", "removed_mark")}
 
-
-class DiffPage(TextSource):
+class DiffPage(TextPage):
     """The hunks of a difference, below a line that says how much changed."""
 
     def __init__(self, diff: Diff, since: float) -> None:
+        super().__init__()
         self._diff = diff
         words = f"{diff.words} since {clock(since)}" + (f". {diff.note}" if diff.note else "")
         self._rows: list[DiffLine | str] = [words, ""]
@@ -33,18 +30,17 @@ class DiffPage(TextSource):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+    def line(self, index: int) -> tuple[Line, str]:
         row = self._rows[index]
         if isinstance(row, str):
-            return [(row, colors["faint"])], None
-        numbers = f"{row.old or '':>5} {row.new or '':>5} "
+            return [(row, "faint")], ""
+        numbers = (f"{row.old or '':>5} {row.new or '':>5} ", "faint")
         if row.sign == " ":
-            return [(numbers, colors["faint"]), (f"  {_shown(row.text)}", colors["ink"])], None
-        ground, ink, mark = _GROUNDS[row.sign]
-        marked = Style(bgcolor=getattr(colors, mark))
-        spans: Line = [(numbers, colors["faint"]), (f"{row.sign} ", colors[ink])]
-        spans += [(_shown(piece.text), colors[ink] + marked if piece.changed else colors[ink]) for piece in row.pieces]
-        return spans, Style(bgcolor=getattr(colors, ground))
+            return [numbers, (f"  {_shown(row.text)}", "ink")], ""
+        name = "added" if row.sign == "+" else "removed"
+        ink, marked = f"{name}_ink", f"{name}_ink on {name}_mark"
+        pieces = [(_shown(piece.text), marked if piece.changed else ink) for piece in row.pieces]
+        return [numbers, (f"{row.sign} ", ink), *pieces], f"on {name}"
 
     def plain(self) -> str:
         return "\n".join(self._diff.unified())
@@ -52,11 +48,6 @@ class DiffPage(TextSource):
 
 def _shown(text: str) -> str:
     return " ".join(lines_of(text))
-
-
-def diff_page(before: Any, after: Any) -> DiffPage:
-    """Shows the lines that differ, with those around them."""
-    return DiffPage(diff_texts(content_text(before.contents), content_text(after.contents)), before.at)
 
 
 MODES: Final = ("changes", "rendered", "source")
@@ -101,9 +92,9 @@ class Versions(Vertical):
         self._draw()
 
     def clear(self, words: str = "") -> None:
-        self.show_page(SentenceText(words))
+        self.show_page(sentence_page(words))
 
-    def show_page(self, page: TextSource, key: object = None) -> None:
+    def show_page(self, page: TextPage, key: object = None) -> None:
         """Shows a page instead of a content."""
         self.versions, self.at, self._drawn = [], -1, None
         self._bar.show([])
@@ -132,7 +123,8 @@ class Versions(Vertical):
             return
         self._drawn = drawn
         if self.mode == "changes" and before is not None:
-            page = diff_page(before, version)
+            diff = diff_texts(content_text(before.contents), content_text(version.contents))
+            page: TextPage = DiffPage(diff, before.at)
         else:
             page = contents_page(version.contents, source=self.mode == "source")
         self.reader.show(page, (version.uri, version.seq, self.mode))

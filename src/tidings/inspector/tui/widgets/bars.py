@@ -5,55 +5,39 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tidings.inspector.tui.theme import colors_of
+from tidings.inspector.tui.theme import ColorScheme, colors_of
 
-Span = tuple[str, Style]  # Words in one style.
-
-Line = list[Span]
+Line = list[tuple[str, str]]  # Words, each with the name of its style.
 
 
-def width_of(spans: Iterable[Span]) -> int:
-    """Returns the number of columns."""
-    return sum(cell_len(text) for text, _ in spans)
+def width_of(line: Iterable[tuple[str, ...]]) -> int:
+    """Returns the number of columns of words."""
+    return sum(cell_len(text) for text, *_ in line)
 
 
-def fit(spans: Iterable[Span], width: int) -> Line:
-    """Cuts `spans` to `width` columns, with an ellipsis."""
-    fitted: Line = []
-    left = width
-    for text, style in spans:
-        cells = cell_len(text)
-        if cells <= left:
-            fitted.append((text, style))
-            left -= cells
-            continue
-        if left > 0:
-            fitted.append((set_cell_size(text, left - 1) + "…", style))
-        break
-    return fitted
-
-
-def crop(spans: Iterable[Span], start: int, width: int) -> Line:
-    """Returns the columns from `start` on, at most `width`."""
-    strip = Strip([Segment(text, style) for text, style in spans]).crop(start, start + width)
-    return [(segment.text, segment.style or Style.null()) for segment in strip]
-
-
-def row(width: int, left: Line, right: Line | None = None, ground: Style | None = None) -> Strip:
+def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | None = None) -> Strip:
     """Returns one line of exactly `width` columns: `left` cut as needed, `right` at its end if both fit."""
     right = right or []
     reserved = width_of(right) + 1 if right else 0
-    if reserved and reserved > width - 8:
+    if reserved > width - 8:
         right, reserved = [], 0
-    left = fit(left, width - reserved)
-    gap = width - width_of(left) - width_of(right)
-    spans = [*left, (" " * max(0, gap), Style.null()), *right]
-    segments = [Segment(text, (ground + style) if ground else style) for text, style in spans if text]
+    room = width - reserved
+    segments: list[Segment] = []
+    for text, ink in left:
+        cells = cell_len(text)
+        shown = text if cells <= room else set_cell_size(text, room - 1) + "…" if room > 0 else ""
+        if shown:
+            segments.append(Segment(shown, colors[ground] + colors[ink]))
+        room -= cells
+        if room < 0:
+            break
+    if gap := max(0, room) + reserved - width_of(right):
+        segments.append(Segment(" " * gap, colors[ground]))
+    segments += [Segment(text, colors[ground] + colors[ink]) for text, ink in right if text]
     return Strip(segments, width)
 
 
@@ -105,7 +89,7 @@ class Bar(Widget):
 
     def __init__(self, ground: str = "pane", id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
-        self._ground = ground
+        self._ground = f"on {ground}"
         self._ways: list[Parts] = [([], [])]
 
     def show(self, left: list[BarPart], right: list[BarPart] | None = None, *shorter: Parts) -> None:
@@ -123,44 +107,25 @@ class Bar(Widget):
         return "".join(part.text for parts in self._ways[0] for part in parts)
 
     def fits(self, way: Parts) -> bool:
-        return room_for(way) <= self.size.width
+        left, right = way
+        return width_of(left) + 1 + (width_of(right) + 2 if right else 0) <= self.size.width
 
     @property
     def _shown(self) -> Parts:
         return next((way for way in self._ways if self.fits(way)), self._ways[-1])
 
     def render_line(self, y: int) -> Strip:
-        colors = colors_of(self)
-        left, right = ([(part.text, colors[part.ink]) for part in parts] for parts in self._shown)
-        ground = Style(bgcolor=getattr(colors, self._ground))
-        if y:
-            return row(self.size.width, [], None, ground)
-        return row(self.size.width, [(" ", colors["soft"]), *left], [*right, (" ", colors["soft"])], ground)
+        left, right = ([(part.text, part.ink) for part in parts] for parts in self._shown)
+        return row(colors_of(self), self._ground, self.size.width, [(" ", "soft"), *left], [*right, (" ", "soft")])
 
     async def on_click(self, event: events.Click) -> None:
-        part = self._part_at(event.x)
-        if part is not None and part.action:
-            await (self.parent or self).run_action(part.action)  # type: ignore[union-attr]
-
-    def _part_at(self, x: int) -> BarPart | None:
         left, right = self._shown
-        begin = self.size.width - cells(right) - 1
-        for parts, start in ((right, begin), (left, 1)):
+        for parts, start in ((right, self.size.width - width_of(right) - 1), (left, 1)):
             at = start
             for part in parts:
                 end = at + cell_len(part.text)
-                if at <= x < end:
-                    return part
+                if at <= event.x < end:
+                    if part.action:
+                        await (self.parent or self).run_action(part.action)  # type: ignore[union-attr]
+                    return
                 at = end
-        return None
-
-
-def cells(parts: list[BarPart]) -> int:
-    """Returns the number of columns."""
-    return sum(cell_len(part.text) for part in parts)
-
-
-def room_for(way: Parts) -> int:
-    """Returns the number of columns of a line, with its margins."""
-    left, right = way
-    return cells(left) + 1 + (cells(right) + 2 if right else 0)

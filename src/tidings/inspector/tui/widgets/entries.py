@@ -27,6 +27,8 @@ class RowSource(Protocol[T]):
     def key(self, item: T) -> Hashable: ...
     def find(self, key: Hashable) -> int | None: ...
     def filter(self, words: str) -> None: ...
+    def update(self, items: Sequence[T] | Ring[T]) -> object: ...
+    def reset(self) -> None: ...
     @property
     def filtered(self) -> str: ...
     @property
@@ -85,10 +87,10 @@ class ArrivingEntries(Generic[T]):
         self._all, self._matching, self._unsearched, self._shown, self._last = [], [], 0, 0, None
         self.following = True
 
-    def update(self, newest: Sequence[T] | Ring[T]) -> bool:
+    def update(self, items: Sequence[T] | Ring[T]) -> bool:
         """Takes the source's entries, oldest first. Returns whether anything that is shown or counted changed."""
-        changed = self._drop(self._seq(newest[0]) if newest else None)
-        fresh = newest if self._last is None else newest[bisect_left(newest, self._last + 1, key=self._seq) :]
+        changed = self._drop(self._seq(items[0]) if items else None)
+        fresh = items if self._last is None else items[bisect_left(items, self._last + 1, key=self._seq) :]
         if fresh:
             changed = True
             self._last = self._seq(fresh[-1])
@@ -172,7 +174,7 @@ class Table(Generic[T]):
     def reset(self) -> None:
         self.update([])
 
-    def update(self, items: Sequence[T]) -> None:
+    def update(self, items: Sequence[T] | Ring[T]) -> None:
         self._all = list(items)
         self._places = None
         shown = [item for item in self._all if matches(self._text(item), self.filtered)] if self.filtered else self._all

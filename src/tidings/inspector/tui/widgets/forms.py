@@ -333,7 +333,7 @@ class Form(VerticalScroll):
         if self._leave is not None:
             self._leave()
         else:
-            inspector_of(self).pane.main_list().focus()
+            inspector_of(self).pane.rows.focus()
 
     def action_null(self) -> None:
         """Sets the focused field to null, if null is allowed."""

@@ -8,7 +8,6 @@ its key.
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,11 +19,11 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from tidings._kit.text import counted
-from tidings.inspector.tui.theme import ColorScheme, colors_of, inspector_of
+from tidings.inspector.tui.theme import colors_of, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row, wrap
 from tidings.inspector.tui.widgets.entries import ArrivingEntries, RowSource
 
-Draw = Callable[[Any, ColorScheme], "list[tuple[Line, Line]]"]  # An item, as lines of a left and a right part.
+Draw = Callable[[Any], "list[tuple[Line, Line]]"]  # An item, as lines of a left and a right part.
 
 
 class RowList(ScrollView, can_focus=True):
@@ -243,26 +242,22 @@ class RowList(ScrollView, can_focus=True):
         colors, width = colors_of(self), self.width
         index, part = divmod(y + int(self.scroll_y), self.row_height)
         if index >= len(self.model):
-            return self._blank(y, colors, width)
-        lines = self.draw(self.model[index], colors)
+            return row(colors, "on ground", width, [(f"  {self._blank(y)}", "soft")])
+        lines = self.draw(self.model[index])
         left, right = lines[part] if part < len(lines) else ([], [])
-        ground = colors.ground
+        ground, edge = "on hover" if index == self._hovered else "on ground", " "
         if index == self.cursor:
-            ground = colors.chosen if self.has_focus else colors.chosen_blurred
-        elif index == self._hovered:
-            ground = colors.hover
-        edge = "▌" if index == self.cursor and self.has_focus else " "
-        style = Style(bgcolor=ground)
-        first = row(1, [(edge, colors["accent"])], None, style)
-        return Strip.join([first, row(width - 2, left, right, style), row(1, [], None, style)])
+            ground, edge = ("on chosen", "▌") if self.has_focus else ("on chosen_blurred", " ")
+        first = row(colors, ground, 1, [(edge, "accent")])
+        return Strip.join([first, row(colors, ground, width - 2, left, right), row(colors, ground, 1, [])])
 
-    def _blank(self, y: int, colors: ColorScheme, width: int) -> Strip:
-        words = ""
-        if not len(self.model):
-            filtered = f"Nothing here has “{self.model.filtered}” in it. Esc shows everything."
-            lines = wrap(filtered if self.model.filtered else self.empty, max(10, width - 4))
-            words = lines[y - 1] if 1 <= y <= len(lines) else ""
-        return row(width, [("  " + words, colors["soft"])], None, Style(bgcolor=colors.ground))
+    def _blank(self, y: int) -> str:
+        """Returns the words of a line below the rows: of a list without rows, why there are none."""
+        if len(self.model):
+            return ""
+        filtered = f"Nothing here has “{self.model.filtered}” in it. Esc shows everything."
+        lines = wrap(filtered if self.model.filtered else self.empty, max(10, self.width - 4))
+        return lines[y - 1] if 1 <= y <= len(lines) else ""
 
 
 class Column(Vertical):

@@ -21,8 +21,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tidings._kit.bounded_json import as_dict_or_none
-from tidings.inspector.tui.theme import ColorScheme, colors_of, inspector_of
-from tidings.inspector.tui.widgets.bars import Line, crop, row, width_of, wrap
+from tidings.inspector.tui.theme import colors_of, inspector_of
+from tidings.inspector.tui.widgets.bars import Line, row, wrap
 from tidings.inspector.tui.words import lines_of, one_line, size
 
 _JSON: Final = re.compile(
@@ -31,113 +31,110 @@ _JSON: Final = re.compile(
 _JSON_INKS: Final = {"key": "updated", "text": "ink", "number": "tools", "word": "prompts"}
 
 
-class TextSource:
-    """Lines that are made when they are visible. This one has none."""
+class TextPage:
+    """Lines of words with the names of their styles: `[("fresh in ", "soft"), ("14 ms", "accent")]`."""
+
+    def __init__(self, *lines: Line) -> None:
+        self._lines = list(lines)
 
     def fit(self, width: int) -> None:
         """Lays it out for a width, if that makes a difference."""
 
     def __len__(self) -> int:
-        return 0
+        return len(self._lines)
 
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        """Returns one line, and its background."""
-        raise IndexError(index)
+    def line(self, index: int) -> tuple[Line, str]:
+        """Returns one line, and the style of its background; empty: that of the view."""
+        return self._lines[index], ""
 
     def plain(self) -> str:
         """Returns all of it as text, to copy."""
-        return ""
+        return "\n".join("".join(text for text, _ in line) for line in self._lines)
 
 
-class TextPage(TextSource):
-    """Lines of plain text."""
+class PlainPage(TextPage):
+    """A text in one color."""
 
     def __init__(self, text: str, ink: str = "ink") -> None:
-        self._lines = lines_of(text)
-        self._ink = ink
+        super().__init__()
+        self._texts, self._ink = lines_of(text), ink
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._texts)
 
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        return [(self._lines[index], colors[self._ink])], None
+    def line(self, index: int) -> tuple[Line, str]:
+        return [(self._texts[index], self._ink)], ""
 
     def plain(self) -> str:
-        return "\n".join(self._lines)
+        return "\n".join(self._texts)
 
 
-class Prose(TextPage):
+class Prose(PlainPage):
     """Sentences, wrapped at the width of the screen."""
 
-    def __init__(self, text: str, ink: str = "ink") -> None:
+    def __init__(self, text: str, ink: str = "ink", margin: int = 1) -> None:
         super().__init__(text[:20_000], ink)
-        self._text = text
+        self._harmless, self._text, self._margin = "\n".join(self._texts), text, margin
 
     def fit(self, width: int) -> None:
-        self._lines = wrap("\n".join(lines_of(self._text[:20_000])), max(20, width - 1))
+        self._texts = wrap(self._harmless, max(10, width - self._margin))
 
     def plain(self) -> str:
-        return self._text
+        return self._text.strip()
 
 
-class SentenceText(Prose):
-    """A sentence in an empty view."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words, "soft")
-        self._lines = ["", words]
-
-    def fit(self, width: int) -> None:
-        self._lines = ["", *wrap(self._text, max(10, width - 3))]
+def sentence_page(words: str) -> Prose:
+    """Shows a sentence in an empty view."""
+    return Prose(f"\n{words}", "soft", margin=3)
 
 
-class JsonPage(TextPage):
+class JsonPage(PlainPage):
     """JSON, indented and colored."""
 
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        return json_line(self._lines[index], colors), None
+    def line(self, index: int) -> tuple[Line, str]:
+        text, at = self._texts[index], 0
+        line: Line = []
+        for found in _JSON.finditer(text[:4000]):
+            line += [(text[at : found.start()], "faint"), (found.group(), _JSON_INKS[found.lastgroup or "text"])]
+            at = found.end()
+        return [*line, (text[at:], "faint")], ""
 
 
-class MarkdownPage(TextSource):
+class MarkdownPage(TextPage):
     """Markdown, laid out for the current width."""
 
     def __init__(self, text: str) -> None:
+        super().__init__()
         self._text = text
         self._width = 0
-        self._laid: list[Line] = []
         self.fit(80)
 
     def fit(self, width: int) -> None:
         if width == self._width:
             return
+        self._width = width
         console = Console(width=max(20, width), file=StringIO(), force_terminal=True, color_system="truecolor")
         harmless = "\n".join(lines_of(self._text))
         laid = console.render_lines(Markdown(harmless, hyperlinks=False), pad=False)
-        self._laid = [[(each.text, each.style or Style.null()) for each in line] for line in laid]
-        self._width = width
-
-    def __len__(self) -> int:
-        return len(self._laid)
-
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        if index >= len(self._laid):
-            return [], None
-        # Colored text of the layout is accented, and bold stays bold. Grounds of its own are left out.
-        line: Line = []
-        for text, style in self._laid[index]:
-            ink = colors["ink" if style.color is None or style.color.is_default else "accent"]
-            line.append((text, ink + Style(bold=style.bold, italic=style.italic, underline=style.underline)))
-        return line, None
+        self._lines = [[(each.text, _markdown_ink(each.style or Style.null())) for each in line] for line in laid]
 
     def plain(self) -> str:
         return self._text
 
 
-class JoinedText(TextSource):
+def _markdown_ink(style: Style) -> str:
+    # Colored text of the layout is accented, and bold stays bold. Grounds of its own are left out.
+    ways = {"b": style.bold, "i": style.italic, "u": style.underline}
+    ink = "ink" if style.color is None or style.color.is_default else "accent"
+    return f"{''.join(way for way, on in ways.items() if on)}-{ink}"
+
+
+class JoinedPage(TextPage):
     """Several pages, one below the other."""
 
-    def __init__(self, pages: Iterable[TextSource]) -> None:
-        self._pages: list[TextSource] = list(pages)
+    def __init__(self, pages: Iterable[TextPage]) -> None:
+        super().__init__()
+        self._pages = list(pages)
 
     def fit(self, width: int) -> None:
         for page in self._pages:
@@ -146,44 +143,15 @@ class JoinedText(TextSource):
     def __len__(self) -> int:
         return sum(map(len, self._pages))
 
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
+    def line(self, index: int) -> tuple[Line, str]:
         for page in self._pages:
             if index < len(page):
-                return page.line(index, colors)
+                return page.line(index)
             index -= len(page)
-        return [], None
+        return [], ""
 
     def plain(self) -> str:
         return "\n".join(page.plain() for page in self._pages)
-
-
-class Words(TextSource):
-    """Lines of parts in colors of the scheme: `[("fresh in 14 ms", "accent")]`."""
-
-    def __init__(self, *lines: list[tuple[str, str]]) -> None:
-        self._lines = lines
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def line(self, index: int, colors: ColorScheme) -> tuple[Line, Style | None]:
-        return [(text, colors[ink]) for text, ink in self._lines[index]], None
-
-    def plain(self) -> str:
-        return "\n".join("".join(text for text, _ in line) for line in self._lines)
-
-
-def json_line(line: str, colors: ColorScheme) -> Line:
-    """Returns one line of indented JSON, colored."""
-    spans: Line = []
-    at = 0
-    for found in _JSON.finditer(line[:4000]):
-        if found.start() > at:
-            spans.append((line[at : found.start()], colors["faint"]))
-        spans.append((found.group(), colors[_JSON_INKS[found.lastgroup or "text"]]))
-        at = found.end()
-    spans.append((line[at:], colors["faint"]))
-    return spans
 
 
 class TextView(ScrollView, can_focus=True):
@@ -211,7 +179,7 @@ class TextView(ScrollView, can_focus=True):
 
     def __init__(self, classes: str | None = None) -> None:
         super().__init__(classes=classes)
-        self.page = TextSource()
+        self.page = TextPage()
         self._key: object = None
         self._shift = 0
         self.drawn = 0
@@ -220,7 +188,7 @@ class TextView(ScrollView, can_focus=True):
     def width(self) -> int:
         return self.scrollable_content_region.width
 
-    def show(self, page: TextSource, key: object = None) -> None:
+    def show(self, page: TextPage, key: object = None) -> None:
         """Shows a page. The scroll position is kept if `key` is that of the previous page."""
         page.fit(self.width)
         self.page = page
@@ -232,7 +200,7 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
     def say(self, words: str) -> None:
-        self.show(SentenceText(words))
+        self.show(sentence_page(words))
 
     def on_resize(self) -> None:
         self.page.fit(self.width)
@@ -248,15 +216,11 @@ class TextView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
-        colors, width = colors_of(self), self.width
-        base = Style(bgcolor=colors.pane if self.has_focus else colors.ground)
         index = y + int(self.scroll_y)
-        if index >= len(self.page):
-            return row(width, [], None, base)
-        line, ground = self.page.line(index, colors)
-        if self._shift:
-            line = crop(line, self._shift, max(self._shift, width_of(line)))
-        return row(width, line, None, ground or base)
+        line, ground = self.page.line(index) if index < len(self.page) else ([], "")
+        ground = ground or ("on pane" if self.has_focus else "on ground")
+        end = self._shift + self.width
+        return row(colors_of(self), ground, end, line).crop(self._shift, end)
 
 
 MARKDOWN_LIMIT: Final = 200_000  # A longer Markdown text is shown as source: its layout would take too long.
@@ -275,29 +239,29 @@ def is_cut(value: Any) -> bool:
     return isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("cut") is True
 
 
-def cut_page(value: Mapping[str, Any]) -> JoinedText:
+def cut_page(value: Mapping[str, Any]) -> JoinedPage:
     """Describes a value that was too large to keep: its size, and its beginning."""
     words = f"{size(int(value.get('size') or 0))}: too large to be kept whole. It begins:"
-    return JoinedText([Words([(words, "warn")], []), TextPage(str(value.get("head") or ""))])
+    return JoinedPage([TextPage([(words, "warn")], []), PlainPage(str(value.get("head") or ""))])
 
 
-def content_page(content: Mapping[str, Any], *, source: bool = False) -> TextSource:
+def content_page(content: Mapping[str, Any], *, source: bool = False) -> TextPage:
     """Shows one content of a resource: `{"uri", "mimeType", "text" | "blob"}`. With `source`, as it was sent."""
     if is_cut(content):
         return cut_page(content)
     mime = str(content.get("mimeType") or "")
     if "blob" in content:
-        return Words([(f"Binary, {mime or 'of an unknown type'}, {blob_size(content['blob'])}.", "soft")])
+        return TextPage([(f"Binary, {mime or 'of an unknown type'}, {blob_size(content['blob'])}.", "soft")])
     text = str(content.get("text") or "")
     if not text:
-        return Words([("Empty.", "soft")])
+        return TextPage([("Empty.", "soft")])
     return text_page(text, mime, source=source)
 
 
-def text_page(text: str, mime: str = "", *, source: bool = False) -> TextSource:
+def text_page(text: str, mime: str = "", *, source: bool = False) -> TextPage:
     """Shows a text by its type."""
     if source:
-        return TextPage(text)
+        return PlainPage(text)
     if "markdown" in mime and len(text) <= MARKDOWN_LIMIT:
         return MarkdownPage(text)
     if "json" in mime or text[:1] in "{[":
@@ -305,10 +269,10 @@ def text_page(text: str, mime: str = "", *, source: bool = False) -> TextSource:
             return json_page(json.loads(text))
         except (ValueError, RecursionError):
             pass
-    return TextPage(text)
+    return PlainPage(text)
 
 
-def contents_page(contents: Any, *, source: bool = False) -> TextSource:
+def contents_page(contents: Any, *, source: bool = False) -> TextPage:
     """Shows all contents of a resource, each under its URI if there are several."""
     if is_cut(contents):
         return cut_page(contents)
@@ -316,29 +280,29 @@ def contents_page(contents: Any, *, source: bool = False) -> TextSource:
         return json_page(contents)
     items = cast("list[Any]", contents)
     if not items:
-        return Words([("The server sent no content.", "soft")])
-    pages: list[TextSource] = []
+        return TextPage([("The server sent no content.", "soft")])
+    pages: list[TextPage] = []
     for item in items:
         content = as_dict_or_none(item)
         if content is not None and len(items) > 1:
-            pages.append(Words([(one_line(content.get("uri") or ""), "b-ink")]))
+            pages.append(TextPage([(one_line(content.get("uri") or ""), "b-ink")]))
         pages.append(json_page(item) if content is None else content_page(content, source=source))
-    return pages[0] if len(pages) == 1 else JoinedText(pages)
+    return pages[0] if len(pages) == 1 else JoinedPage(pages)
 
 
-def block_page(block: Mapping[str, Any]) -> TextSource:
+def block_page(block: Mapping[str, Any]) -> TextPage:
     """Shows one content block of a result or a message."""
     match block.get("type"):
         case "text":
             return text_page(str(block.get("text") or ""))
         case "image" | "audio" as kind:
             mime = one_line(block.get("mimeType") or "of an unknown type")
-            return Words([(f"{kind.capitalize()}, {mime}, {blob_size(block.get('data') or '')}.", "soft")])
+            return TextPage([(f"{kind.capitalize()}, {mime}, {blob_size(block.get('data') or '')}.", "soft")])
         case "resource" if isinstance(block.get("resource"), Mapping):
             resource = cast("Mapping[str, Any]", block["resource"])
-            return JoinedText([Words([(one_line(resource.get("uri") or ""), "b-ink")]), content_page(resource)])
+            return JoinedPage([TextPage([(one_line(resource.get("uri") or ""), "b-ink")]), content_page(resource)])
         case "resource_link":
-            return Words([("→ ", "accent"), (one_line(block.get("uri") or ""), "ink")])
+            return TextPage([("→ ", "accent"), (one_line(block.get("uri") or ""), "ink")])
         case _:
             return json_page(block)
 
