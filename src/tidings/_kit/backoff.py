@@ -48,8 +48,7 @@ class Pauses:
 
     delays: Sequence[float]
     _: KW_ONLY
-    below: float = 0.0
-    """The share of a delay by which a pause may be shorter, or (`above`) longer; see `jittered`."""
+    below: float = 0.0  # The share of a delay by which a pause may be shorter, or (`above`) longer; see `jittered`
     above: float = 0.0
     failures: int = field(default=0, init=False)
 

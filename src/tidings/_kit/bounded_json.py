@@ -11,8 +11,7 @@ from typing import Any, Final, cast
 
 from tidings._kit.text import shortened
 
-HEAD: Final = 16_384
-"""Characters that are kept of a value that is cut."""
+HEAD: Final = 16_384  # Characters that are kept of a value that is cut
 
 _LARGEST_SIZE: Final = 2**53
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)

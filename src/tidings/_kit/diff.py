@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, Literal, NamedTuple
 
-WORK: Final = 3_000_000
-"""Steps that a comparison may take, if nothing else is said: about half a second."""
+WORK: Final = 3_000_000  # Steps that a comparison may take, if nothing else is said: about half a second
 
-_LONGEST_WAY: Final = 1000
-"""Items removed and added on a shortest way: a way of n takes n² steps and about n² bytes."""
+_LONGEST_WAY: Final = 1000  # Items removed and added on a shortest way: a way of n takes n² steps and about n² bytes
 _WORDS_WORK: Final = 300_000
-_MOST_CHARACTERS: Final = 100_000
-"""Replaced lines that differ in more characters are not compared word by word."""
+_MOST_CHARACTERS: Final = 100_000  # Replaced lines that differ in more characters are not compared word by word
 _LEAST_COMMON: Final = 0.3
 """The share of the characters that two versions of lines must have in common for their words to be compared."""
 _LONGEST_WORD: Final = 100
@@ -36,8 +33,7 @@ _TOKEN: Final = re.compile(
 _NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 
 Sign = Literal[" ", "-", "+"]
-Span = tuple[int, int]
-"""From the first character to the one after the last."""
+Span = tuple[int, int]  # From the first character to the one after the last
 Spans = Sequence[tuple[Span, ...] | None]
 """For each line the characters that its counterpart does not have; None: it has no counterpart."""
 
@@ -71,13 +67,11 @@ class DiffLine:
 
     sign: Sign
     text: str
-    old: int | None = None
-    """Its number in the old text, and in the new one; the first is 1."""
+    old: int | None = None  # Its number in the old text, and in the new one; the first is 1
     new: int | None = None
     words: tuple[Span, ...] | None = None
     """The characters that its counterpart does not have; None: it has no counterpart, or is as it was."""
-    left_out: int = 0
-    """Characters that are not in `text`, because the line is too long."""
+    left_out: int = 0  # Characters that are not in `text`, because the line is too long
 
     @property
     def pieces(self) -> tuple[DiffPiece, ...]:
@@ -100,10 +94,8 @@ class Hunk:
     new_start: int
     new_count: int
     lines: tuple[DiffLine, ...]
-    heading: str = ""
-    """Its place in words."""
-    left_out: int = 0
-    """Lines of it that are not in `lines`."""
+    heading: str = ""  # Its place in words
+    left_out: int = 0  # Lines of it that are not in `lines`
 
     @property
     def title(self) -> str:

@@ -22,14 +22,12 @@ import regex
 Pattern = regex.Pattern[str]
 Syntax = Literal["ecmascript", "python"]
 
-LONGEST: Final = 1_000
-"""Characters of a pattern, unless the caller says otherwise."""
+LONGEST: Final = 1_000  # Characters of a pattern, unless the caller says otherwise
 MOST_REPEATED: Final = 5_000
 """Characters of a pattern with its counted repetitions written out, unless the caller says otherwise."""
 
 _DEEPEST: Final = 50
-_BETWEEN: Final = "\0"
-"""Stands for anything that separates words: `\\b`, `\\s`."""
+_BETWEEN: Final = "\0"  # Stands for anything that separates words: `\b`, `\s`
 
 _PIECE: Final = re.compile(
     r"""\\[pP]\{\w+(?:=\w+)?\} | \\u\{(?P<code>[0-9A-Fa-f]{1,6})\} | \\k<(?P<named>\w+)> | \\(?P<escaped>.)
@@ -165,12 +163,9 @@ class _Walk:
         self.text: list[str] = []
         self.alternatives = False
         self._most_repeated = most_repeated
-        self._sizes = [0]
-        """Characters in each open group, with repetitions written out."""
-        self._last = 0
-        """The size of the piece that a repetition repeats."""
-        self._runs: list[list[str]] = [[]]
-        """Literal characters that follow each other directly, outside of groups."""
+        self._sizes = [0]  # Characters in each open group, with repetitions written out
+        self._last = 0  # The size of the piece that a repetition repeats
+        self._runs: list[list[str]] = [[]]  # Literal characters that follow each other directly, outside of groups
 
     def step(self, piece: "re.Match[str]") -> None:
         if piece["count"] and (piece["least"] or piece["most"]):

@@ -37,17 +37,13 @@ R = TypeVar("R")
 JobT = TypeVar("JobT")
 
 _MOST: Final = 4
-_PIPE: Final = 2**20
-"""Bytes of answers that may lie in a pipe: a process goes on while nobody has time to take them."""
+_PIPE: Final = 2**20  # Bytes of answers that may lie in a pipe: a process goes on while nobody has time to take them
 _START_SECONDS: Final = 60.0
-_TRIES: Final = 3
-"""Processes that a job is given to if each leaves in that moment."""
-_IN_HAND: Final = 2
-"""Jobs that a process has at a time."""
+_TRIES: Final = 3  # Processes that a job is given to if each leaves in that moment
+_IN_HAND: Final = 2  # Jobs that a process has at a time
 _AHEAD: Final = 10
 """Answers of each process that may wait to be taken: so many that it goes on while a batch of them is used."""
-_STOP_SECONDS: Final = 0.1
-"""Seconds between two questions whether to stop, while a process works."""
+_STOP_SECONDS: Final = 0.1  # Seconds between two questions whether to stop, while a process works
 
 Kind = Literal["start", "busy", "timeout", "crash", "stopped"]
 
@@ -108,8 +104,7 @@ class WorkerProcess:
         self._ending = threading.Lock()
         self.pid = self._process.pid
         self.ended = False
-        self.last = False
-        """True once it has said that it ends."""
+        self.last = False  # True once it has said that it ends
 
     @property
     def usable(self) -> bool:

@@ -15,11 +15,9 @@ from typing import Final
 
 from tidings._kit.suggest import did_you_mean
 
-GRACE: Final = 1.0
-"""Seconds for each step on the way to the end, unless the caller says otherwise."""
+GRACE: Final = 1.0  # Seconds for each step on the way to the end, unless the caller says otherwise
 
-POLL: Final = 0.01
-"""Seconds between two looks at a group that is about to end."""
+POLL: Final = 0.01  # Seconds between two looks at a group that is about to end
 
 
 def signal_group(pid: int, number: int) -> bool:

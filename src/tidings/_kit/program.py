@@ -48,8 +48,7 @@ class Program:
         self._protocol = protocol
         self._grace = grace
         self.stdin, self.stdout, self.stderr = protocol.stdin, protocol.stdout, protocol.stderr
-        self.exited = protocol.exited
-        """Set when the program has ended. Other processes may still hold its pipes open."""
+        self.exited = protocol.exited  # Set when the program has ended. Other processes may still hold its pipes open.
         self._killed = False
         self._sweeper = asyncio.create_task(self._sweep())
 

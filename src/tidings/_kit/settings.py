@@ -40,14 +40,11 @@ class Setting:
     name: str
     kind: Kind
     default: Any
-    help: str
-    """One phrase without a capital and a full stop."""
-    least: float = 0
-    """The smallest number, of a size, a time or a count."""
+    help: str  # One phrase without a capital and a full stop
+    least: float = 0  # The smallest number, of a size, a time or a count
     most: float = float("inf")
     choices: tuple[str, ...] = ()
-    prefix: str = ""
-    """The beginning of the variable's name."""
+    prefix: str = ""  # The beginning of the variable's name
 
     @property
     def option(self) -> str:

@@ -40,16 +40,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
-_ATTEMPTS: Final = 5
-"""Times that work is done on a file that is replaced meanwhile."""
+_ATTEMPTS: Final = 5  # Times that work is done on a file that is replaced meanwhile
 _CHECKPOINT_BYTES: Final = 4 * 2**20
 _PAGE: Final = 4096
 _FREED_PAGES: Final = 2000
-_HEADER: Final = 72
-"""Bytes at the beginning of a database; the last four of them are its application id."""
+_HEADER: Final = 72  # Bytes at the beginning of a database; the last four of them are its application id
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-_HERE: Final = (0, 0)
-"""Stands for a file that nobody replaces, or for memory."""
+_HERE: Final = (0, 0)  # Stands for a file that nobody replaces, or for memory
 
 _SET_ASIDE: Final = {Trouble.DAMAGED, Trouble.NOT_A_DATABASE, Trouble.OLDER}
 _PASSING: Final = {Trouble.LOCKED, Trouble.FULL, Trouble.TOO_BIG, Trouble.INTERRUPTED}
@@ -63,8 +60,7 @@ _numbers = itertools.count()
 class OnDamage(Enum):
     """Says what happens to a file that is damaged or of an older version."""
 
-    REFUSE = auto()
-    """It is left as it is, and every use fails."""
+    REFUSE = auto()  # It is left as it is, and every use fails
     SET_ASIDE = auto()
     """It gets another name, and work goes on with an empty one, at opening and later. Only a file that says that it is
     ours is moved. Processes agree on it by a lock file (`….db-lock`)."""
@@ -81,8 +77,7 @@ class Schema:
     statements for each new connection. By default a loss of power may take the last commits; what is left is whole.
     """
 
-    application_id: int | None
-    """Marks a file as ours. None: a file is ours if its version (`user_version`) is not 0."""
+    application_id: int | None  # Marks a file as ours. None: a file is ours if its version (`user_version`) is not 0.
     version: int
     tables: Sequence[str]
     fill: Callable[[sqlite3.Connection], object] | None = None
@@ -114,28 +109,23 @@ def delete_database(path: Path) -> None:
 class Database:
     """A database in a file, or in memory. Nothing is opened before the first use, or `open`."""
 
-    path: Path | None
-    """The file; None: in memory. Links are followed."""
+    path: Path | None  # The file; None: in memory. Links are followed.
     schema: Schema
     _: KW_ONLY
     wording: Wording
     error: Callable[[Trouble, str], Exception]
     """Makes the error to raise from a trouble and a sentence. SQLite's own error is its `__cause__`."""
-    timeout: float = 5.0
-    """Seconds that a lock of another process may last."""
+    timeout: float = 5.0  # Seconds that a lock of another process may last
     on_damage: OnDamage = OnDamage.REFUSE
-    create: bool = True
-    """Make a database of a file that does not exist, or is empty."""
-    private: bool = True
-    """Make a new file readable for its owner alone."""
+    create: bool = True  # Make a database of a file that does not exist, or is empty
+    private: bool = True  # Make a new file readable for its owner alone
     exclusive: bool = False
     """The owner holds a lock on a file of its own, so that no other process uses this one. The file is not looked for
     before each use, and SQLite moves the log into the file by itself (`wal_autocheckpoint`). `connection` and
     `transaction` may be used; a database in memory may have readers."""
     opened: Callable[[sqlite3.Connection], object] | None = None
     """Called with each new connection, before its first use. What it raises counts as a failure to open."""
-    aside: Callable[[Path], Path] = damaged_name
-    """Names the file that is set aside."""
+    aside: Callable[[Path], Path] = damaged_name  # Names the file that is set aside
     on_set_aside: Callable[[Path, Path, Exception], object] | None = None
     """Called with the path, the new path and the reason. Without it, a warning is logged."""
 

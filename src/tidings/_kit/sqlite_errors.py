@@ -15,28 +15,21 @@ from tidings._kit.files import Locked
 class Trouble(Enum):
     """The causes of a failure."""
 
-    LOCKED = auto()
-    """Another process uses it, and may be done in a moment."""
+    LOCKED = auto()  # Another process uses it, and may be done in a moment
     FULL = auto()
     DISK = auto()
     MEMORY = auto()
     TOO_BIG = auto()
     INTERRUPTED = auto()
-    NO_ACCESS = auto()
-    """The file, or a folder on the way to it, cannot be used by this user."""
+    NO_ACCESS = auto()  # The file, or a folder on the way to it, cannot be used by this user
     NOT_A_DATABASE = auto()
-    DAMAGED = auto()
-    """It holds nonsense, or lacks tables or columns."""
-    MISFIT = auto()
-    """A statement does not fit it for another reason."""
+    DAMAGED = auto()  # It holds nonsense, or lacks tables or columns
+    MISFIT = auto()  # A statement does not fit it for another reason
     OTHER_APPLICATION = auto()
-    OLDER = auto()
-    """It was written by an older version, or by a newer one."""
+    OLDER = auto()  # It was written by an older version, or by a newer one
     NEWER = auto()
-    NO_SHARED_MEMORY = auto()
-    """Its file system cannot be shared between processes."""
-    REPLACED = auto()
-    """The file is replaced again and again."""
+    NO_SHARED_MEMORY = auto()  # Its file system cannot be shared between processes
+    REPLACED = auto()  # The file is replaced again and again
     UNKNOWN = auto()
 
 

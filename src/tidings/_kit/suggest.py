@@ -12,8 +12,7 @@ from typing import Final
 
 from tidings._kit.text import joined, listed
 
-_LONGEST: Final = 200
-"""Longer names are not compared: it takes too long, and nobody mistypes them."""
+_LONGEST: Final = 200  # Longer names are not compared: it takes too long, and nobody mistypes them
 
 
 def closest(

@@ -13,8 +13,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Progress = Callable[[int, int | None], Awaitable[None]]
-"""Receives how much is done, and of how much, if that is known."""
+Progress = Callable[[int, int | None], Awaitable[None]]  # Receives how much is done, and of how much, if that is known
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:

@@ -39,12 +39,9 @@ class Variable(NamedTuple):
     """A variable of a template, as it stands in its expression: `{?name:3}`, `{/name*}`."""
 
     name: str
-    operator: str
-    """One of `+ # . / ; ? &`, or empty."""
-    prefix: int | None
-    """Only so many characters of the value are used."""
-    explode: bool
-    """Takes several values, each written for itself."""
+    operator: str  # One of `+ # . / ; ? &`, or empty
+    prefix: int | None  # Only so many characters of the value are used
+    explode: bool  # Takes several values, each written for itself
 
     @property
     def optional(self) -> bool:

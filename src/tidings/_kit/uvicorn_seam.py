@@ -238,8 +238,7 @@ def _resume(sending: Coroutine[Any, Any, None], waiting_for: Any) -> Generator[A
 
 # The connection under a response
 
-_MOST_CALLS: Final = 64
-"""Functions of middleware that are looked through for the web server's own."""
+_MOST_CALLS: Final = 64  # Functions of middleware that are looked through for the web server's own
 
 
 def transport_under(*calls: object) -> asyncio.Transport | None:

@@ -27,10 +27,8 @@ from typing import Any, BinaryIO, Final
 
 LEFT: Final = 75
 """The exit code of a process that was idle for too long. It has not looked at what it was sent meanwhile."""
-HEAD: Final = 8
-"""Bytes of the length at the beginning of a frame."""
-LARGEST: Final = 256 * 2**20
-"""Bytes of the largest frame."""
+HEAD: Final = 8  # Bytes of the length at the beginning of a frame
+LARGEST: Final = 256 * 2**20  # Bytes of the largest frame
 
 _GRACE: Final = 10.0
 """Seconds beyond a job's time after which the process ends itself: the parent should have done it long ago."""
@@ -40,19 +38,14 @@ _GRACE: Final = 10.0
 class WorkerLimits:
     """The limits and the setup of a child process."""
 
-    seconds: float | None = None
-    """Seconds that a job may take."""
+    seconds: float | None = None  # Seconds that a job may take
     memory: int | None = None
     """Bytes that the process may have, where the system can see to that (Linux). It also ends, after a job, when it
     has grown to half of them: freed memory is seldom given back."""
-    jobs: int | None = None
-    """The process ends after so many jobs."""
-    idle: float | None = None
-    """It ends after so many idle seconds, with the exit code `LEFT`."""
-    nice: int = 0
-    """By how much its priority is lowered."""
-    collect: bool = True
-    """Let Python look for cyclic garbage. Off, work that makes none is quicker."""
+    jobs: int | None = None  # The process ends after so many jobs
+    idle: float | None = None  # It ends after so many idle seconds, with the exit code `LEFT`
+    nice: int = 0  # By how much its priority is lowered
+    collect: bool = True  # Let Python look for cyclic garbage. Off, work that makes none is quicker.
     warm_up: str | None = None
     """A function to call before the first job, `module:function`: for what makes the first job slow."""
 

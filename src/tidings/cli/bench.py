@@ -13,7 +13,7 @@ import click
 import tidings
 from tidings._kit.suggest import did_you_mean, there_are
 
-BENCHMARKS = {
+BENCHMARKS = {  # The programs in `benchmarks/` that people run; the other files there help them
     "fanout": "The cost of notifying many subscribers of one change.",
     "client": "The cost of the live client compared with the SDK's client, and what it adds.",
     "scale": "Delay and throughput of changes between many processes, for each bus.",
@@ -23,9 +23,7 @@ BENCHMARKS = {
     "inspector": "The inspector's page in Chromium: time to load, and its limits.",
     "install": "Download and disk size of each extra, compared with the SDK alone.",
 }
-"""The programs in `benchmarks/` that people run; the other files there help them."""
-HERE = Path(tidings.__file__).parents[2]
-"""The clone, if the package runs from one (an editable install)."""
+HERE = Path(tidings.__file__).parents[2]  # The clone, if the package runs from one (an editable install)
 _ALL: Final = "all"
 _TIDY_SECONDS: Final = 15
 

@@ -21,8 +21,7 @@ from tidings.cli.terminal import styled
 
 Content = dict[str, Any]
 
-_UNFIT: Final = re.compile(r"[^\w.~ -]")
-"""Characters that are replaced in a file name that a server proposes."""
+_UNFIT: Final = re.compile(r"[^\w.~ -]")  # Characters that are replaced in a file name that a server proposes
 
 
 def decoded(blob: object) -> bytes:

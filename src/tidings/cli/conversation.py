@@ -36,10 +36,8 @@ class ListKind:
     word: str
     one: str
     method: str
-    key: str
-    """The key of the list in the answer."""
-    id: str
-    """The key that identifies an item."""
+    key: str  # The key of the list in the answer
+    id: str  # The key that identifies an item
     capability: str
 
 

@@ -37,7 +37,7 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 TERMINATED: Final = 143
 
-EXITS: Final[dict[int, str]] = {
+EXITS: Final[dict[int, str]] = {  # Each exit code and its meaning
     OK: "success: also for a command that runs until Ctrl-C, SIGTERM or SIGHUP stops it",
     BAD_ANSWER: "negative result: the tool reported an error, a step of the demo had no effect, the doctor found a "
     "problem, or a benchmark missed its target",
@@ -53,7 +53,6 @@ EXITS: Final[dict[int, str]] = {
     PIPE_CLOSED: "output closed: the program that read the output went away",
     TERMINATED: "terminated: SIGTERM or SIGHUP before the command was done",
 }
-"""Each exit code and its meaning."""
 _BY_CATEGORY: Final = {
     Category.CONNECTION: 3,
     Category.TRANSPORT: 4,
@@ -75,8 +74,7 @@ def epilog(*codes: int) -> str:
 
 
 ALL: Final = epilog(*EXITS)
-FEW: Final = epilog(OK, YOURS, BUG)
-"""The codes of a command that runs until it is stopped."""
+FEW: Final = epilog(OK, YOURS, BUG)  # The codes of a command that runs until it is stopped
 
 
 class Refusal(click.ClickException):
@@ -107,8 +105,7 @@ class OneShotFailed(Exception):
     exit_code: int = YOURS
     who: str = YOU
     code: str = "usage"
-    payload: Any = None
-    """The part of the server's answer that is wrong."""
+    payload: Any = None  # The part of the server's answer that is wrong
     help_page: str | None = None
     data: Any = None
 
@@ -139,7 +136,7 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     )
 
 
-_IN_THE_SHELL: Final = {
+_IN_THE_SHELL: Final = {  # Advice in error messages for programs, and the same for the command line
     "connect with era='legacy'": "try --era legacy",
     "timeout=... or Timeouts(request=...), or cancel earlier": "--timeout",
     "Timeouts(connect=...)": "--timeout",
@@ -151,7 +148,6 @@ _IN_THE_SHELL: Final = {
     "Leave era out": "Leave --era out",
     ", or raise ClientConfig.max_message": "",
 }
-"""Advice in error messages for programs, and the same for the command line."""
 
 
 def exit_code_of(error: TidingsError) -> int:

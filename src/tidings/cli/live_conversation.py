@@ -137,8 +137,7 @@ class LiveConversation:
         self._garbage = ""
         self.client = live_client(options, config, on_message=self._keep_answer)
         self.client.on(GarbageReceived, self._keep_garbage)
-        self.raw_answer: Any = None
-        """The answer to a tool call as it came over the wire."""
+        self.raw_answer: Any = None  # The answer to a tool call as it came over the wire
 
     def _keep_answer(self, message: Message) -> None:
         number, method = message.body.get("id"), message.body.get("method")

@@ -86,8 +86,7 @@ class Load:
     options: OneShotOptions
     tool: str
     concurrency: int
-    calls: int | None
-    """None: call for `seconds`."""
+    calls: int | None  # None: call for `seconds`
     seconds: float | None
     times: list[float] = field(default_factory=list[float])
     errors: Counter[str] = field(default_factory=Counter[str])

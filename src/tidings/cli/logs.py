@@ -18,8 +18,7 @@ from tidings.cli.terminal import DrawnLine, bar
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
-logger = logging.getLogger("tidings.cli")
-"""The messages of commands to their user."""
+logger = logging.getLogger("tidings.cli")  # The messages of commands to their user
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:

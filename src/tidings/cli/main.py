@@ -18,7 +18,7 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 from tidings._version import __version__
 
-COMMANDS = {
+COMMANDS = {  # Each subcommand with its line in `--help`, which is also the first line of its own help
     "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
     "call": "Call a tool and print its result.",
     "completion": "Set up shell completion for commands, servers, tools and resources.",
@@ -37,17 +37,14 @@ COMMANDS = {
     "watch": "Print a resource, and print it again after each change.",
     "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
 }
-"""Each subcommand with its line in `--help`, which is also the first line of its own help."""
-PLACES = {
+PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
     "doctor": "doctor.command:command",
     "inspect": "inspect_:command",
     "list": "list_:command",
     "ping": "info:ping_command",
     "tui": "inspect_:tui_command",
 }
-"""The subcommands that are not `command` in the file of their name, as `module:name`."""
-_INTERRUPTED = 130
-"""The same as `exits.INTERRUPTED`, which is not imported yet."""
+_INTERRUPTED = 130  # The same as `exits.INTERRUPTED`, which is not imported yet
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

@@ -33,8 +33,7 @@ TARGET: Final = (
     "(mcp.json#name), or a name in your catalog."
 )
 
-_AFTER_DASHES: Final = "\0after --"
-"""Stands for TARGET if the command is given after `--`."""
+_AFTER_DASHES: Final = "\0after --"  # Stands for TARGET if the command is given after `--`
 _WORDS: Final = "tidings.words"
 
 
@@ -102,8 +101,7 @@ class ServerFacts:
     server_info: dict[str, Any] | None
     capabilities: dict[str, Any]
     instructions: str | None
-    seconds: float
-    """The time it took to connect."""
+    seconds: float  # The time it took to connect
 
 
 # The target

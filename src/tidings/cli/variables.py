@@ -14,8 +14,7 @@ from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
 
 PREFIX: Final = "TIDINGS_"
-COMMANDS: Final = ("vault", "web", "mock", "inspect", "tui")
-"""The commands whose options are also variables."""
+COMMANDS: Final = ("vault", "web", "mock", "inspect", "tui")  # The commands whose options are also variables
 
 
 class ListOption(click.types.StringParamType):

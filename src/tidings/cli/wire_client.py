@@ -36,8 +36,7 @@ from tidings.errors import (
 )
 
 OLD: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN: Final = ("2026-07-28",)
-"""The protocol versions of the two eras, oldest first."""
+MODERN: Final = ("2026-07-28",)  # The protocol versions of the two eras, oldest first
 _META: Final = "io.modelcontextprotocol/"
 _METHOD_NOT_FOUND: Final = -32601
 _UNSUPPORTED_VERSION: Final = -32022
@@ -238,8 +237,7 @@ class WireClient:
         self._secrets = forms({*entry.env.values(), *entry.hidden} | secrets)
         self._name = entry.name or self._clean(" ".join([entry.command or "", *shown]))
         self._numbers = itertools.count(1)
-        self._version = ""
-        """The modern version that each request states; empty in the old era."""
+        self._version = ""  # The modern version that each request states; empty in the old era
         self._garbage = ""
         self._stray_id: Any = None
 

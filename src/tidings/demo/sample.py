@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-_SERVERS_SECONDS: Final = 2.0
-"""Until the servers of a killed demo have ended, which may still write to the folder."""
+_SERVERS_SECONDS: Final = 2.0  # Until the servers of a killed demo have ended, which may still write to the folder
 
 
 class CannotWrite(Exception):
@@ -66,8 +65,7 @@ def _remove_after_parent(folder: Path) -> None:
 NOTES: Final = Path(__file__).parent / "vault"
 PLAN: Final = "Projects/Launch plan.md"
 ORDERS: Final = "Shop/Orders.md"
-OPEN_TASKS: Final = "task-todo:order"
-"""A search for open tasks."""
+OPEN_TASKS: Final = "task-todo:order"  # A search for open tasks
 
 _HEADING: Final = "## Before we open\n"
 _TASKS: Final = (

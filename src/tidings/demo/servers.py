@@ -18,8 +18,7 @@ from typing import Final, cast
 
 from tidings._kit.process import signal_group
 
-AWAY_SECONDS: Final = 2.0
-"""From the end of a server to its restart: long enough to be seen."""
+AWAY_SECONDS: Final = 2.0  # From the end of a server to its restart: long enough to be seen
 _GRACE: Final = 0.9
 _MOST_FAILED_STARTS: Final = 3
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoOptions", "StageFailed", "show"]
 
-_FORESEEN: Final = (NeverServed, StageFailed, CannotWrite)
-"""Failures that are not a fault of this program."""
+_FORESEEN: Final = (NeverServed, StageFailed, CannotWrite)  # Failures that are not a fault of this program
 _LOOKING_SECONDS: Final = 0.1
 
 
@@ -39,16 +38,12 @@ _LOOKING_SECONDS: Final = 0.1
 class DemoOptions:
     """The options of one run."""
 
-    listening: socket.socket
-    """The socket on which the page is served."""
+    listening: socket.socket  # The socket on which the page is served
     key: Key
     say: Callable[[str], object]
-    automatic: bool = False
-    """Do all steps, one after the other, and end."""
-    typed: bool = False
-    """Read commands from the terminal."""
-    seconds: float | None = None
-    """End after this time, whatever happens."""
+    automatic: bool = False  # Do all steps, one after the other, and end
+    typed: bool = False  # Read commands from the terminal
+    seconds: float | None = None  # End after this time, whatever happens
 
 
 async def show(options: DemoOptions) -> int:

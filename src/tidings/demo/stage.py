@@ -43,8 +43,7 @@ class Site:
     def __init__(self) -> None:
         self._boards = cycle(_BOARDS)
         self._board = next(self._boards)
-        self.url = ""
-        """Its address, once it is served."""
+        self.url = ""  # Its address, once it is served
         self.changed_at: float | None = None
 
     @property
@@ -95,15 +94,13 @@ class Site:
 
 
 PLAN_URI: Final = note_uri(PLAN)
-_START_SECONDS: Final = 60.0
-"""Until both servers listen, on a busy machine too."""
+_START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
 _ORDER_SECONDS: Final = 12.0
 _MOST_ORDERS: Final = 1_000
-_WATCHING: Final = (
+_WATCHING: Final = (  # The site is on this machine, and is checked more often than is polite elsewhere
     *("--allow-private", "127.0.0.1", "--robots", "ignore", "--workers", "1"),
     *("--watch-min", "0.5", "--watch-max", "1", "--requests-per-minute", "100000"),
 )
-"""The site is on this machine, and is checked more often than is polite elsewhere."""
 
 
 class StageFailed(Exception):

@@ -16,8 +16,7 @@ from tidings.inspector.view.items import ChangeView, RequestView
 from tidings.inspector.view.view import ServerView
 
 _HOPS: Final = {"published": "notified", "received": "received", "read": "fresh copy"}
-_LONGEST: Final = 60.0
-"""A notification that comes more seconds after a change does not belong to it."""
+_LONGEST: Final = 60.0  # A notification that comes more seconds after a change does not belong to it
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class ObservedEffect:
     at: float
     words: str
     hops: tuple[Hop, ...] = ()
-    lines: tuple[str, ...] = ()
-    """The changed lines with their sign."""
+    lines: tuple[str, ...] = ()  # The changed lines with their sign
     server: str = "vault"
     screen: str = "live"
     item: str | None = None
@@ -123,13 +121,10 @@ class Outage:
     """A server that is away, until the text that was written meanwhile has arrived."""
 
     since: float
-    written: str
-    """The text that a fresh copy contains."""
+    written: str  # The text that a fresh copy contains
     uri: str
-    lost: float | None = None
-    """The time when the loss was noticed."""
-    served: float | None = None
-    """The time when it listened again."""
+    lost: float | None = None  # The time when the loss was noticed
+    served: float | None = None  # The time when it listened again
     back: float | None = None
 
     def hear(self, record: Record, view: ServerView) -> ObservedEffect | None:

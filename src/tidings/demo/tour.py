@@ -14,8 +14,7 @@ from tidings.demo.step_check import HopSource, ObservedEffect, Outage, seen_answ
 from tidings.inspector.records import Record
 from tidings.inspector.view.view import SessionView
 
-QUESTION: Final = "flour"
-"""The search of the second step."""
+QUESTION: Final = "flour"  # The search of the second step
 
 
 @dataclass(frozen=True)
@@ -24,16 +23,11 @@ class TourStep:
 
     name: str
     title: str
-    words: str
-    """The instruction, and what it shows."""
-    action: str
-    """The label of its button."""
-    place: str
-    """The file, the address or the command that it is about."""
-    is_path: bool = False
-    """Offer to copy `place`."""
-    server: str = "vault"
-    """The server and the screen of the inspector that show it."""
+    words: str  # The instruction, and what it shows
+    action: str  # The label of its button
+    place: str  # The file, the address or the command that it is about
+    is_path: bool = False  # Offer to copy `place`
+    server: str = "vault"  # The server and the screen of the inspector that show it
     screen: str = "live"
 
 
@@ -108,8 +102,7 @@ def snippets(vault_url: str, plan_uri: str) -> tuple[TourSnippet, ...]:
     )
 
 
-LATE_SECONDS: Final = 20.0
-"""A step that had no effect after this time counts as late."""
+LATE_SECONDS: Final = 20.0  # A step that had no effect after this time counts as late
 
 Status = Literal["ready", "doing", "seen", "late"]
 

@@ -29,10 +29,8 @@ class Finding:
 
     what: str
     verdict: Verdict
-    words: str
-    """The state, and what it means."""
-    cure: str = ""
-    """The advice; empty if nothing is to be done."""
+    words: str  # The state, and what it means
+    cure: str = ""  # The advice; empty if nothing is to be done
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,7 @@ class CheckedPath:
     home: Path
     cwd: Path
     environ: Mapping[str, str]
-    platform: str
-    """As in `sys.platform`."""
+    platform: str  # As in `sys.platform`
 
     @classmethod
     def here(cls) -> "CheckedPath":
@@ -61,7 +58,7 @@ class CheckedPath:
 
 Check = Callable[[CheckedPath], Iterable[Finding]]
 
-CHECKS: Final = (
+CHECKS: Final = (  # Each check: its subject, its file and its function
     ("Python", "machine", "python"),
     ("packages", "machine", "packages"),
     ("command", "machine", "on_the_path"),
@@ -78,7 +75,6 @@ CHECKS: Final = (
     ("AI clients", "files", "clients"),
     ("variables", "files", "variables"),
 )
-"""Each check: its subject, its file and its function."""
 
 
 def examine(place: CheckedPath) -> Iterator[Finding]:

@@ -139,18 +139,16 @@ def _open_to_others(path: Path, place: CheckedPath) -> str | None:
     return f"chmod 600 {shlex.quote(str(path))}"
 
 
-TOKENS: Final = {
+TOKENS: Final = {  # Secrets, whose values are not shown
     "TIDINGS_TOKEN": "the token that your servers require from clients",
     "TIDINGS_BEARER_TOKEN": "the token that one-shot commands send to a server at a URL",
 }
-"""Secrets, whose values are not shown."""
 OTHERS: Final = {
     "TIDINGS_URI": "`tidings watch --exec` sets it for its command",
     "TIDINGS_WEB_PAGES": "the pages for the benchmark of the web server",
 }
 
-_SECRET: Final = ("--bus",)
-"""Options whose values may contain a password."""
+_SECRET: Final = ("--bus",)  # Options whose values may contain a password
 _CHECKED_LATER: Final = {"--http": http_address}
 """Options that click does not check. (`--http PATH` is possible on a command line, not in a variable.)"""
 

@@ -187,7 +187,7 @@ def _folder(what: str, folder: Path, place: CheckedPath, elsewhere: str) -> Find
 
 
 OLDEST: Final = (3, 11)
-PURPOSES: Final = {
+PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them except `render`.
     "nats": "replicas connected by NATS",
     "redis": "replicas connected by Redis",
     "vault": "`tidings vault`",
@@ -195,7 +195,6 @@ PURPOSES: Final = {
     "render": "`tidings web --render`, which also needs Chromium",
     "inspector": "`tidings tui`, and scripts of answers in YAML",
 }
-"""The purpose of each extra. `all` contains all of them except `render`."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
 _ROOT: Final = Path(tidings.__file__).parents[2]
