@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.running import odd, tidings
 from tidings.cli.load import Load
-from tidings.cli.oneshot import ChosenTarget, OneShotOptions
+from tidings.cli.oneshot import OneShotOptions
 from tidings.client.servers_file import ServersFileEntry
 
 
@@ -51,7 +51,7 @@ def test_a_server_that_dies_ends_it() -> None:
 def test_a_percentile_is_the_time_within_which_so_many_of_a_hundred_were_done(
     number: int, p50: int, p90: int, p99: int
 ) -> None:
-    load = Load(OneShotOptions(ChosenTarget(ServersFileEntry("x"))), "tool", 1, number, None)
+    load = Load(OneShotOptions(ServersFileEntry("x")), "tool", 1, number, None)
     load.times = [n / 1000 for n in range(number, 0, -1)]
     ms = load.figures()["ms"]
     assert (ms["fastest"], ms["p50"], ms["p90"], ms["p99"], ms["slowest"]) == (1, p50, p90, p99, number)

@@ -10,10 +10,10 @@ from tidings._kit.bounded_json import as_dict
 from tidings._kit.text import harmless, one_line
 from tidings.cli.contents import binary_of, dumped, save, show_blocks
 from tidings.cli.conversation import tools_of
-from tidings.cli.exits import BAD_ANSWER, OneShotFailed, failed, malformed
+from tidings.cli.exits import BAD_ANSWER, OneShotFailed, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
 from tidings.cli.terminal import DrawnLine
-from tidings.errors import MalformedMessage, TidingsError
+from tidings.errors import MalformedMessage
 
 
 class ProgressLine:
@@ -94,20 +94,17 @@ def command(
     from tidings.cli.live_conversation import LiveConversation, arguments_for, document_of, plain
 
     given = document_of(pairs, document)
-    try:
-        with LiveConversation(options) as conversation, ProgressLine(options, lines=progress) as line:
-            client = conversation.client
-            found = {} if no_check else conversation.run(tools_of(client)).find(tool)
-            schema = found.get("inputSchema", {"type": "object"})
-            arguments = arguments_for(tool, schema, () if given else pairs, given, checked=not no_check)
-            try:
-                call = conversation.run(client.call_tool(tool, arguments, on_progress=line.show))
-            except MalformedMessage as error:
-                answer = conversation.raw_answer
-                raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
-            result = {} if call.result is None else plain(call.result)
-    except TidingsError as error:
-        raise failed(error, is_command=options.chosen.is_command) from error
+    with LiveConversation(options) as conversation, ProgressLine(options, lines=progress) as line:
+        client = conversation.client
+        found = {} if no_check else conversation.run(tools_of(client)).find(tool)
+        schema = found.get("inputSchema", {"type": "object"})
+        arguments = arguments_for(tool, schema, () if given else pairs, given, checked=not no_check)
+        try:
+            call = conversation.run(client.call_tool(tool, arguments, on_progress=line.show))
+        except MalformedMessage as error:
+            answer = conversation.raw_answer
+            raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
+        result = {} if call.result is None else plain(call.result)
     _show(options, result, output, events=progress)
 
 

@@ -1,29 +1,29 @@
 """The conversation of a one-shot command with a server: which client speaks, and the server's lists. Imports no SDK.
 
-A command gives `converse` a question, which must be safe to ask twice: the wire client tries first where it can, and
-hands over to the live client. Tool calls are not safe to repeat, and use the live client directly.
+What a command asks in `converse` must be safe to ask twice: the wire client tries first where it can, and hands over to
+the live client. Tool calls are not safe to repeat, and use the live client directly.
 """
 
 import gc
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_list
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import harmless, listed, one_line
-from tidings.cli.exits import OneShotFailed, failed, malformed
+from tidings.cli.exits import OneShotFailed, invalid_answer
 from tidings.cli.oneshot import OneShotOptions
-from tidings.errors import NotSupported, TidingsError
+from tidings.errors import NotSupported
 
 if TYPE_CHECKING:
     from tidings.cli.live_conversation import LiveConversation
     from tidings.cli.wire_client import WireClient
     from tidings.client.live import LiveClient
 
-T = TypeVar("T")
 Item = dict[str, Any]
 
 _MAX_PAGES: Final = 1_000
@@ -96,7 +96,7 @@ class Conversation:
         for _ in range(_MAX_PAGES):
             page = self.request(kind.method, {} if cursor is None else {"cursor": cursor})
             if not isinstance(page.get(kind.key), list):
-                raise _invalid(kind, f"it has no list {kind.key!r}", page)
+                raise invalid_answer(kind.method, f"it has no list {kind.key!r}", page)
             for item in as_list(page[kind.key]):
                 if (reason := _complaint(kind, item)) is None:
                     found.items.append(item)
@@ -106,9 +106,11 @@ class Conversation:
             if not cursor:
                 return found
             if not isinstance(cursor, str) or cursor in seen:
-                raise _invalid(kind, "its nextCursor is not a text, or was used before", {"nextCursor": cursor})
+                raise invalid_answer(
+                    kind.method, "its nextCursor is not a text, or was used before", {"nextCursor": cursor}
+                )
             seen.add(cursor)
-        raise _invalid(kind, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
+        raise invalid_answer(kind.method, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
 
     def load_if_any(self, kind: ListKind) -> ListedItems:
         """Returns one of the server's lists; an empty one if the server does not support it."""
@@ -120,31 +122,22 @@ class Conversation:
             return ListedItems(kind)
 
 
-def converse(options: OneShotOptions, question: Callable[[Conversation], T], then: Callable[[T], object]) -> None:
-    """Asks the server, and hands the answer to `then` before the connection is closed."""
+def converse(options: OneShotOptions, ask: Callable[[Conversation], object]) -> None:
+    """Connects, and calls `ask`, which asks the server and shows its answer.
+
+    If the wire client meets something unusual, which is before there is an answer, the live client begins again.
+    """
     gc.disable()  # The process ends soon.
-    try:
-        if not options.suits_wire_client or not _by_wire_client(options, question, then):
-            from tidings.cli.live_conversation import LiveConversation
+    if options.suits_wire_client:
+        from tidings.cli.wire_client import Unusual, WireClient
 
-            with LiveConversation(options) as client:
-                then(question(Conversation(client)))
-    except TidingsError as error:
-        raise failed(error, is_command=options.chosen.is_command) from error
+        with suppress(Unusual), WireClient(options) as wire_client:
+            ask(Conversation(wire_client))
+            return
+    from tidings.cli.live_conversation import LiveConversation
 
-
-def _by_wire_client(
-    options: OneShotOptions, question: Callable[[Conversation], T], then: Callable[[T], object]
-) -> bool:
-    """Returns False if the live client is needed after all."""
-    from tidings.cli.wire_client import Unusual, WireClient
-
-    try:
-        with WireClient(options) as client:
-            then(question(Conversation(client)))
-    except Unusual:
-        return False
-    return True
+    with LiveConversation(options) as client:
+        ask(Conversation(client))
 
 
 async def tools_of(client: "LiveClient") -> ListedItems:
@@ -174,10 +167,6 @@ def summary_of(item: Mapping[str, Any]) -> str:
     """Returns the title and the first paragraph of the description of an item, as one line."""
     texts = [text for text in (item.get("title"), item.get("description")) if isinstance(text, str) and text.strip()]
     return one_line(harmless(": ".join(texts)).strip().split("\n\n")[0])
-
-
-def _invalid(kind: ListKind, reason: str, payload: Any) -> OneShotFailed:
-    return malformed(f"The server's answer to {kind.method} is invalid: {reason}.", payload)
 
 
 def _complaint(kind: ListKind, item: object) -> str | None:

@@ -167,6 +167,11 @@ def malformed(message: str, payload: Any) -> OneShotFailed:
     )
 
 
+def invalid_answer(method: str, reason: str, payload: Any) -> OneShotFailed:
+    """Returns the end of a command that got an answer which breaks the protocol."""
+    return malformed(f"The server's answer to {method} is invalid: {reason}.", payload)
+
+
 def report(end: OneShotFailed, *, as_json: bool) -> None:
     """Writes a failure to standard error: as text, as one JSON document with `--json`, or in the format of the log."""
     if as_json:

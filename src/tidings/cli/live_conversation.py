@@ -47,7 +47,7 @@ def live_client(
     watched = options.verbose or on_message is not None
     try:
         client = connect(
-            target_of(options.chosen.entry),
+            target_of(options.entry),
             era=options.era,
             config=config,
             answer=responder(options),

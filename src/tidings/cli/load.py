@@ -13,7 +13,7 @@ import click
 from tidings._kit.text import counted
 from tidings.cli.contents import dumped
 from tidings.cli.conversation import tools_of
-from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, exit_code_of, failed
+from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, exit_code_of
 from tidings.cli.oneshot import OneShotOptions, completes, one_shot
 from tidings.cli.terminal import DrawnLine, bar, styled, table
 from tidings.errors import TidingsError
@@ -58,14 +58,11 @@ def command(
     given = document_of(pairs, document)
     load = Load(options, tool, concurrency, (requests or _REQUESTS) if seconds is None else None, seconds)
     interrupted = False
-    try:
-        with Loop() as loop:
-            try:
-                loop.run(load.run(pairs if given is None else (), given))
-            except KeyboardInterrupt:
-                interrupted = True  # The calls until then are reported.
-    except TidingsError as error:
-        raise failed(error, is_command=options.chosen.is_command) from error
+    with Loop() as loop:
+        try:
+            loop.run(load.run(pairs if given is None else (), given))
+        except KeyboardInterrupt:
+            interrupted = True  # The calls until then are reported.
     if not load.times and interrupted:
         raise KeyboardInterrupt
     if options.as_json:

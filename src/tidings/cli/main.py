@@ -39,9 +39,12 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
 }
 PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
     "doctor": "doctor.command:command",
+    "info": "queries:info_command",
     "inspect": "inspect_:command",
-    "list": "list_:command",
-    "ping": "info:ping_command",
+    "list": "queries:list_command",
+    "ping": "queries:ping_command",
+    "prompt": "queries:prompt_command",
+    "read": "queries:read_command",
     "tui": "inspect_:tui_command",
 }
 _INTERRUPTED = 130  # The same as `exits.INTERRUPTED`, which is not imported yet

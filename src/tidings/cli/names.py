@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from tidings.cli.conversation import KINDS, Conversation, converse, summary_of
-from tidings.cli.oneshot import Extras, OneShotOptions, catalog, choose
+from tidings.cli.oneshot import OneShotOptions, catalog, choose
 
 CACHE_SECONDS: Final = 300.0
 TIMEOUT: Final = 2.0
@@ -56,11 +56,8 @@ def _names(ctx: click.Context, kind: str) -> Names:
     target: Any = given.get("target")
     if not target:
         return []
-    extras = Extras(
-        dict(given.get("headers") or []), given.get("token"), env=dict(given.get("env") or []), cwd=given.get("cwd")
-    )
-    chosen = choose(target, extras)
-    entry = chosen.entry
+    headers, env = dict(given.get("headers") or []), dict(given.get("env") or [])
+    entry, _ = choose(target, headers, given.get("token"), env, given.get("cwd"))
     identity = json.dumps([entry.command, entry.args, sorted(entry.env.items()), entry.cwd, entry.url, kind])
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings/completion"
     file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
@@ -68,11 +65,11 @@ def _names(ctx: click.Context, kind: str) -> Names:
         return cached
     found: Names = []
 
-    def load(conversation: Conversation) -> None:
+    def ask(conversation: Conversation) -> None:
         items = conversation.load_if_any(KINDS[kind]).items
         found.extend((str(item[KINDS[kind].id]), summary_of(item)) for item in items)
 
-    converse(OneShotOptions(chosen, era=given.get("era") or "auto", timeout=TIMEOUT), load, lambda _: None)
+    converse(OneShotOptions(entry, era=given.get("era") or "auto", timeout=TIMEOUT), ask)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch = file.with_suffix(f".{os.getpid()}")

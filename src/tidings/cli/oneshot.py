@@ -10,18 +10,17 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
 
-from tidings.cli import exits
-from tidings.cli.exits import ending
+from tidings.cli.exits import ALL, ending, failed
 from tidings.cli.main import Completer, completer
 from tidings.client.servers_file import ServersFileEntry
-from tidings.errors import BadTarget
+from tidings.errors import BadTarget, TidingsError
 from tidings.inspector.catalog import Catalog, user_catalog
 from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.catalog.targets import resolve
@@ -38,42 +37,21 @@ _WORDS: Final = "tidings.words"
 
 
 @dataclass(frozen=True)
-class ChosenTarget:
-    """The server that TARGET names, with the user's options and the catalog's settings."""
-
-    entry: ServersFileEntry
-    era: str | None = None
-    timeout: float | None = None
-    roots: tuple[str, ...] = ()
-
-    @property
-    def is_command(self) -> bool:
-        """True if the server is a program to start."""
-        return self.entry.command is not None
-
-
-@dataclass(frozen=True)
-class Extras:
-    """Options that change how the target is reached or started."""
-
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    token: str | None = None
-    token_is_explicit: bool = False
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    cwd: str | None = None
-
-
-@dataclass(frozen=True)
 class OneShotOptions:
     """The server, and the options that all one-shot commands share."""
 
-    chosen: ChosenTarget
+    entry: ServersFileEntry
     era: str = "auto"
     timeout: float | None = None
     as_json: bool = False
     verbose: bool = False
     answers: str | None = None
     roots: tuple[str, ...] = ()
+
+    @property
+    def is_command(self) -> bool:
+        """True if the server is a program to start."""
+        return self.entry.command is not None
 
     @property
     def can_ask(self) -> bool:
@@ -84,7 +62,7 @@ class OneShotOptions:
     def suits_wire_client(self) -> bool:
         """True if the wire client can do it: the server is a command, and there is nothing to answer or to show."""
         return (
-            self.chosen.is_command
+            self.is_command
             and not (self.verbose or self.answers or self.roots)
             and sys.platform != "win32"  # `poll` does not work with its pipes.
         )
@@ -107,21 +85,44 @@ class ServerFacts:
 # The target
 
 
-def choose(target: str | Sequence[str], extras: Extras) -> ChosenTarget:
-    """Returns the server that `target` names. `target` is a text, or the words of a command."""
+def choose(
+    target: str | Sequence[str],
+    headers: Mapping[str, str],
+    token: str | None,
+    env: Mapping[str, str],
+    cwd: str | None,
+    *,
+    token_is_explicit: bool = False,
+) -> tuple[ServersFileEntry, ServerEntry]:
+    """Returns the server that `target` (a text, or the words of a command) names, with these options.
+
+    The second value is the server as the catalog has it, with its era, timeouts and roots.
+    """
     try:
         found = resolve(target, catalog())
     except BadTarget:
         # The path of the program may be relative to the folder in which it is to run.
-        if extras.cwd is None or not (words := _words(target)) or not Path(extras.cwd, words[0]).is_file():
+        words = _words(target)
+        if cwd is None or not words or not Path(cwd, words[0]).is_file():
             raise
         found = ServerEntry(words[0], command=words[0], args=tuple(words[1:]))
-    return ChosenTarget(
-        _with(found.resolved(os.environ), extras),
-        era=found.era if found.era != "auto" else None,
-        timeout=found.timeouts.request or found.timeouts.connect,
-        roots=found.roots,
-    )
+    entry = found.resolved(os.environ)
+    for option, given in (("--header", headers), ("--token", token_is_explicit)):
+        if given and entry.command is not None:
+            raise BadTarget(
+                f"{option} is for a server at a URL, and this server is a command. Pass secrets to it with --env."
+            )
+    for option, given in (("--env", env), ("--cwd", cwd)):
+        if given and entry.command is None:
+            raise BadTarget(f"{option} is for a command, and this server is at a URL. Omit {option}.")
+    if entry.command is not None:
+        return replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd), found
+    own = {name.lower() for name in headers}
+    sent = {name: value for name, value in entry.headers.items() if name.lower() not in own} | dict(headers)
+    if token and (token_is_explicit or not any(name.lower() == "authorization" for name in sent)):
+        sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
+        sent["Authorization"] = f"Bearer {token.removeprefix('Bearer ')}"
+    return replace(entry, headers=sent), found
 
 
 def _words(target: str | Sequence[str]) -> list[str]:
@@ -134,25 +135,6 @@ def _words(target: str | Sequence[str]) -> list[str]:
 def catalog() -> Catalog:
     """Returns the user's catalog of servers."""
     return Catalog(user_catalog(os.environ, sys.platform, Path.home()), read_only=True)
-
-
-def _with(entry: ServersFileEntry, extras: Extras) -> ServersFileEntry:
-    if entry.command is not None:
-        for option, given in (("--header", extras.headers), ("--token", extras.token_is_explicit)):
-            if given:
-                raise BadTarget(
-                    f"{option} is for a server at a URL, and this server is a command. Pass secrets to it with --env."
-                )
-        return replace(entry, env={**entry.env, **extras.env}, cwd=extras.cwd or entry.cwd)
-    for option, given in (("--env", extras.env), ("--cwd", extras.cwd)):
-        if given:
-            raise BadTarget(f"{option} is for a command, and this server is at a URL. Omit {option}.")
-    own = {name.lower() for name in extras.headers}
-    headers = {name: value for name, value in entry.headers.items() if name.lower() not in own} | dict(extras.headers)
-    if extras.token and (extras.token_is_explicit or not any(name.lower() == "authorization" for name in headers)):
-        headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-        headers["Authorization"] = f"Bearer {extras.token.removeprefix('Bearer ')}"
-    return replace(entry, headers=headers)
 
 
 def completes(kind: str) -> Completer:
@@ -193,13 +175,17 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
         @functools.wraps(function)
         @click.pass_context
         def run(ctx: click.Context, /, **given: Any) -> Any:
-            return function(_taken(ctx, given), **given)
+            options = _taken(ctx, given)
+            try:
+                return function(options, **given)
+            except TidingsError as error:
+                raise failed(error, is_command=options.is_command) from error
 
         for option in reversed(_OPTIONS):
             run = option(run)
         run = click.argument("target", callback=_target, shell_complete=completes("targets"))(run)
         help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
-        return click.command(name, cls=cls, help=help_, epilog=exits.ALL)(run)
+        return click.command(name, cls=cls, help=help_, epilog=ALL)(run)
 
     return decorate
 
@@ -209,24 +195,24 @@ def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | li
 
 
 def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
+    """Takes the common options out of `given`."""
     token = given.pop("token")
-    extras = Extras(
+    entry, found = choose(
+        given.pop("target"),
         dict(given.pop("headers")),
         token,
-        token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE,
         dict(given.pop("env")),
         given.pop("cwd"),
+        token_is_explicit=token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE,
     )
-    chosen = choose(given.pop("target"), extras)
-    era, timeout = given.pop("era"), given.pop("timeout")
     return OneShotOptions(
-        chosen,
-        era=era or chosen.era or "auto",
-        timeout=timeout or chosen.timeout,
+        entry,
+        era=given.pop("era") or found.era,
+        timeout=given.pop("timeout") or found.timeouts.request or found.timeouts.connect,
         as_json=given.pop("as_json"),
         verbose=given.pop("verbose"),
         answers=given.pop("answers"),
-        roots=given.pop("roots") or chosen.roots,
+        roots=given.pop("roots") or found.roots,
     )
 
 

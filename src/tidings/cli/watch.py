@@ -15,11 +15,10 @@ import click
 from tidings._kit.diff import unified
 from tidings._kit.text import clock, harmless
 from tidings.cli.contents import Content, bytes_of, described
-from tidings.cli.exits import OneShotFailed, failed
+from tidings.cli.exits import OneShotFailed
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, completes, one_shot
 from tidings.cli.terminal import styled
-from tidings.errors import TidingsError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -50,11 +49,8 @@ def command(
     if words := [uri for uri in uris if not _SCHEME.match(uri)]:
         cure = "Put a command in quotes with all its words: tidings watch 'tidings vault Notes' vault://recent"
         raise OneShotFailed(f"{words[0]!r} is not a URI: it has no scheme. {cure}")
-    try:
-        with Loop() as loop:
-            loop.run(_Watch(options, uris, diff=diff, program=program).run(count))
-    except TidingsError as error:
-        raise failed(error, is_command=options.chosen.is_command) from error
+    with Loop() as loop:
+        loop.run(_Watch(options, uris, diff=diff, program=program).run(count))
 
 
 @dataclass(eq=False, repr=False)

@@ -22,7 +22,7 @@ from typing import Any, Final, Self, cast
 from tidings._kit.bounded_json import as_dict, as_texts
 from tidings._kit.process import GRACE, end_group, explain_start, signal_group
 from tidings._version import __version__
-from tidings.cli.exits import OneShotFailed, malformed
+from tidings.cli.exits import invalid_answer
 from tidings.cli.oneshot import OneShotOptions, ServerFacts
 from tidings.client.masking import forms, masked, shown_arguments
 from tidings.errors import (
@@ -227,7 +227,7 @@ class WireClient:
     server: ServerFacts
 
     def __init__(self, options: OneShotOptions) -> None:
-        self._entry = entry = options.chosen.entry
+        self._entry = entry = options.entry
         self._era = options.era
         self._connect_seconds = options.timeout or _CONNECT_SECONDS
         self._request_seconds = options.timeout or _REQUEST_SECONDS
@@ -305,7 +305,7 @@ class WireClient:
             ) from None
         version = found.get("protocolVersion")
         if not isinstance(version, str) or not isinstance(found.get("capabilities"), dict):
-            raise _malformed("initialize", "it has no protocolVersion or no capabilities", found)
+            raise invalid_answer("initialize", "it has no protocolVersion or no capabilities", found)
         if version not in OLD:
             raise UnsupportedVersion(
                 f"{self._name} speaks protocol version {version}; Tidings speaks {OLD[0]} to {MODERN[-1]}. Upgrade the "
@@ -380,7 +380,7 @@ class WireClient:
         if isinstance(message.get("error"), dict):
             raise _Refused(message["error"])
         if not isinstance(message.get("result"), dict):
-            raise _malformed(method, "it has neither a result nor an error", message)
+            raise invalid_answer(method, "it has neither a result nor an error", message)
         return message["result"]
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -438,10 +438,6 @@ class WireClient:
             text += f" It answered a request with the id {self._stray_id!r}, which was never sent."
         stderr = self._clean(self._pipe.stderr)[-_STDERR_SHOWN:]
         return text + (f" Its standard error: {stderr}" if stderr else "")
-
-
-def _malformed(method: str, reason: str, payload: Any) -> OneShotFailed:
-    return malformed(f"The server's answer to {method} is invalid: {reason}.", payload)
 
 
 def _named(refusal: _Refused, method: str) -> TidingsError:
