@@ -45,10 +45,10 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
 
     `argv` starts the server. With an address, the user starts it; without, the client.
     """
-    server = Command(name, argv) if http is None else HttpEndpoint(name, http.url, token)
-    made = snippet(client, server, platform=sys.platform)
-    click.echo(made.text)
-    click.echo(made.use, err=True)
+    server = ClientServer(name, argv) if http is None else ClientServer(name, url=http.url, token=token)
+    text, use = snippet(client, server, platform=sys.platform)
+    click.echo(text)
+    click.echo(use, err=True)
     if http is not None:
         click.echo(f"The client does not start the server at {http.url}: run it yourself, with all options.", err=True)
     if http is not None and token:
@@ -56,51 +56,43 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
 
 
 @dataclass(frozen=True)
-class Command:
-    """A server that the client starts."""
+class ClientServer:
+    """A server as a client sees it: the command that starts it, or the URL and the token of one that is running."""
 
     name: str
-    argv: Sequence[str]
-
-
-@dataclass(frozen=True)
-class HttpEndpoint:
-    """A server that is already running."""
-
-    name: str
-    url: str
+    argv: Sequence[str] = ()
+    url: str | None = None
     token: str | None = field(default=None, repr=False)
 
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The value of its name in a file of servers."""
+        if self.url is None:
+            return {"command": self.argv[0], "args": list(self.argv[1:])}
+        return {"url": self.url} | ({"headers": {"Authorization": f"Bearer {self.token}"}} if self.token else {})
 
-@dataclass(frozen=True)
-class ConfigSnippet:
-    """The text of a configuration, and how to use it."""
 
-    text: str
-    use: str
-
-
-def snippet(client: str, server: Command | HttpEndpoint, *, platform: str) -> ConfigSnippet:
-    """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`."""
+def snippet(client: str, server: ClientServer, *, platform: str) -> tuple[str, str]:
+    """Returns the configuration for one of `CLIENTS`, and how to use it; `platform` is named as in `sys.platform`."""
     windows = platform == "win32"
     if client == "claude-code":
         use = "Run this command in a terminal; `/mcp` in Claude Code then shows the server."
-        return ConfigSnippet(_claude_code(server, windows=windows), use)
+        return _claude_code(server, windows=windows), use
+    document: dict[str, Any] = {"mcpServers": {server.name: server.entry}}
     if client == "vscode":
-        entry = {"type": "stdio" if isinstance(server, Command) else "http", **_entry(server)}
+        document = {"servers": {server.name: {"type": "stdio" if server.url is None else "http", **server.entry}}}
         opens = "the file that the command 'MCP: Open User Configuration' opens"
         use = f"Add this to .vscode/mcp.json in a workspace, or to {opens}."
-        return ConfigSnippet(_json({"servers": {server.name: entry}}), use)
-    if client == "cursor":
-        file = "%USERPROFILE%\\.cursor\\mcp.json" if windows else "~/.cursor/mcp.json"
-        return ConfigSnippet(_json({"mcpServers": {server.name: _entry(server)}}), f"Add this to {file}.")
-    if isinstance(server, HttpEndpoint):
+    elif client == "cursor":
+        folder = "%USERPROFILE%\\.cursor\\" if windows else "~/.cursor/"
+        use = f"Add this to {folder}mcp.json."
+    elif server.url is not None:
         raise Refusal("Claude Desktop can only use servers that it starts itself. Omit --http.")
-    folder = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
-    file = folder.get(platform, "~/.config/Claude/") + "claude_desktop_config.json"
-    return ConfigSnippet(
-        _json({"mcpServers": {server.name: _entry(server)}}), f"Add this to {file} and restart Claude Desktop."
-    )
+    else:
+        folders = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
+        folder = folders.get(platform, "~/.config/Claude/")
+        use = f"Add this to {folder}claude_desktop_config.json and restart Claude Desktop."
+    return json.dumps(document, indent=2, ensure_ascii=False), use
 
 
 def server_name(folder: str) -> str:
@@ -109,22 +101,12 @@ def server_name(folder: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:32].rstrip("-") or "vault"
 
 
-def _entry(server: Command | HttpEndpoint) -> dict[str, Any]:
-    if isinstance(server, Command):
-        return {"command": server.argv[0], "args": list(server.argv[1:])}
-    return {"url": server.url} | ({"headers": {"Authorization": f"Bearer {server.token}"}} if server.token else {})
-
-
-def _claude_code(server: Command | HttpEndpoint, *, windows: bool) -> str:
-    add = ["claude", "mcp", "add", "--scope", "user"]
-    if isinstance(server, Command):
-        words = [*add, server.name, "--", *server.argv]
+def _claude_code(server: ClientServer, *, windows: bool) -> str:
+    words = ["claude", "mcp", "add", "--scope", "user"]
+    if server.url is None:
+        words += [server.name, "--", *server.argv]
     else:
-        # The header comes last: --header takes all words that follow.
-        header = ["--header", f"Authorization: Bearer {server.token}"] if server.token else []
-        words = [*add, "--transport", "http", server.name, server.url, *header]
+        words += ["--transport", "http", server.name, server.url]
+        if server.token:  # The header comes last: --header takes all words that follow.
+            words += ["--header", f"Authorization: Bearer {server.token}"]
     return subprocess.list2cmdline(words) if windows else shlex.join(words)
-
-
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -175,26 +175,22 @@ def invalid_answer(method: str, reason: str, payload: Any) -> OneShotFailed:
 def report(end: OneShotFailed, *, as_json: bool) -> None:
     """Writes a failure to standard error: as text, as one JSON document with `--json`, or in the format of the log."""
     if as_json:
-        text = json.dumps({"error": as_facts(end)}, ensure_ascii=False)
+        facts = {
+            "code": end.code,
+            "exit": end.exit_code,
+            "who": end.who,
+            "message": end.message,
+            "help": end.help_page,
+            "data": end.data,
+            "payload": end.payload,
+        }
+        error = {key: value for key, value in facts.items() if value is not None}
+        text = json.dumps({"error": error}, ensure_ascii=False)
         click.echo(harmless_json(text) if is_terminal(sys.stderr) else text, err=True)
     elif (logger := json_log()) is not None:
         logger.error("%s", words(end))
     else:
         click.echo(harmless(words(end)) if is_terminal(sys.stderr) else words(end), err=True)
-
-
-def as_facts(end: OneShotFailed) -> dict[str, Any]:
-    """Returns a failure as JSON for programs."""
-    facts = {
-        "code": end.code,
-        "exit": end.exit_code,
-        "who": end.who,
-        "message": end.message,
-        "help": end.help_page,
-        "data": end.data,
-        "payload": end.payload,
-    }
-    return {key: value for key, value in facts.items() if value is not None}
 
 
 def words(end: OneShotFailed) -> str:
@@ -230,10 +226,8 @@ def ending(*, as_json: bool = False) -> Generator[None]:
         try:
             yield
             sys.stdout.flush()
-        except TidingsError as error:
-            _end(failed(error), as_json=as_json)
-        except OneShotFailed as end:
-            _end(end, as_json=as_json)
+        except (TidingsError, OneShotFailed) as error:
+            _end(failed(error) if isinstance(error, TidingsError) else error, as_json=as_json)
         except BrokenPipeError:
             # What is left in the buffer goes nowhere: writing it at the end would fail again.
             with contextlib.suppress(OSError, ValueError):
@@ -279,15 +273,12 @@ def _signals_raised() -> Generator[None]:
         yield
         return
 
-    def raise_it(*_: object) -> NoReturn:
+    def terminate(*_: object) -> NoReturn:
         raise Terminated
 
-    def pass_on(*_: object) -> None:
-        signal.raise_signal(signal.SIGTERM)
-
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, raise_it)}
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminate)}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, pass_on)
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     try:
         yield
     finally:

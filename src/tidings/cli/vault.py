@@ -3,6 +3,7 @@
 import gc
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -135,8 +136,10 @@ def check(options: VaultOptions) -> "Vault":
     if missing := not_installed(PACKAGES):
         raise Refusal(packages_missing(missing))
     for path in options.paths:
-        if not path.exists() and (similar := _similar(path)):
-            raise Refusal(f"There is no folder {str(path)!r}.{question(similar)}")
+        with suppress(OSError):  # The folder above it is missing, too.
+            folders = [] if path.exists() else [each.name for each in path.parent.iterdir() if each.is_dir()]
+            if similar := closest(path.name, folders):
+                raise Refusal(f"There is no folder {str(path)!r}.{question([str(path.parent / similar[0])])}")
     if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
         raise Refusal(f"--cache takes a folder; {str(options.cache)!r} is a file.")
     from tidings.vault.files.paths import Vault
@@ -162,32 +165,17 @@ def make_server(options: VaultOptions) -> "VaultServer":
         raise Refusal(str(error)) from error
 
 
-def _similar(path: Path) -> list[str]:
-    """Returns the folder whose name is closest to that of `path`, if one is close."""
-    try:
-        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
-    except OSError:
-        return []
-    return [str(path.parent / name) for name in closest(path.name, names)]
-
-
 def print_snippet(client: str, options: VaultOptions) -> None:
-    """Prints the configuration that a client needs to use the vault."""
+    """Prints the configuration that a client needs to use the vault. Its paths are absolute."""
     check(options)  # A server that cannot start gets no configuration.
     make_server(options)
-    name = client_config.server_name(options.paths[0].resolve().name)
-    argv = [*client_config.program("vault"), "vault", *arguments(options)]
-    client_config.print_snippet(client, name, argv, options.http, options.token)
-
-
-def arguments(options: VaultOptions) -> list[str]:
-    """Returns the arguments of this command with absolute paths, for a client that starts it anywhere."""
-    given = [str(path.resolve()) for path in options.paths]
+    argv = [*client_config.program("vault"), "vault", *(str(path.resolve()) for path in options.paths)]
     if options.read_only:
-        given.append("--read-only")
-    given += [word for glob in options.exclude for word in ("--exclude", glob)]
+        argv.append("--read-only")
+    argv += [word for glob in options.exclude for word in ("--exclude", glob)]
     if options.bus:
-        given += ["--bus", options.bus]
+        argv += ["--bus", options.bus]
     if options.cache:
-        given += ["--cache", str(options.cache.absolute())]
-    return given
+        argv += ["--cache", str(options.cache.absolute())]
+    name = client_config.server_name(options.paths[0].resolve().name)
+    client_config.print_snippet(client, name, argv, options.http, options.token)

@@ -60,26 +60,14 @@ class Value(_ParamType):
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds an option for each setting."""
     for setting in reversed(SETTINGS):
-        command = _option(setting)(command)
+        help_ = f"{setting.help[0].upper()}{setting.help[1:]}".replace("`", "")
+        details: dict[str, Any] = {"default": None, "is_flag": True}
+        if setting.kind != "flag":
+            help_ += "" if setting.shown == "none" else f" [{setting.shown}]"
+            details = {"type": Value(setting), "multiple": setting.many, "metavar": setting.metavar}
+        option = click.option(setting.option, setting.name, envvar=setting.variable, help=f"{help_}.", **details)
+        command = option(command)
     return command
-
-
-def _option(setting: Setting) -> Callable[[Any], Any]:
-    help_ = f"{setting.help[0].upper()}{setting.help[1:]}".replace("`", "")
-    if setting.kind == "flag":
-        return click.option(
-            setting.option, setting.name, default=None, is_flag=True, envvar=setting.variable, help=f"{help_}."
-        )
-    default = "" if setting.shown == "none" else f" [{setting.shown}]"
-    return click.option(
-        setting.option,
-        setting.name,
-        type=Value(setting),
-        multiple=setting.many,
-        envvar=setting.variable,
-        metavar=setting.metavar,
-        help=f"{help_}{default}.",
-    )
 
 
 @click.command("web", cls=Configured)
@@ -143,12 +131,10 @@ def make_server(options: WebOptions) -> "WebServer":
 def print_snippet(client: str, options: WebOptions) -> None:
     """Prints the configuration that a client needs to use the web server."""
     make_server(options)  # A server that cannot start gets no configuration.
-    argv = [*client_config.program("web"), "web", *arguments(options)]
+    argv = [*client_config.program("web"), "web"]
+    for setting in SETTINGS:
+        if (value := getattr(options.settings, setting.name)) != setting.default:
+            argv += setting.written(value)
+    if options.bus:
+        argv += ["--bus", options.bus]
     client_config.print_snippet(client, "web", argv, options.http, options.token)
-
-
-def arguments(options: WebOptions) -> list[str]:
-    """Returns the arguments of this command, for a client that starts it anywhere."""
-    values = [(setting, getattr(options.settings, setting.name)) for setting in SETTINGS]
-    given = [word for setting, value in values if value != setting.default for word in setting.written(value)]
-    return [*given, "--bus", options.bus] if options.bus else given

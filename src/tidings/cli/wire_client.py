@@ -63,18 +63,6 @@ class Unusual(Exception):
     """This request needs the live client."""
 
 
-class _Silent(Exception):
-    """No message came in time."""
-
-
-class _TooLong(Exception):
-    """A line is longer than a message may be."""
-
-
-class _Closed(Exception):
-    """The command ended or closed its output."""
-
-
 class _Refused(Exception):
     """The server answered a request with an error."""
 
@@ -138,14 +126,18 @@ class CommandPipe:
             self._poll.unregister(self._in)
 
     def line(self, deadline: float) -> bytes:
-        """Returns the next line of output. `deadline` is by the monotonic clock."""
+        """Returns the next line of output. `deadline` is by the monotonic clock.
+
+        Raises `TimeoutError` if none came in time, `EOFError` if the command ended or closed its output, and
+        `OverflowError` if a line is longer than a message may be.
+        """
         while not self._lines:
             if self._out not in self._open:
-                raise _Closed
+                raise EOFError
             left = deadline - time.monotonic()
             ready = self._poll.poll(max(left, 0) * 1000)
             if not ready and left <= 0:
-                raise _Silent
+                raise TimeoutError
             for pipe, _ in ready:
                 self._write() if pipe == self._in else self._read(pipe)
         return self._lines.popleft()
@@ -171,7 +163,7 @@ class CommandPipe:
                 self._incoming.clear()
             self._incoming += rest
             if len(self._incoming) > _MAX_MESSAGE:
-                raise _TooLong
+                raise OverflowError
 
     def exit_code(self) -> int | None:
         """Reads the rest of standard error and returns the exit code; None if the command still runs."""
@@ -179,7 +171,7 @@ class CommandPipe:
         while self._err in self._open and (left := until - time.monotonic()) > 0:
             for pipe, _ in self._poll.poll(left * 1000):
                 if pipe != self._in:
-                    with contextlib.suppress(_TooLong):
+                    with contextlib.suppress(OverflowError):
                         self._read(pipe)
         return self._wait(max(until - time.monotonic(), 0.05))
 
@@ -274,7 +266,7 @@ class WireClient:
         found: dict[str, Any] = {}
         try:
             found = self._ask("server/discover", {}, limit)
-        except _Silent:
+        except TimeoutError:
             pass
         except _Refused as refusal:
             supported = as_texts(as_dict(refusal.data).get("supported"))
@@ -296,7 +288,7 @@ class WireClient:
             found = self._ask("initialize", params, self._began + self._connect_seconds)
         except _Refused as refusal:
             raise _named(refusal, "initialize") from None
-        except _Silent:
+        except TimeoutError:
             raise ConnectTimedOut(
                 f"{self._name} did not answer within {self._connect_seconds:.3g} s. If it is an MCP server, give it "
                 f"more time with --timeout.{self._last_output()}",
@@ -333,7 +325,7 @@ class WireClient:
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         try:
             result = self._ask(method, params, time.monotonic() + self._request_seconds)
-        except _Silent:
+        except TimeoutError:
             raise RequestTimedOut(
                 f"{self._name} did not answer {method} within {self._request_seconds:g} s. Give it more time with "
                 f"--timeout.{self._last_output()}",
@@ -353,7 +345,7 @@ class WireClient:
             self._ask("server/discover" if self._version else "ping", {}, began + self._request_seconds)
         except _Refused:
             pass  # An error is an answer too.
-        except _Silent:
+        except TimeoutError:
             raise RequestTimedOut(
                 f"{self._name} did not answer within {self._request_seconds:g} s.", server=self._name, method="ping"
             ) from None
@@ -389,16 +381,16 @@ class WireClient:
     def _receive(self, method: str, deadline: float) -> dict[str, Any]:
         while True:
             if time.monotonic() > deadline:  # Also if lines keep coming.
-                raise _Silent
+                raise TimeoutError
             try:
                 line = self._pipe.line(deadline)
-            except _TooLong:
+            except OverflowError:
                 raise MessageTooLarge(
                     f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit.",
                     server=self._name,
                     method=method,
                 ) from None
-            except _Closed:
+            except EOFError:
                 raise self._ended() from None
             try:
                 message = json.loads(line)

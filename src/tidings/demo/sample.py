@@ -55,13 +55,6 @@ def temporary_folder() -> Generator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_after_parent(folder: Path) -> None:
-    sys.stdin.read()
-    if folder.exists():
-        time.sleep(_SERVERS_SECONDS)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 NOTES: Final = Path(__file__).parent / "vault"
 PLAN: Final = "Projects/Launch plan.md"
 ORDERS: Final = "Shop/Orders.md"
@@ -178,4 +171,7 @@ class Sample:
 
 
 if __name__ == "__main__":
-    _remove_after_parent(Path(sys.argv[1]))
+    sys.stdin.read()
+    if Path(sys.argv[1]).exists():
+        time.sleep(_SERVERS_SECONDS)
+        shutil.rmtree(sys.argv[1], ignore_errors=True)

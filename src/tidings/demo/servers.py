@@ -30,12 +30,9 @@ class NeverServed(Exception):
 class ServerProcess:
     """One server, from `run` until that is cancelled.
 
-    Args:
-        name: Its name.
-        arguments: The arguments of `tidings` that start it. Settings in the environment do not apply: they are for the
-            user's own servers. It must print `Serving …` to standard error once it listens.
-        ended: Called each time it has ended and will be restarted.
-        serves: Called with its process id each time it listens.
+    `arguments` are those of `tidings` that start it. Settings in the environment do not apply: they are for the user's
+    own servers. It must print `Serving …` to standard error once it listens. `ended` is called each time it has ended
+    and will be restarted, and `serves` with its process id each time it listens.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,13 +20,12 @@ from tidings.demo.sample import CannotWrite, temporary_folder
 from tidings.demo.servers import NeverServed
 from tidings.demo.stage import PLAN_URI, Stage, StageFailed
 from tidings.demo.terminal import HELP, TerminalTour, read_lines
-from tidings.demo.tour import NotReady, Tour, snippets, steps
+from tidings.demo.tour import Tour, snippets, steps
 from tidings.inspector.catalog import ServerEntry
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.serve import ServePlan, Serving
 
 if TYPE_CHECKING:
-    from tidings.inspector.records import Record
     from tidings.inspector.session import Session
 
 __all__ = ["DemoOptions", "StageFailed", "show"]
@@ -48,7 +48,7 @@ class DemoOptions:
 
 async def show(options: DemoOptions) -> int:
     """Runs the demo, cleans up, and returns the exit code. Raises `StageFailed` if it cannot be shown."""
-    with _ending(asyncio.Event()) as asked:
+    with _ending() as asked:
         try:
             with temporary_folder() as folder:
                 code = await Demo(folder, options, asked).run()
@@ -60,9 +60,9 @@ async def show(options: DemoOptions) -> int:
 
 
 @contextlib.contextmanager
-def _ending(asked: asyncio.Event) -> Generator[asyncio.Event]:
-    """Sets `asked` on Ctrl-C, SIGTERM and the end of the terminal, so that everything ends in order."""
-    loop = asyncio.get_running_loop()
+def _ending() -> Generator[asyncio.Event]:
+    """Yields an event that Ctrl-C, SIGTERM and the end of the terminal set, so that everything ends in order."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
     numbers = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt cancels this.
         for number in numbers:
@@ -109,7 +109,11 @@ class Demo:
         serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
         serving.add_done_callback(self._ended)
         asked = asyncio.create_task(self._asked.wait())
-        self._greet()
+        self._terminal.steps(self.tour)
+        if self._options.typed:
+            self._say(f"\n{HELP}")
+            read_lines(self._typed)
+        self._say("")
         try:
             await asyncio.wait((serving, asked), timeout=self._options.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:  # All at the same time: this takes no longer than the slowest.
@@ -151,41 +155,22 @@ class Demo:
 
     def do(self, step: str) -> bool:
         """Does a step. Returns False if its server is not connected yet; raises `KeyError` for an unknown step."""
-        try:
-            self.tour.do(step)
-        except NotReady:
-            return False
-        return True
+        return self.tour.do(step)
 
     async def _open(self, session: "Session") -> None:
-        actions = {name: self._safely(action) for name, action in self._stage.actions(session).items()}
-        session.listen(lambda record: self._hear(record, session))
+        actions = {name: partial(self._act, action) for name, action in self._stage.actions(session).items()}
+        session.listen(lambda record: self._terminal.hear(record, session.view))
+        session.listen(lambda record: self.tour.hear(record, session.view))
         self._start(self._stage.live())
         await self._stage.connect(session, lambda server, source: self.tour.open(server, source, actions))
         if self._options.automatic:
             await self._do_all()
 
-    def _safely(self, action: Callable[[], object]) -> Callable[[], object]:
-        """Wraps an action for the page and the terminal: a full disk ends the demo."""
-
-        def act() -> None:
-            try:
-                action()
-            except CannotWrite as error:
-                self._fail(error)
-
-        return act
-
-    def _hear(self, record: "Record", session: "Session") -> None:
-        self._terminal.hear(record, session.view)
-        self.tour.hear(record, session.view)
-
-    def _greet(self) -> None:
-        self._terminal.steps(self.tour)
-        if self._options.typed:
-            self._say(f"\n{HELP}")
-            read_lines(self._typed)
-        self._say("")
+    def _act(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except CannotWrite as error:  # A full disk ends the demo.
+            self._fail(error)
 
     async def _do_all(self) -> None:
         """Does all steps of the tour."""

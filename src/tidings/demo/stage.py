@@ -61,9 +61,8 @@ class Site:
         """Serves it on loopback."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server = HttpServer(
-            self._app(), lifespan="off", ws="none", log_config=None, log_level="error", access_log=False
-        )
+        app = Starlette(routes=[Route("/", self._answer), Route("/{name:str}", self._answer)])
+        server = HttpServer(app, lifespan="off", ws="none", log_config=None, log_level="error", access_log=False)
         serving = asyncio.create_task(server.serve(listening), name="the site of the demo")
         try:
             yield self
@@ -72,25 +71,19 @@ class Site:
             await asyncio.gather(serving, return_exceptions=True)
             listening.close()
 
-    def _app(self) -> Starlette:
-        return Starlette(routes=[Route("/", self._answer), Route("/{name:str}", self._answer)])
-
     async def _answer(self, request: Request) -> Response:
         name = request.path_params.get("name", "index")
         if name not in ("index", "about", "today"):
             return Response("There is no such page.\n", 404, media_type="text/plain")
-        body = self._text(name).encode()
+        headline, left = self._board
+        rows = "\n".join(f"<tr><td>{what}</td><td>{how_many or 'none'}</td></tr>" for what, how_many in left.items())
+        text = (PAGES / f"{name}.html").read_text("utf-8")
+        body = text.replace("{headline}", headline).replace("{rows}", rows).encode()
         tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
         headers = {"etag": tag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(body, headers=headers, media_type="text/html")
-
-    def _text(self, name: str) -> str:
-        text = (PAGES / f"{name}.html").read_text("utf-8")
-        headline, left = self._board
-        rows = "\n".join(f"<tr><td>{what}</td><td>{how_many or 'none'}</td></tr>" for what, how_many in left.items())
-        return text.replace("{headline}", headline).replace("{rows}", rows)
 
 
 PLAN_URI: Final = note_uri(PLAN)
@@ -108,13 +101,10 @@ class StageFailed(Exception):
 
 
 class Stage:
-    """Everything that the demo shows.
+    """Everything that the demo shows. All files are written to `folder`.
 
-    Args:
-        folder: All files are written here.
-        on_ended: Called when the vault's server has ended, with the time and the text that was then written into the
-            plan.
-        on_served: Called when it listens, with the time and its process id.
+    `on_ended` is called when the vault's server has ended, with the time and the text that was then written into the
+    plan; `on_served` when it listens, with the time and its process id.
     """
 
     def __init__(
@@ -123,7 +113,9 @@ class Stage:
         self._on_ended = on_ended
         self.sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the user's day
         self.site = Site()
-        ports = _free_ports(2)
+        # Chosen here, so that a restarted server has the same address.
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            ports = [one.getsockname()[1], other.getsockname()[1]]
         self.urls = {name: f"http://127.0.0.1:{port}/mcp" for name, port in zip(("vault", "web"), ports, strict=True)}
         self._killed_at: float | None = None
         self._connected = asyncio.Event()
@@ -204,13 +196,3 @@ async def _subscribe(session: "Session", server: "InspectedServer", *uris: str) 
         await read.wait()
     finally:
         unlisten()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Returns free ports, chosen here so that a restarted server has the same address."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -6,13 +6,13 @@ Nothing here knows who did it: a note that was edited in an editor counts as muc
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from tidings._kit import text
-from tidings._kit.bounded_json import as_dict, as_list, as_text
+from tidings._kit.bounded_json import as_dict, as_dicts, as_text
 from tidings.inspector.records import Record
 from tidings.inspector.view.diffs import change_shown
-from tidings.inspector.view.items import ChangeView, RequestView
+from tidings.inspector.view.items import ChangeView
 from tidings.inspector.view.view import ServerView
 
 _HOPS: Final = {"published": "notified", "received": "received", "read": "fresh copy"}
@@ -72,9 +72,8 @@ def _way(change: ChangeView, source: "HopSource") -> tuple[tuple[Hop, ...], str]
     began = change.source or source.changed_at()
     if told and began is not None and 0 <= told[0][1] - began < _LONGEST:
         told.insert(0, ("source", began))
-    hops = [Hop(source.words if name == "source" else _HOPS[name]) for name, _ in told[:1]]
-    hops += [Hop(_HOPS[name], _ms(at - before)) for (_, before), (name, at) in pairwise(told)]
-    return tuple(hops), f"fresh in {duration(told[-1][1] - told[0][1])}; " if len(told) > 1 else ""
+    hops = _hops([(source.words if name == "source" else _HOPS[name], at) for name, at in told])
+    return hops, f"fresh in {duration(told[-1][1] - told[0][1])}; " if len(told) > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,9 @@ class HopSource:
     """Returns the time of its last change, for servers that do not send it."""
 
 
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else max(seconds, 0.0) * 1000
+def _hops(told: list[tuple[str, float]]) -> tuple[Hop, ...]:
+    later = [Hop(words, max(at - before, 0.0) * 1000) for (_, before), (words, at) in pairwise(told)]
+    return (*(Hop(words) for words, _ in told[:1]), *later)
 
 
 def seen_answer(record: Record, view: ServerView) -> ObservedEffect | None:
@@ -101,19 +101,12 @@ def seen_answer(record: Record, view: ServerView) -> ObservedEffect | None:
     result = as_dict(request.result)
     if result.get("isError") is True:
         return None
+    found = as_dicts(as_dict(result.get("structuredContent")).get("results"))
     took = "" if request.took is None else f" in {duration(request.took)}"
-    words = f"{as_text(request.params.get('name')) or 'the tool'} answered{took}: {_answer(result)}"
-    return ObservedEffect(record.at, words, (), _found(request), view.name, "requests", request.id)
-
-
-def _answer(result: dict[str, Any]) -> str:
-    found = as_list(as_dict(result.get("structuredContent")).get("results"))
-    return f"{len(found)} note{'' if len(found) == 1 else 's'}" if found else "see its answer"
-
-
-def _found(request: RequestView) -> tuple[str, ...]:
-    found = as_list(as_dict(as_dict(request.result).get("structuredContent")).get("results"))
-    return tuple(str(as_dict(each).get("path")) for each in found if as_dict(each).get("path"))
+    answer = text.counted(len(found), "note") if found else "see its answer"
+    words = f"{as_text(request.params.get('name')) or 'the tool'} answered{took}: {answer}"
+    paths = tuple(str(each["path"]) for each in found if each.get("path"))
+    return ObservedEffect(record.at, words, (), paths, view.name, "requests", request.id)
 
 
 @dataclass
@@ -145,10 +138,8 @@ class Outage:
         if self.served is not None and self.lost < self.served < self.back:
             told.append(("started again", self.served))
         told += [("connected", self.back), ("fresh copy", record.at)]
-        hops = [Hop("killed")] + [Hop(words, _ms(at - before)) for (_, before), (words, at) in pairwise(told)]
         words = f"everything is back after {duration(record.at - self.since)}, with what was written meanwhile"
         item = None if newest.change is None else str(newest.change)
         screen = "resources" if item is None else "live"
-        return ObservedEffect(
-            record.at, words, tuple(hops), (f"+ - [ ] {self.written}",), view.name, screen, item or self.uri
-        )
+        lines = (f"+ - [ ] {self.written}",)
+        return ObservedEffect(record.at, words, _hops(told), lines, view.name, screen, item or self.uri)

@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import re
 import textwrap
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from urllib.parse import unquote
 
 from tidings._kit.text import clock
 from tidings.demo.step_check import change_of, duration
-from tidings.demo.tour import LAST_TITLE, LAST_WORDS, NotReady, Tour, TourProgress
+from tidings.demo.tour import LAST_TITLE, LAST_WORDS, Tour, TourProgress
 from tidings.inspector.records import Record
 from tidings.inspector.view.view import SessionView
 
@@ -74,7 +76,8 @@ class TerminalTour:
             change = change_of(record, view)
             if change is not None and change.uri is not None:
                 fresh = "" if change.fresh_in is None else f"fresh in {duration(change.fresh_in)}"
-                self._print(record, f"{_short(change.uri):<34} {fresh}")
+                short = re.sub(r"^(vault://(note/)?|webfetch://)", "", unquote(change.uri))
+                self._print(record, f"{short:<34} {fresh}")
         elif record.kind == "state":
             state = record.data.get("state")
             if state == "connected" and record.server in self._lost:
@@ -99,18 +102,12 @@ class TerminalTour:
         if word == str(len(names) + 1):
             self.last(tour)
         elif word.isascii() and word.isdigit() and 0 < int(word) <= len(names):
-            try:
-                tour.do(names[int(word) - 1])
-            except NotReady:
+            if not tour.do(names[int(word) - 1]):
                 self.say("In a moment: the servers are starting.")
         else:
             self.say(HELP)
             self.steps(tour)
         return True
-
-
-def _short(uri: str) -> str:
-    return unquote(uri).removeprefix("vault://note/").removeprefix("vault://").removeprefix("webfetch://")
 
 
 def read_lines(typed: Callable[[str | None], object]) -> None:
@@ -120,23 +117,17 @@ def read_lines(typed: Callable[[str | None], object]) -> None:
     """
     loop = asyncio.get_running_loop()
 
+    def pass_on(line: str | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(typed, line)
+
     def read() -> None:
         rest = b""
-        while True:
-            try:
-                data = os.read(0, 4096)
-            except OSError:  # A background process must not read from its terminal.
-                return
-            if not data:
-                break
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                _on(loop, typed, line.decode(errors="replace"))
-        _on(loop, typed, None)
+        with suppress(OSError):  # A background process must not read from its terminal.
+            while data := os.read(0, 4096):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    pass_on(line.decode(errors="replace"))
+            pass_on(None)
 
     threading.Thread(target=read, name="typed lines", daemon=True).start()
-
-
-def _on(loop: asyncio.AbstractEventLoop, typed: Callable[[str | None], object], line: str | None) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(typed, line)

@@ -6,7 +6,7 @@ page and the terminal show the same texts.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -107,10 +107,6 @@ LATE_SECONDS: Final = 20.0  # A step that had no effect after this time counts a
 Status = Literal["ready", "doing", "seen", "late"]
 
 
-class NotReady(Exception):
-    """The server that a step is about is not connected yet."""
-
-
 @dataclass
 class TourProgress:
     """The progress of one step."""
@@ -142,7 +138,6 @@ class Tour:
         self._changed = changed
 
     def set_steps(self, steps: Sequence[TourStep], snippets: Sequence[TourSnippet]) -> None:
-        """Sets the steps. `open` takes actions by their names."""
         self.progress = {step.name: TourProgress(number, step) for number, step in enumerate(steps, 1)}
         self.snippets = tuple(snippets)
 
@@ -152,29 +147,24 @@ class Tour:
         return all(each.seen is not None for each in self.progress.values())
 
     def open(self, server: str, source: HopSource, actions: Mapping[str, Callable[[], object]]) -> None:
-        """Allows the steps of a server, which is connected now.
-
-        Args:
-            server: Its name.
-            source: The source of its changes.
-            actions: The action of each step.
-        """
+        """Allows the steps of a server, which is connected now. `actions` has the action of each step by its name."""
         self._sources[server] = source
         self._actions = {**self._actions, **actions}
         self._changed()
 
-    def do(self, name: str) -> None:
-        """Starts a step. Raises `KeyError` for an unknown step, and `NotReady` before its server is connected."""
+    def do(self, name: str) -> bool:
+        """Starts a step. Returns False if its server is not connected yet; raises `KeyError` for an unknown step."""
         progress = self.progress[name]
         if progress.step.server not in self._sources:
-            raise NotReady
+            return False
         if progress.status == "doing":
-            return
+            return True
         progress.status = "doing"
         progress.settled.clear()
         progress.late = asyncio.get_running_loop().call_later(LATE_SECONDS, self._be_late, progress)
         self._changed()
         self._actions[name]()
+        return True
 
     def _be_late(self, progress: TourProgress) -> None:
         if progress.status == "doing":
@@ -239,35 +229,15 @@ class Tour:
 
     def facts(self) -> dict[str, Any]:
         """Returns the tour as the page shows it."""
+        snippets = [asdict(each) for each in self.snippets]
         return {
-            "steps": [{**_facts(each), "ready": each.step.server in self._sources} for each in self.progress.values()],
-            "last": {
-                "title": LAST_TITLE,
-                "words": LAST_WORDS,
-                "snippets": [{"title": each.title, "text": each.text} for each in self.snippets],
-            },
+            "steps": [self._facts(each) for each in self.progress.values()],
+            "last": {"title": LAST_TITLE, "words": LAST_WORDS, "snippets": snippets},
         }
 
-
-def _facts(progress: TourProgress) -> dict[str, Any]:
-    step, seen = progress.step, progress.seen
-    return {
-        "name": step.name,
-        "title": step.title,
-        "words": step.words,
-        "action": step.action,
-        "place": step.place,
-        "is_path": step.is_path,
-        "server": step.server,
-        "screen": step.screen,
-        "status": progress.status,
-        "seen": seen
-        and {
-            "at": seen.at,
-            "words": seen.words,
-            "hops": [{"words": hop.words, "ms": hop.ms} for hop in seen.hops],
-            "server": seen.server,
-            "screen": seen.screen,
-            "item": seen.item,
-        },
-    }
+    def _facts(self, progress: TourProgress) -> dict[str, Any]:
+        seen = progress.seen and asdict(progress.seen)
+        if seen:
+            del seen["lines"]  # The inspector shows them.
+        ready = progress.step.server in self._sources
+        return {**asdict(progress.step), "status": progress.status, "seen": seen, "ready": ready}
