@@ -18,7 +18,6 @@ from tidings._kit.worker import (
     LastAnswer,
     WorkerLimits,
     framed,
-    framed_answer,
     read_answer,
     read_frame,
     work,
@@ -49,7 +48,7 @@ def test_a_frame_that_is_too_large_is_refused_before_it_is_read() -> None:
 
 @pytest.mark.parametrize("last", [True, False])
 def test_an_answer_says_whether_it_is_the_last(last: bool) -> None:
-    assert read_answer(read_frame(io.BytesIO(framed_answer(b"yes", last=last)))) == (b"yes", last)
+    assert read_answer(read_frame(io.BytesIO(framed(bytes([last]) + b"yes")))) == (b"yes", last)
 
 
 @pytest.mark.parametrize("frame", [b"", b"\2yes", b"yes"])

@@ -59,7 +59,6 @@ class Pauses:
         return jittered(delay, below=self.below, above=self.above)
 
     def reset(self) -> None:
-        """Starts from the first delay again, after a success."""
         self.failures = 0
 
 

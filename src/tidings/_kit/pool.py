@@ -192,7 +192,7 @@ class WorkerPool(Generic[T]):
         self._limits = limits or WorkerLimits()
         self._wait = wait
         self._command = tuple(command or worker_command(function, self._limits))
-        self._turns: asyncio.Semaphore | None = None
+        self._turns: asyncio.Semaphore | None = None  # None: not entered yet, or left
         self._free: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
 
@@ -262,21 +262,22 @@ class WorkerPool(Generic[T]):
                 return process
             await self._end(process)
         if self._is_left():
-            raise WorkerFailed("stopped", "the pool was left")
+            raise self._crashed(0)
         try:
             process = WorkerProcess(self._command, quiet=True)
         except OSError as error:
             raise WorkerFailed("start", f"no process can be started: {error}") from error
         self._all.add(process)
+        failure: Exception | None = None
         try:
             await self._run(process, process.wait_until_ready, _START_SECONDS)
         except (WorkerGone, TimeoutError) as error:
-            code = await self._end(process)
-            if self._is_left():
-                raise self._crashed(code) from error
-            raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from error
+            failure = error
         if self._is_left():  # Left while it started.
-            raise self._crashed(await self._end(process))
+            raise self._crashed(await self._end(process)) from failure
+        if failure is not None:
+            await self._end(process)
+            raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from failure
         return process
 
     def _answer(self, process: WorkerProcess, job: object) -> T:
@@ -329,28 +330,20 @@ class WorkerPool(Generic[T]):
 def _in_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
     """Runs `work` in a thread of its own, which does not keep the program from ending."""
     import asyncio  # noqa: PLC0415 - see `WorkerPool.__aenter__`
+    from concurrent.futures import Future  # noqa: PLC0415
 
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    # Nobody may be left who looks at an exception.
-    future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(cast("T", result))
-            else:
-                future.set_exception(error)
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
 
     def run() -> None:
-        result, failure = None, None
         try:
-            result = work()
+            done.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
-            failure = error
-        with suppress(RuntimeError):  # The loop is closed.
-            loop.call_soon_threadsafe(settle, result, failure)
+            done.set_exception(error)
 
+    future = asyncio.wrap_future(done)
+    # Nobody may be left who looks at an exception.
+    future.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
     threading.Thread(target=run, name="tidings-worker", daemon=True).start()
     return future
 
@@ -386,7 +379,7 @@ class BulkPool(Generic[JobT, T]):
         self._jobs: deque[JobT] = deque()
         self._more = threading.Condition()
         self._all_given = False
-        self._done: SimpleQueue[tuple[T] | None] = SimpleQueue()
+        self._done: SimpleQueue[tuple[T] | None] = SimpleQueue()  # None: a thread has ended
         self._room = threading.Semaphore(count * room)
         self._surplus = count * (room - _AHEAD)
         self._left = False
@@ -410,7 +403,6 @@ class BulkPool(Generic[JobT, T]):
             logger.warning("not all worker processes could be started: %s", error)
 
     def close(self) -> None:
-        """Ends the processes, whatever they do."""
         with self._more:
             self._left = True
             self._more.notify_all()
@@ -443,7 +435,11 @@ class BulkPool(Generic[JobT, T]):
             self._all_given = True
             self._more.notify_all()
         working = len(self._threads)
-        while working and self._done.empty() and not stopped() and (small := self._take_small()):
+        while working and self._done.empty() and not stopped():
+            with self._more:  # The last job, unless doing it would keep all threads of this process waiting.
+                small = [self._jobs.pop()] if self._jobs and self._small(self._jobs[-1]) else []
+            if not small:
+                break
             yield self._here(small[0])
         while working and not stopped():
             try:
@@ -459,10 +455,8 @@ class BulkPool(Generic[JobT, T]):
                 else:
                     self._room.release()
                 yield answer[0]
-        if working:
-            return
-        for job in self._jobs:  # There are no processes at all.
-            yield self._here(job)
+        if not working:
+            yield from map(self._here, self._jobs)  # There are no processes at all.
 
     def _serve(self, process: WorkerProcess) -> None:
         """Gives one process its jobs, in a thread, while there is room for answers.
@@ -497,13 +491,6 @@ class BulkPool(Generic[JobT, T]):
             if self._jobs and not self._left:
                 return (self._jobs.popleft(),)
         self._room.release()
-        return None
-
-    def _take_small(self) -> tuple[JobT] | None:
-        """The last job, unless doing it would keep all threads of this process waiting."""
-        with self._more:
-            if self._jobs and self._small(self._jobs[-1]):
-                return (self._jobs.pop(),)
         return None
 
     def _answer(self, process: WorkerProcess, job: JobT) -> tuple[T] | None:

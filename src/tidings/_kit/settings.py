@@ -64,7 +64,6 @@ class Setting:
 
     @property
     def metavar(self) -> str:
-        """The placeholder for the value in the help."""
         return "|".join(self.choices) if self.kind == "choice" else _METAVARS.get(self.kind, self.kind.upper())
 
     @property

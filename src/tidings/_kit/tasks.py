@@ -47,14 +47,12 @@ class Wakeup:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def __call__(self) -> None:
-        """Wakes everyone who waits."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
 
     async def wait(self) -> None:
-        """Waits for the next call."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

@@ -81,11 +81,6 @@ def read_frame(source: BinaryIO) -> bytes:
     return content
 
 
-def framed_answer(content: bytes, *, last: bool) -> bytes:
-    """Returns the frame of an answer; `last` says that the process ends with it."""
-    return framed((b"\1" if last else b"\0") + content)
-
-
 def read_answer(frame: bytes) -> tuple[bytes, bool]:
     """Returns the content of an answer, and whether the process ends with it. Raises `ValueError` if it is none."""
     if frame[:1] not in (b"\0", b"\1"):
@@ -110,7 +105,7 @@ def work(
         content = _answer_in_time(answer, job, limits.seconds)
         del job
         last = number == limits.jobs or isinstance(content, LastAnswer) or _has_grown(limits.memory)
-        target.write(framed_answer(content, last=last))
+        target.write(framed((b"\1" if last else b"\0") + content))
         target.flush()
         if last:
             return 0

@@ -66,7 +66,6 @@ class ClientServer:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The value of its name in a file of servers."""
         if self.url is None:
             return {"command": self.argv[0], "args": list(self.argv[1:])}
         return {"url": self.url} | ({"headers": {"Authorization": f"Bearer {self.token}"}} if self.token else {})

@@ -155,7 +155,6 @@ class Load:
         self.exit_codes[kind] = exit_code
 
     def figures(self) -> dict[str, Any]:
-        """Returns the result as JSON. Times are in milliseconds."""
         times = sorted(self.times)
         return {
             "tool": self.tool,

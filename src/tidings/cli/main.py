@@ -143,7 +143,6 @@ class _Bash(BashComplete):
     _quote = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Returns the words before the one that is being typed, and that one."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)
         self._quote = _open_quote(line)

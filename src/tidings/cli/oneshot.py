@@ -50,7 +50,6 @@ class OneShotOptions:
 
     @property
     def is_command(self) -> bool:
-        """True if the server is a program to start."""
         return self.entry.command is not None
 
     @property
@@ -195,7 +194,6 @@ def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | li
 
 
 def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
-    """Takes the common options out of `given`."""
     token = given.pop("token")
     entry, found = choose(
         given.pop("target"),

@@ -75,7 +75,6 @@ class HttpAddress:
 
     @property
     def url(self) -> str:
-        """The URL for clients."""
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp"
 
@@ -267,7 +266,6 @@ async def serve_app(app: _App, http: Http) -> None:
 
 
 def _welcoming(app: Any) -> _App:
-    """Adds a page for browsers to an app."""
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 

@@ -76,7 +76,6 @@ class DrawnLine:
         self.shows: Final = is_terminal(self._stream)
 
     def draw(self, text: str) -> None:
-        """Replaces what was drawn before."""
         self._write(shortened(harmless(text), (width(self._stream) or 80) - 1), drawn=True)
 
     def clear(self) -> None:

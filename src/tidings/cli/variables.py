@@ -39,7 +39,6 @@ class Configured(click.Command):
 
     @property
     def variables(self) -> dict[str, click.Option]:
-        """The variables of this command, each with its option."""
         return {str(each.envvar): each for each in self._options if str(each.envvar).startswith(self.prefix)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -66,7 +66,6 @@ class _Watch:
         self._away = False
 
     async def run(self, count: int | None) -> None:
-        """Watches until the content came `count` times, or without end."""
         from dataclasses import replace
 
         from tidings.cli.live_conversation import NO_LISTS, live_client, plain, timeouts

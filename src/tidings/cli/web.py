@@ -53,7 +53,6 @@ class Value(_ParamType):
             raise Refusal(f"{where}: {error}") from None
 
     def split_envvar_value(self, rv: str) -> list[str]:
-        """Splits the value of a variable at commas and spaces."""
         return [word for word in re.split(r"[,\s]+", rv) if word]
 
 

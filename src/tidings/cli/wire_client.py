@@ -105,7 +105,6 @@ class CommandPipe:
 
     @property
     def stderr(self) -> str:
-        """The end of what the command wrote to its standard error."""
         return self._stderr.decode(errors="replace").strip()
 
     def send(self, line: bytes) -> None:
@@ -422,7 +421,6 @@ class WireClient:
         return CommandFailed(f"{self._name} {how} before it answered.{output}", server=self._name)
 
     def _last_output(self) -> str:
-        """Returns sentences about output that may explain a failure."""
         text = ""
         if self._garbage:
             text = f" Its standard output is not an MCP message: {self._clean(self._garbage)!r}."

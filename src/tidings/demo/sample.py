@@ -104,11 +104,9 @@ class Sample:
 
     @property
     def plan(self) -> Path:
-        """The note that the tour edits."""
         return self.folder / PLAN
 
     def plan_saved_at(self) -> float | None:
-        """Returns the time of its last save."""
         try:
             return self.plan.stat().st_mtime
         except OSError:
@@ -162,7 +160,6 @@ class Sample:
             yield f"- {datetime.now():%H:%M:%S} {wish}\n"  # noqa: DTZ005 - local time
 
     def take_order(self, line: str) -> None:
-        """Adds an order to the note of orders."""
         note = self.folder / ORDERS
         with writing():
             note.parent.mkdir(parents=True, exist_ok=True)

@@ -53,11 +53,9 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, while it runs."""
         return None if self._process is None or self._process.returncode is not None else self._process.pid
 
     async def serving(self) -> None:
-        """Waits until it listens."""
         await self._serving.wait()
 
     def kill(self) -> bool:
@@ -85,7 +83,6 @@ class ServerProcess:
             await self._stop()
 
     async def _once(self) -> None:
-        """Starts it, and waits for its end."""
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "tidings.demo.servers", "tidings", *self._arguments,
             stdin=asyncio.subprocess.PIPE,  # Closes when this process ends.

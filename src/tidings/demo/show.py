@@ -145,16 +145,13 @@ class Demo:
             raise RuntimeError(f"The inspector's session could not be started: {inspector.failure.get('message')}")
 
     def begin(self, session: "Session", changed: Callable[[], object]) -> None:
-        """Connects the new session to the servers, and opens the tour."""
         self.tour.listen(changed)
         self._start(self._open(session))
 
     def facts(self) -> dict[str, Any]:
-        """Returns the tour as the page shows it."""
         return self.tour.facts()
 
     def do(self, step: str) -> bool:
-        """Does a step. Returns False if its server is not connected yet; raises `KeyError` for an unknown step."""
         return self.tour.do(step)
 
     async def _open(self, session: "Session") -> None:
@@ -173,7 +170,6 @@ class Demo:
             self._fail(error)
 
     async def _do_all(self) -> None:
-        """Does all steps of the tour."""
         for progress in self.tour.progress.values():
             self._terminal.announce(progress)
             self.tour.do(progress.step.name)

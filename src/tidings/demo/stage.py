@@ -48,17 +48,14 @@ class Site:
 
     @property
     def page(self) -> str:
-        """The address of the page that changes."""
         return f"{self.url}/today"
 
     def change(self) -> None:
-        """Changes the text of the board."""
         self._board = next(self._boards)
         self.changed_at = time.time()
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator["Site"]:
-        """Serves it on loopback."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         app = Starlette(routes=[Route("/", self._answer), Route("/{name:str}", self._answer)])
@@ -155,7 +152,6 @@ class Stage:
         opened("web", HopSource(diff_uri, "page changed", lambda: self.site.changed_at))
 
     def actions(self, session: "Session") -> dict[str, Callable[[], object]]:
-        """Returns the action of each step of the tour."""
         return {
             "edit": self.sample.edit_plan,
             "ask": lambda: session.servers["vault"].call("search", {"query": QUESTION}),

@@ -29,7 +29,6 @@ class TerminalTour:
         self._lost: set[str] = set()
 
     def steps(self, tour: Tour) -> None:
-        """Prints the steps with their numbers."""
         for progress in tour.progress.values():
             step = progress.step
             mark = "✓" if progress.seen is not None else " "
@@ -37,7 +36,6 @@ class TerminalTour:
         self.say(f"    {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
 
     def last(self, tour: Tour) -> None:
-        """Prints the snippets to take home."""
         self.say(f"\n{LAST_TITLE}. {LAST_WORDS}")
         for snippet in tour.snippets:
             self.say(f"\n  {snippet.title}:")
@@ -46,13 +44,11 @@ class TerminalTour:
         self.say("")
 
     def announce(self, progress: TourProgress) -> None:
-        """Prints a step that is about to be done."""
         step = progress.step
         self.say(f"\n{progress.number}  {step.title}: {step.place}")
         self.say(textwrap.fill(step.words, _WIDTH, initial_indent="   ", subsequent_indent="   "))
 
     def seen(self, progress: TourProgress) -> None:
-        """Prints the effect of a step."""
         seen = progress.seen
         if seen is None:
             return
@@ -68,7 +64,6 @@ class TerminalTour:
             self.say(f"                    … {len(seen.lines) - _MOST_LINES} more")
 
     def hear(self, record: Record, views: SessionView) -> None:
-        """Prints a change, or a connection that was lost or is back."""
         view = views.servers.get(record.server)
         if view is None:
             return

@@ -134,7 +134,6 @@ class Tour:
         self._outage: Outage | None = None
 
     def listen(self, changed: Callable[[], object]) -> None:
-        """Calls `changed` from now on when there is something new to show."""
         self._changed = changed
 
     def set_steps(self, steps: Sequence[TourStep], snippets: Sequence[TourSnippet]) -> None:
@@ -143,7 +142,6 @@ class Tour:
 
     @property
     def complete(self) -> bool:
-        """True once the effect of every step was seen."""
         return all(each.seen is not None for each in self.progress.values())
 
     def open(self, server: str, source: HopSource, actions: Mapping[str, Callable[[], object]]) -> None:
@@ -190,7 +188,6 @@ class Tour:
             self._changed()
 
     def server_listens(self, at: float, pid: int) -> None:
-        """Notes that the vault's server listens, with this process id."""
         kill = self.progress["kill"]
         kill.step = replace(kill.step, place=f"kill -9 {pid}", is_path=True)
         self._changed()
@@ -198,7 +195,6 @@ class Tour:
             self._outage.served = at
 
     def hear(self, record: Record, views: SessionView) -> None:
-        """Looks in a record for the effect of a step."""
         view, source = views.servers.get(record.server), self._sources.get(record.server)
         if view is None or source is None:
             return

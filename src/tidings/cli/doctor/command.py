@@ -154,7 +154,6 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
 
 
 def _lines(finding: Finding) -> str:
-    """Returns a finding as text: one line, and the cure below it."""
     verdict = styled(f"{finding.verdict:5}", _STYLES[finding.verdict], sys.stdout)
     lines = [f"{verdict}  {styled(harmless(finding.what), 'name', sys.stdout)}: {harmless(finding.words)}"]
     if finding.cure:
