@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import add_completion_class, get_completion_class
 
 from tidings.cli.exits import Refusal
-from tidings.cli.main import main, use_own_bash_completion
+from tidings.cli.main import BashCompletion, main
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_TIDINGS_COMPLETE"
@@ -32,24 +32,22 @@ def command(shell: str | None, *, install: bool) -> None:
     if not install:
         click.echo(script)
         return
-    file = _place(shell)
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    places = {"bash": data / "bash-completion/completions/tidings", "zsh": data / "zsh/site-functions/_tidings"}
+    file = places.get(shell, config / "fish/completions/tidings.fish")
+    bashrc = Path.home() / ".bashrc"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(script + "\n")
-        changed = shell == "bash" and not _has_bash_completion() and _add_to_bashrc(file)
+        changed = shell == "bash" and not _has_bash_completion() and _add_to_bashrc(bashrc, file)
     except OSError as error:
         raise Refusal(f"Cannot write {error.filename or file}: {error.strerror}.") from None
     click.echo(f"Installed {file}", err=True)
     if changed:
-        click.echo(f"Added a line to {_bashrc()} that loads it, because bash-completion is not active.", err=True)
-    click.echo(_NEXT[shell].format(folder=file.parent), err=True)
-
-
-_NEXT = {
-    "bash": "Open a new shell.",
-    "zsh": "If it is not there yet, add this line to ~/.zshrc before compinit: fpath=({folder} $fpath)",
-    "fish": "Open a new shell.",
-}
+        click.echo(f"Added a line to {bashrc} that loads it, because bash-completion is not active.", err=True)
+    in_zsh = f"If it is not there yet, add this line to ~/.zshrc before compinit: fpath=({file.parent} $fpath)"
+    click.echo(in_zsh if shell == "zsh" else "Open a new shell.", err=True)
 
 
 def _has_bash_completion() -> bool:
@@ -70,27 +68,20 @@ def _has_bash_completion() -> bool:
     return done.returncode == 0
 
 
-def _add_to_bashrc(file: Path) -> bool:
-    """Lets each new bash load a file. Returns whether ~/.bashrc was changed."""
+def _add_to_bashrc(bashrc: Path, file: Path) -> bool:
+    """Lets each new bash load a file. Returns whether `bashrc` was changed."""
     name = shlex.quote(str(file))
     line = f"[ ! -r {name} ] || . {name}  # completion of tidings"
-    try:
-        text = _bashrc().read_text("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        text = ""
+    text = bashrc.read_text("utf-8", "surrogateescape") if bashrc.exists() else ""
     if line in text.splitlines():
         return False
-    with _bashrc().open("a", encoding="utf-8") as opened:
+    with bashrc.open("a", encoding="utf-8") as opened:
         opened.write(f"{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n")
     return True
 
 
-def _bashrc() -> Path:
-    return Path.home() / ".bashrc"
-
-
 def _script(shell: str) -> str:
-    use_own_bash_completion()
+    add_completion_class(BashCompletion)
     kind = get_completion_class(shell)
     if kind is None:
         raise Refusal(f"There is no completion for {shell}.")
@@ -100,10 +91,3 @@ def _script(shell: str) -> str:
         raise Refusal(f"{error}") from None
     # URIs and descriptions may contain commas, too: only the first one is a separator.
     return script.replace('string split ","', 'string split --max 1 ","') if shell == "fish" else script
-
-
-def _place(shell: str) -> Path:
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    places = {"bash": data / "bash-completion/completions/tidings", "zsh": data / "zsh/site-functions/_tidings"}
-    return places.get(shell, config / "fish/completions/tidings.fish")

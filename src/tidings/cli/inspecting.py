@@ -1,10 +1,11 @@
 """Parts of commands that show the inspector: their options, the socket of the page, and opening it in a browser."""
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,34 +42,64 @@ _OPTIONS = (
 )
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """The servers to inspect, and the files of the inspector."""
+
+    servers: "tuple[ServerEntry, ...]"
+    catalog: Path
+    read_only: bool
+    no_journal: bool
+
+    @property
+    def journal(self) -> Path | None:
+        """The file in which sessions are recorded."""
+        if self.no_journal:
+            return None
+        from tidings.inspector.sessions.saved import default_path
+
+        return default_path()
+
+
 def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Makes the command of an inspector: adds TARGETs and the options of both inspectors."""
+    """Makes a command of a function that takes `Inspected` and its own parameters; adds TARGETs and the options."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
+        @functools.wraps(function)
+        def run(
+            targets: tuple[str, ...],
+            era: str | None,
+            *,
+            catalog: Path | None,
+            read_only: bool,
+            no_journal: bool,
+            **own: Any,
+        ) -> Any:
+            path = _catalog_path(catalog)
+            servers = _resolved(targets, era, path, read_only=read_only)
+            return function(Inspected(servers, path, read_only, no_journal), **own)
+
+        for option in reversed(_OPTIONS):
+            run = option(run)
         help_ = with_target_help(
             function, "Several servers can be inspected at once. Without TARGET, the servers of your catalog are shown."
         )
-        for option in reversed(_OPTIONS):
-            function = option(function)
-        return click.command(name, cls=Configured, help=help_)(function)
+        return click.command(name, cls=Configured, help=help_)(run)
 
     return decorate
 
 
-def catalog_path(given: Path | None) -> Path:
-    """Returns the catalog file: the one of `--catalog`, or the user's own."""
-    if given is not None:
-        if not given.exists() and not given.parent.is_dir():
-            raise Refusal(f"There is no folder {given.parent}. Check --catalog.")
-        return given
-    from tidings.inspector.catalog import user_catalog
+def _catalog_path(given: Path | None) -> Path:
+    if given is None:
+        from tidings.inspector.catalog import user_catalog
 
-    return user_catalog(os.environ, sys.platform, Path.home())
+        return user_catalog(os.environ, sys.platform, Path.home())
+    if not given.exists() and not given.parent.is_dir():
+        raise Refusal(f"There is no folder {given.parent}. Check --catalog.")
+    return given
 
 
-def chosen_servers(
-    targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool
-) -> "tuple[ServerEntry, ...]":
+def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
     """Returns the servers of these targets, with the era if one was given."""
     if not targets:
         return ()
@@ -81,15 +112,6 @@ def chosen_servers(
     except BadTarget as error:
         raise Refusal(error.message) from None
     return found if era is None else tuple(replace(entry, era=era) for entry in found)
-
-
-def journal_path(*, keep: bool) -> Path | None:
-    """Returns the file in which sessions are recorded; None if not `keep`."""
-    if not keep:
-        return None
-    from tidings.inspector.sessions.saved import default_path
-
-    return default_path()
 
 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:

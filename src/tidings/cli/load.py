@@ -133,14 +133,18 @@ class Load:
     async def _call(self, client: Any, arguments: dict[str, Any]) -> None:
         while self._goes_on():
             at = time.perf_counter()
+            failure = None
             try:
                 call = await client.call_tool(self.tool, arguments)
             except TidingsError as error:
-                self._failed(error.code, exit_code_of(error))
+                failure = error.code, exit_code_of(error)
             else:
                 if call.result is not None and call.result.is_error:
-                    self._failed("tool-failed", BAD_ANSWER)
+                    failure = "tool-failed", BAD_ANSWER
             self.times.append(time.perf_counter() - at)
+            if failure is not None:
+                self.errors[failure[0]] += 1
+                self.exit_codes[failure[0]] = failure[1]
             if not client.connected:
                 return
 
@@ -150,19 +154,16 @@ class Load:
         self._left -= 1
         return self._left >= 0
 
-    def _failed(self, kind: str, exit_code: int) -> None:
-        self.errors[kind] += 1
-        self.exit_codes[kind] = exit_code
-
     def figures(self) -> dict[str, Any]:
         times = sorted(self.times)
+        places = {name: max(0, math.ceil(round(part * len(times), 6)) - 1) for name, part in _PARTS.items()}
         return {
             "tool": self.tool,
             "calls": len(times),
             "seconds": round(self.took, 3),
             "concurrency": self.concurrency,
             "perSecond": round(len(times) / self.took, 1) if self.took else 0.0,
-            "ms": {name: round(_percentile(times, part) * 1000, 3) for name, part in _PARTS.items()} if times else {},
+            "ms": {name: round(times[place] * 1000, 3) for name, place in places.items()} if times else {},
             "errors": dict(self.errors),
         }
 
@@ -175,7 +176,3 @@ class Load:
         table([(name, f"{ms:,.2f} ms") for name, ms in figures["ms"].items()], ("dim", ""), sys.stdout, indent="  ")
         for kind, number in self.errors.most_common():
             click.echo(styled(f"  {number:,} failed with {kind}", "bad"))
-
-
-def _percentile(times: list[float], part: float) -> float:
-    return times[max(0, math.ceil(round(part * len(times), 6)) - 1)]

@@ -3,13 +3,12 @@
 A subcommand is `command` in the file of its name (`PLACES` names the exceptions). `tidings --help` imports none of
 them.
 
-bash splits words at each `:` and `=`, and so every URL and URI. `_Bash` reads the words from the line as it was typed,
-offers what follows the last such split, and escapes names that contain spaces or special characters.
+bash splits words at each `:` and `=`, and so every URL and URI. `BashCompletion` reads the words from the line as it
+was typed, offers what follows the last such split, and escapes names that contain spaces or special characters.
 """
 
 import os
 import re
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
@@ -50,15 +49,13 @@ PLACES = {  # The subcommands that are not `command` in the file of their name, 
 _INTERRUPTED = 130  # The same as `exits.INTERRUPTED`, which is not imported yet
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are needed."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         if os.environ.get("_TIDINGS_COMPLETE", "").startswith("bash"):
-            use_own_bash_completion()
+            add_completion_class(BashCompletion)
         return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -92,21 +89,8 @@ class LazyGroup(click.Group):
 
 def load(name: str) -> click.Command:
     """Imports a subcommand."""
-    return _imported(PLACES.get(name, f"{name}:command"))
-
-
-def completer(place: str) -> Completer:
-    """Returns the completion function at `module:name`, which is imported when the shell asks for it."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return _imported(place)(ctx, param, incomplete)
-
-    return complete
-
-
-def _imported(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"tidings.cli.{module}"), name)
+    module, _, variable = PLACES.get(name, f"{name}:command").partition(":")
+    return getattr(import_module(f"tidings.cli.{module}"), variable)
 
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
@@ -137,7 +121,9 @@ _TO_ESCAPE: Final = re.compile(r"[^\w./:@%+=,-]")
 _NOT_IN_QUOTES: Final = re.compile(r"""['"$`\\!]""")
 
 
-class _Bash(BashComplete):
+class BashCompletion(BashComplete):
+    """Completion in bash instead of click's own."""
+
     source_template = _SCRIPT
     _typed = ""
     _quote = ""
@@ -159,11 +145,6 @@ class _Bash(BashComplete):
         breaks = os.environ.get("COMP_WORDBREAKS", ":=")
         begins = 1 + max(self._typed.rfind(each) for each in ":=" if each in breaks) if set(":=") & set(breaks) else 0
         return f"plain,{_TO_ESCAPE.sub(lambda found: chr(92) + found[0], value[begins:])}"
-
-
-def use_own_bash_completion() -> None:
-    """Replaces click's completion for bash."""
-    add_completion_class(_Bash)
 
 
 def _open_quote(line: str) -> str:

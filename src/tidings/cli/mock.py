@@ -13,15 +13,7 @@ from click.shell_completion import CompletionItem
 from tidings._kit.text import counted, harmless
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
-from tidings.cli.serving import (
-    HttpAddress,
-    begin,
-    check_token_use,
-    http_address,
-    http_options,
-    serve_app,
-    until_stopped,
-)
+from tidings.cli.serving import begin, check_token_use, http_address, http_options, serve_app, until_stopped
 from tidings.cli.terminal import table
 from tidings.cli.variables import Configured
 
@@ -30,12 +22,13 @@ if TYPE_CHECKING:
     from tidings.inspector.sessions.saved import SavedSession
 
 
-def _complete_session(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="file")]
-
-
 @click.command("mock", cls=Configured)
-@click.argument("session", metavar="SESSION", required=False, shell_complete=_complete_session)
+@click.argument(
+    "session",
+    metavar="SESSION",
+    required=False,
+    shell_complete=lambda _, __, typed: [CompletionItem(typed, type="file")],
+)
 @click.option(
     "--list",
     "listing",
@@ -79,9 +72,14 @@ def command(
         raise Refusal(
             "SESSION is missing. Give a file, or the number or the name of a session of `tidings mock --list`."
         )
+    from tidings.inspector.sessions.mock import asgi, serve_stdio
+
     records = _records(session)
     try:
-        _serve(records, address, token, server=server, speed=speed)
+        app: Any = None if address is None else asgi(records, host=address.host, server=server, speed=speed)
+        http = begin("the recorded session", address, token, for_clients=False)
+        over_stdio = partial(serve_stdio, records, server=server, speed=speed)
+        until_stopped(over_stdio if http is None else partial(serve_app, app, http))
     except LookupError as error:
         raise Refusal(str(error.args[0]) if error.args else "The session has no such server.") from None
 
@@ -91,8 +89,11 @@ def _records(session: str) -> "Sequence[Record]":
     from tidings.inspector.sessions.saved import default_path, load_session
 
     path = Path(session)
-    if not path.exists() and (found := _find(session, _recorded())) is not None:
-        return load_session(default_path(), found.id)
+    if not path.exists():  # The session of this number, or else the newest of this name.
+        recorded = _recorded()
+        found = [each.id for each in recorded if str(each.id) == session]
+        if found := found or [each.id for each in recorded if each.title == session]:
+            return load_session(default_path(), found[0])
     try:
         return import_session(path).records
     except NotASession as error:
@@ -112,13 +113,6 @@ def _recorded() -> "list[SavedSession]":
         raise Refusal(str(error)) from None
 
 
-def _find(session: str, recorded: "Sequence[SavedSession]") -> "SavedSession | None":
-    """Returns the session of this number, or else the newest of this name."""
-    return next((each for each in recorded if str(each.id) == session), None) or next(
-        (each for each in recorded if each.title == session), None
-    )
-
-
 def _list(recorded: "Sequence[SavedSession]") -> None:
     rows = [
         (
@@ -133,11 +127,3 @@ def _list(recorded: "Sequence[SavedSession]") -> None:
     table(rows, ("name", "dim", "dim", "", ""), sys.stdout)
     if not rows:
         click.echo("There are no recorded sessions. `tidings inspect` records them.", err=True)
-
-
-def _serve(records: "Sequence[Record]", address: HttpAddress | None, token: str | None, **which: Any) -> None:
-    from tidings.inspector.sessions.mock import asgi, serve_stdio
-
-    app: Any = None if address is None else asgi(records, host=address.host, **which)
-    http = begin("the recorded session", address, token, for_clients=False)
-    until_stopped(partial(serve_stdio, records, **which) if http is None else partial(serve_app, app, http))

@@ -11,14 +11,15 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from tidings.cli.exits import ALL, ending, failed
-from tidings.cli.main import Completer, completer
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, TidingsError
 from tidings.inspector.catalog import Catalog, user_catalog
@@ -136,9 +137,13 @@ def catalog() -> Catalog:
     return Catalog(user_catalog(os.environ, sys.platform, Path.home()), read_only=True)
 
 
-def completes(kind: str) -> Completer:
-    """Returns the shell completion for "targets", "tools", "resources" or "prompts"."""
-    return completer(f"names:{kind}")
+def completes(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Returns the shell completion for "targets", "tools", "resources" or "prompts", imported when it is needed."""
+
+    def complete(*typed: Any) -> list[CompletionItem]:
+        return getattr(import_module("tidings.cli.names"), kind)(*typed)
+
+    return complete
 
 
 def with_target_help(function: Callable[..., Any], more: str) -> str:
