@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -55,9 +56,11 @@ async def ask(request: PendingRequest) -> Any:
     if request.kind == "sampling":
         return await _ask_for_sample(request)
     _print(styled(f"{harmless(request.server)} asks: ", "note", sys.stderr) + harmless(request.message))
-    if request.url is not None:
-        return await _ask_to_open(request.url)
-    return await _ask_to_fill_in(request.schema or {})
+    if request.url is None:
+        return await _ask_to_fill_in(request.schema or {})
+    _print(f"It asks you to open: {harmless(request.url)}\nOpen it in a browser if you trust it.")
+    action = await _choose("Done? [y]es, [d]ecline, [c]ancel: ", default="c", at_end="c")
+    return ElicitResult.model_validate({"action": action})
 
 
 def _print(text: str) -> None:
@@ -106,17 +109,10 @@ async def _ask_for_sample(request: PendingRequest) -> Any:
             for part in message.content_as_list:
                 text = part.text if isinstance(part, TextContent) else f"[{part.type}]"
                 _print(f"  {message.role}: {harmless(text)}")
-    try:
+    text = ""
+    with suppress(EOFError):
         text = await _line("Your answer (empty to decline): ")
-    except EOFError:
-        text = ""
     return text or refusal("The user declined to answer in the model's place")
-
-
-async def _ask_to_open(url: str) -> Any:
-    _print(f"It asks you to open: {harmless(url)}\nOpen it in a browser if you trust it.")
-    action = await _choose("Done? [y]es, [d]ecline, [c]ancel: ", default="c", at_end="c")
-    return ElicitResult.model_validate({"action": action})
 
 
 async def _ask_to_fill_in(schema: Mapping[str, Any]) -> Any:

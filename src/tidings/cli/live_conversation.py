@@ -96,19 +96,19 @@ class Loop:
         self._task: asyncio.Task[Any] | None = None
 
     def __enter__(self) -> Self:
+        def terminate() -> None:
+            self._terminated = True
+            if self._task is not None:
+                self._task.cancel()
+
         loop = self._runner.get_loop()
         if sys.platform != "win32":
             with contextlib.suppress(RuntimeError, ValueError):  # Not in the main thread.
-                loop.add_signal_handler(signal.SIGTERM, self._terminate)
+                loop.add_signal_handler(signal.SIGTERM, terminate)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._runner.close()
-
-    def _terminate(self) -> None:
-        self._terminated = True
-        if self._task is not None:
-            self._task.cancel()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         async def running() -> T:

@@ -9,8 +9,8 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,8 +22,9 @@ from tidings.cli.exits import Refusal
 from tidings.cli.logs import logger
 
 if TYPE_CHECKING:
-    from tidings.server import LiveServer
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from tidings.server import LiveServer
 
 DEFAULT: Final = "127.0.0.1:8000"
 _DEFAULT_PORT: Final = 8000
@@ -141,21 +142,17 @@ def listen(address: HttpAddress) -> tuple[socket.socket, HttpAddress]:
     return listening, replace(address, port=listening.getsockname()[1])
 
 
-_Scope = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-_App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
-
-
 class BearerToken:
     """ASGI middleware that refuses requests without the token."""
 
-    def __init__(self, app: _App, token: str) -> None:
+    def __init__(self, app: "ASGIApp", token: str) -> None:
         self._app = app
         self._expected = f"bearer {token}".encode()
 
-    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        if scope["type"] != "http" or self._admits(scope):
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        given = [value.partition(b" ") for name, value in scope.get("headers", ()) if name == b"authorization"]
+        tokens = [scheme.lower() + b" " + token.strip() for scheme, _, token in given]
+        if scope["type"] != "http" or (len(tokens) == 1 and hmac.compare_digest(tokens[0], self._expected)):
             await self._app(scope, receive, send)
             return
         body = b'{"error":"Send the header Authorization: Bearer TOKEN, with the token this server was started with."}'
@@ -166,13 +163,6 @@ class BearerToken:
         ]
         await send({"type": "http.response.start", "status": 401, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-
-    def _admits(self, scope: _Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1:
-            return False
-        scheme, _, token = given[0].partition(b" ")
-        return hmac.compare_digest(scheme.lower() + b" " + token.strip(), self._expected)
 
 
 @dataclass(frozen=True)
@@ -217,7 +207,9 @@ def run(
             if http is None:
                 await server.run_stdio_async()
             else:
-                await serve_app(_welcoming(server.asgi(host=http.address.host)), http)
+                app: Any = server.asgi(host=http.address.host)
+                app.router.routes.append(_page_for_browsers())
+                await serve_app(app, http)
             tasks.cancel_scope.cancel()
 
     until_stopped(serve)
@@ -229,8 +221,9 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
     from tidings.errors import TidingsError
 
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _sigterm_as_ctrl_c(), suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             anyio.run(serve)
     except BaseExceptionGroup as failures:
         named, others = failures.split((TidingsError, Refusal))
@@ -240,18 +233,11 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         raise Refusal(str(error)) from None
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Generator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-async def serve_app(app: _App, http: Http) -> None:
+async def serve_app(app: "ASGIApp", http: Http) -> None:
     """Serves an app over HTTP until the process is asked to stop, with the token if there is one."""
     from tidings._kit.uvicorn_seam import HttpServer
 
@@ -265,12 +251,11 @@ async def serve_app(app: _App, http: Http) -> None:
         raise Refusal("The server could not start: see the log above.") from None
 
 
-def _welcoming(app: Any) -> _App:
+def _page_for_browsers() -> Any:
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
     async def welcome(_: object) -> PlainTextResponse:
         return PlainTextResponse("This is an MCP server. Its endpoint for MCP clients is /mcp.\n")
 
-    app.router.routes.append(Route("/", welcome))
-    return app
+    return Route("/", welcome)

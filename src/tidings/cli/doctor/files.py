@@ -38,8 +38,8 @@ def catalog(place: CheckedPath) -> Iterator[Finding]:
         yield Finding("catalog", "look", f"other users can read {shown}, and it may contain tokens.", opened)
     for problem in listing.problems:
         yield Finding("catalog", "wrong", problem, f"Correct it in {shown}.")
-    if not _writable(path):
-        yield Finding("catalog", "look", f"{shown} cannot be written, so servers cannot be added.", _owned(path))
+    if (cure := _to_write(path)) is not None:
+        yield Finding("catalog", "look", f"{shown} cannot be written, so servers cannot be added.", cure)
     yield Finding("catalog", "ok", f"{_servers(listing.entries)} ({shown}).")
     yield from _startable("catalog", listing.entries, place)
 
@@ -56,8 +56,8 @@ def journal(place: CheckedPath) -> Iterator[Finding]:
         return
     if (opened := _open_to_others(path, place)) is not None:
         yield Finding("journal", "look", f"other users can read {shown}, and it contains messages of servers.", opened)
-    if not _writable(path):  # SQLite needs write access to read it.
-        yield Finding("journal", "wrong", f"{shown} cannot be written, so sessions cannot be recorded.", _owned(path))
+    if (cure := _to_write(path)) is not None:  # SQLite needs write access to read it.
+        yield Finding("journal", "wrong", f"{shown} cannot be written, so sessions cannot be recorded.", cure)
         return
     size = path.stat().st_size
     try:
@@ -68,10 +68,8 @@ def journal(place: CheckedPath) -> Iterator[Finding]:
         yield Finding("journal", "wrong", str(error), cure)
         return
     words = f"{counted(count, 'session')}, {size_text(size)} ({shown})."
-    if size > _LARGE:
-        yield Finding("journal", "look", words, "Delete old sessions in the inspector, or the file.")
-    else:
-        yield Finding("journal", "ok", words)
+    cure = "Delete old sessions in the inspector, or the file." if size > _LARGE else ""
+    yield Finding("journal", "look" if cure else "ok", words, cure)
 
 
 def clients(place: CheckedPath) -> Iterator[Finding]:
@@ -112,15 +110,14 @@ def _servers(entries: Iterable[ServerEntry]) -> str:
     return f"{counted(len(names), 'server')}{': ' if names else ''}{listed(names)}"
 
 
-def _writable(path: Path) -> bool:
-    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
-
-
 def _away(path: Path) -> str:
     return f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.broken')}"
 
 
-def _owned(path: Path) -> str:
+def _to_write(path: Path) -> str | None:
+    """Returns the commands that let the user write a file and its folder; None if that is possible."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK):
+        return None
     return "\n".join(owned(each) for each in (path.parent, path) if not os.access(each, os.W_OK))
 
 
