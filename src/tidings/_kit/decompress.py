@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from zlib import _Decompress as Inflate  # pyright: ignore[reportPrivateUsage] - it has no public name
@@ -32,13 +32,6 @@ class Corrupt(ValueError):
 
 class OverLimit(ValueError):
     """Data has more bytes than the limit, before or after it is decompressed."""
-
-
-class _Encoding(Protocol):
-    def feed(self, data: bytes) -> Iterator[bytes]: ...
-
-    @property
-    def finished(self) -> bool: ...
 
 
 class _Deflate:
@@ -143,7 +136,7 @@ class Decompressor:
             # Only a plain word is quoted: the text comes from outside, and stands in a message of ours.
             what = repr(unknown[0]) if _WORD.fullmatch(unknown[0]) else "something"
             raise Corrupt(f"it is compressed with {what}, which was not asked for")
-        self._layers: list[_Encoding] = [_ENCODINGS[name]() for name in reversed(names)]
+        self._layers = [_ENCODINGS[name]() for name in reversed(names)]
         self._limit = limit
         self._received = [0] * (len(names) + 1)
 

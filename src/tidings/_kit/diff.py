@@ -168,7 +168,7 @@ def changed_words(gone: Sequence[str], come: Sequence[str]) -> tuple[Spans, Span
     marked as a whole, and one run of white space is as good as another. Lines that have little in common, or differ in
     very much, have no counterparts.
     """
-    whole: tuple[Spans, Spans] = [None] * len(gone), [None] * len(come)
+    whole = no_words(gone, come)
     if not gone or not come:
         return whole
     old, new = "".join(gone), "".join(come)
@@ -269,7 +269,14 @@ class _Comparison:
                 found.append(piece)
             else:
                 pieces += smaller
-        return Differing(_joined(sorted(found)), self.exact)
+        joined: list[Replaced] = []
+        for change in sorted(found):
+            last = joined[-1] if joined else None
+            if last and last.end == change.start and last.new_end == change.new_start:
+                joined[-1] = Replaced(last.start, change.end, last.new_start, change.new_end)
+            else:
+                joined.append(change)
+        return Differing(joined, self.exact)
 
     def _trimmed(self, piece: Replaced) -> Replaced:
         start, end, new_start, new_end = piece
@@ -298,28 +305,10 @@ class _Comparison:
             if same is None:
                 self.exact = False
                 return None
-        return _between(piece, same)
-
-
-def _between(piece: Replaced, same: list[tuple[int, int]]) -> list[Replaced]:
-    pieces: list[Replaced] = []
-    start, new_start = piece.start, piece.new_start
-    for place, new_place in same:
-        pieces.append(Replaced(start, piece.start + place, new_start, piece.new_start + new_place))
-        start, new_start = piece.start + place + 1, piece.new_start + new_place + 1
-    pieces.append(Replaced(start, piece.end, new_start, piece.new_end))
-    return [one for one in pieces if one.start < one.end or one.new_start < one.new_end]
-
-
-def _joined(changes: list[Replaced]) -> list[Replaced]:
-    joined: list[Replaced] = []
-    for change in changes:
-        last = joined[-1] if joined else None
-        if last and last.end == change.start and last.new_end == change.new_start:
-            joined[-1] = Replaced(last.start, change.end, last.new_start, change.new_end)
-        else:
-            joined.append(change)
-    return joined
+        same = [(-1, -1), *same, (len(old), len(new))]
+        a, b = piece.start, piece.new_start
+        pieces = (Replaced(a + x + 1, a + next_x, b + y + 1, b + next_y) for (x, y), (next_x, next_y) in pairwise(same))
+        return [one for one in pieces if one.start < one.end or one.new_start < one.new_end]
 
 
 def _anchors(old: list[int], new: list[int], counts: Counter[int], new_counts: Counter[int]) -> list[tuple[int, int]]:

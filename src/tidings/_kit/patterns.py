@@ -174,41 +174,39 @@ class _Walk:
             self._repeat(1 if piece[0][0] == "+" else 0, 1)
         elif piece["open"]:
             self._open(piece)
-        elif piece[0] == ")":
-            self._close()
-        else:
-            self._atom(self._literal(piece))
+        elif piece[0] != ")":
+            self._atom(piece)
+        elif len(self._sizes) > 1:
+            self._last = max(1, self._sizes.pop())
+            self._grow(self._last)
+            self._runs.append([])
         self.text.append(_in_engines_syntax(piece))
 
     def words(self) -> list[str]:
         """Returns the words that stand between two certain characters that belong to no word."""
-        found: list[str] = []
-        for run in self._runs:
-            inner = re.findall(r"(?<=[^A-Za-z0-9])[A-Za-z0-9]+(?=[^A-Za-z0-9])", "".join(run))
-            found += [word.lower() for word in inner]
-        return found
+        inner = re.compile(r"(?<=[^A-Za-z0-9])[A-Za-z0-9]+(?=[^A-Za-z0-9])")
+        return [word.lower() for run in self._runs for word in inner.findall("".join(run))]
 
     def literal(self) -> str:
         longest = max((part for run in self._runs for part in "".join(run).split(_BETWEEN)), key=len)
         return longest if len(longest) > 2 else ""
 
-    def _literal(self, piece: "re.Match[str]") -> str | None:
-        if (escaped := piece["escaped"]) is not None:
-            return _BETWEEN if escaped in "bs" else escaped if escaped.isascii() and not escaped.isalnum() else None
-        other = piece["other"]
-        if other == "|" and len(self._sizes) == 1:
-            self.alternatives = True
-        return other if other is not None and other.isascii() and other not in ".^$|" else None
-
-    def _atom(self, literal: str | None) -> None:
+    def _atom(self, piece: "re.Match[str]") -> None:
         self._last = 1
         self._grow(1)
         if len(self._sizes) > 1:
             return
-        if literal is None:
-            self._runs.append([])
+        escaped: str | None = piece["escaped"]
+        other: str | None = piece["other"]
+        self.alternatives = self.alternatives or other == "|"
+        if escaped is not None and escaped in "bs":
+            self._runs[-1].append(_BETWEEN)
+        elif escaped is not None and escaped.isascii() and not escaped.isalnum():
+            self._runs[-1].append(escaped)
+        elif other is not None and other.isascii() and other not in ".^$|":
+            self._runs[-1].append(other)
         else:
-            self._runs[-1].append(literal)
+            self._runs.append([])
 
     def _repeat(self, least: int, most: int) -> None:
         self._grow(self._last * max(0, most - 1))
@@ -230,12 +228,6 @@ class _Walk:
             raise BadPattern("it is too deeply nested")
         self._runs.append([])
 
-    def _close(self) -> None:
-        if len(self._sizes) > 1:
-            self._last = max(1, self._sizes.pop())
-            self._grow(self._last)
-            self._runs.append([])
-
     def _grow(self, size: int) -> None:
         self._sizes[-1] += size
         if self._sizes[-1] > self._most_repeated:
@@ -245,7 +237,10 @@ class _Walk:
 def _in_engines_syntax(piece: "re.Match[str]") -> str:
     text = piece[0]
     if piece["code"]:
-        text = regex.escape(_character(piece["code"]))
+        number = int(piece["code"], 16)
+        if number > 0x10FFFF or 0xD800 <= number < 0xE000:
+            raise BadPattern(f"there is no character {piece['code']}")
+        text = regex.escape(chr(number))
     elif piece["named"]:
         text = f"(?P={piece['named']})"
     elif piece["escaped"] and piece["escaped"] in "gGKLmMNRX":
@@ -260,10 +255,3 @@ def _in_engines_syntax(piece: "re.Match[str]") -> str:
     elif text == "{":  # The engine would allow for misspellings: `{e<=3}`.
         text = r"\{"
     return text
-
-
-def _character(code: str) -> str:
-    number = int(code, 16)
-    if number > 0x10FFFF or 0xD800 <= number < 0xE000:
-        raise BadPattern(f"there is no character {code}")
-    return chr(number)

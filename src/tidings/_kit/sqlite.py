@@ -85,10 +85,6 @@ class Schema:
     pragmas: Sequence[str] = ()
 
 
-def damaged_name(path: Path) -> Path:
-    return path.with_name(f"{path.name}.damaged")
-
-
 def move_database(path: Path, to: Path) -> None:
     """Gives a database another name, with what SQLite keeps beside it. What has that name is replaced."""
     for suffix in _COMPANIONS:
@@ -125,7 +121,7 @@ class Database:
     `transaction` may be used; a database in memory may have readers."""
     opened: Callable[[sqlite3.Connection], object] | None = None
     """Called with each new connection, before its first use. What it raises counts as a failure to open."""
-    aside: Callable[[Path], Path] = damaged_name  # Names the file that is set aside
+    aside: Callable[[Path], Path] = lambda path: path.with_name(f"{path.name}.damaged")  # Names the file set aside
     on_set_aside: Callable[[Path, Path, Exception], object] | None = None
     """Called with the path, the new path and the reason. Without it, a warning is logged."""
 
@@ -234,7 +230,8 @@ class Database:
                 connection = self._connected(before)
                 if connection is None:
                     continue
-                result = self._run(connection, work, begin)
+                with transaction(connection, begin):
+                    result = work(connection)
             except (sqlite3.Error, OSError) as error:
                 failure = self.explained(error)
                 in_use = self._connection is not None
@@ -251,17 +248,6 @@ class Database:
                 if before == self._find():
                     return result
         raise failure or self.explained(DatabaseUnfit(Trouble.REPLACED, ""))
-
-    def _run(self, connection: sqlite3.Connection, work: Work[T], begin: str | None) -> T:
-        if begin is not None:
-            with transaction(connection, begin):
-                return work(connection)
-        try:
-            return work(connection)
-        except BaseException:
-            if connection.in_transaction:
-                _roll_back(connection)
-            raise
 
     def _connected(self, identity: tuple[int, int]) -> sqlite3.Connection | None:
         """The connection to the file of this identity; None if another one took its place while it was opened."""
@@ -451,18 +437,18 @@ class Database:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Generator[None]:
-    """Holds a transaction: committed at the end, rolled back on any failure. For work in `Database.use`."""
-    connection.execute(begin)
+def transaction(connection: sqlite3.Connection, begin: str | None = "BEGIN IMMEDIATE") -> Generator[None]:
+    """Holds a transaction: committed at the end, rolled back on any failure. For work in `Database.use`.
+
+    With None, the block begins and commits one itself, if it needs one.
+    """
+    if begin is not None:
+        connection.execute(begin)
     try:
         yield
-        connection.execute("COMMIT")
+        if begin is not None:
+            connection.execute("COMMIT")
     except BaseException:
-        _roll_back(connection)
+        with suppress(sqlite3.Error):  # SQLite has done it already after some errors, or there is none.
+            connection.execute("ROLLBACK")
         raise
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    # SQLite has done it already after some errors.
-    with suppress(sqlite3.Error):
-        connection.execute("ROLLBACK")

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from typing import Any, Self
+from contextlib import closing
+from typing import Any
 
 import click
 
@@ -35,10 +36,7 @@ class ProgressLine:
         else:
             self._line.draw(text)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._line is not None:
             self._line.clear()
 
@@ -94,7 +92,7 @@ def command(
     from tidings.cli.live_conversation import LiveConversation, arguments_for, document_of, plain
 
     given = document_of(pairs, document)
-    with LiveConversation(options) as conversation, ProgressLine(options, lines=progress) as line:
+    with LiveConversation(options) as conversation, closing(ProgressLine(options, lines=progress)) as line:
         client = conversation.client
         found = {} if no_check else conversation.run(tools_of(client)).find(tool)
         schema = found.get("inputSchema", {"type": "object"})
@@ -123,7 +121,11 @@ def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *
     blocks: list[dict[str, Any]] = result.get("content") or []
     is_error = bool(result.get("isError"))
     if output is not None and not is_error:
-        _save(blocks, output)
+        binary = [(data, block) for block in blocks if (data := binary_of(block)) is not None]
+        if not binary:
+            raise OneShotFailed("The result has no binary content to save. Omit --output to print its text.")
+        kinds = [(block.get("type", "content"), str(block.get("mimeType", ""))) for _, block in binary]
+        save([data for data, _ in binary], [f"{kind}.{mime.rpartition('/')[2]}" for kind, mime in kinds], output)
     if options.as_json:
         click.echo(json.dumps({"result": result}, ensure_ascii=False) if events else dumped(result))
     elif is_error:
@@ -137,13 +139,3 @@ def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *
     sys.stdout.flush()
     if is_error:
         sys.exit(BAD_ANSWER)
-
-
-def _save(blocks: list[dict[str, Any]], output: str) -> None:
-    found = [(data, block) for block in blocks if (data := binary_of(block)) is not None]
-    if not found:
-        raise OneShotFailed("The result has no binary content to save. Omit --output to print its text.")
-    names = [
-        f"{block.get('type', 'content')}.{str(block.get('mimeType', '')).rpartition('/')[2]}" for _, block in found
-    ]
-    save([data for data, _ in found], names, output)

@@ -61,8 +61,10 @@ def _names(ctx: click.Context, kind: str) -> Names:
     identity = json.dumps([entry.command, entry.args, sorted(entry.env.items()), entry.cwd, entry.url, kind])
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings/completion"
     file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
-    if (cached := _cached(file)) is not None:
-        return cached
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        if time.time() - file.stat().st_mtime <= CACHE_SECONDS:
+            pairs = cast("list[list[str]]", json.loads(file.read_text("utf-8")))
+            return [(str(name), str(about)) for name, about in pairs]
     found: Names = []
 
     def ask(conversation: Conversation) -> None:
@@ -76,13 +78,3 @@ def _names(ctx: click.Context, kind: str) -> Names:
         scratch.write_text(json.dumps(found), "utf-8")
         scratch.replace(file)
     return found
-
-
-def _cached(file: Path) -> Names | None:
-    try:
-        if time.time() - file.stat().st_mtime > CACHE_SECONDS:
-            return None
-        pairs = cast("list[list[str]]", json.loads(file.read_text("utf-8")))
-        return [(str(name), str(about)) for name, about in pairs]
-    except (OSError, ValueError, TypeError):
-        return None

@@ -139,7 +139,12 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
     for finding in examine(CheckedPath.here()):
         findings.append(finding)
         if not as_json:
-            click.echo(_lines(finding))
+            what, verdict = harmless(finding.what), f"{finding.verdict:5}"
+            click.echo(
+                f"{styled(verdict, _STYLES[finding.verdict])}  {styled(what, 'name')}: {harmless(finding.words)}"
+            )
+            for line in harmless(finding.cure).splitlines():
+                click.echo(f"       → {line}")
     wrong = sum(each.verdict == "wrong" for each in findings)
     look = sum(each.verdict == "look" for each in findings)
     if as_json:
@@ -151,11 +156,3 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
     else:
         click.echo("\nEverything is fine.")
     ctx.exit(1 if wrong else 0)
-
-
-def _lines(finding: Finding) -> str:
-    verdict = styled(f"{finding.verdict:5}", _STYLES[finding.verdict], sys.stdout)
-    lines = [f"{verdict}  {styled(harmless(finding.what), 'name', sys.stdout)}: {harmless(finding.words)}"]
-    if finding.cure:
-        lines += [f"       → {line}" for line in harmless(finding.cure).splitlines()]
-    return "\n".join(lines)

@@ -250,22 +250,16 @@ def on_the_path(place: CheckedPath) -> Iterator[Finding]:
 def chromium(place: CheckedPath) -> Iterator[Finding]:
     """Checks for a browser: the system's, or one that Playwright installed."""
     found = next(filter(None, (shutil.which(name, path=place.environ.get("PATH", "")) for name in _NAMES)), None)
-    found = found or next(map(str, _of_playwright(place)), None)
+    caches = {"darwin": "Library/Caches", "win32": "AppData/Local"}
+    cache = place.home / caches.get(place.platform, ".cache") / "ms-playwright"
+    folder = Path(place.environ.get("PLAYWRIGHT_BROWSERS_PATH") or cache)
+    for program in ("chrome", "chrome.exe", "Chromium", "Google Chrome for Testing", "chrome-headless-shell"):
+        found = found or next(map(str, sorted(folder.glob(f"chromium*/**/{program}"))), None)
     if found is not None:
         yield Finding("Chromium", "ok", f"{found}, for `tidings web --render` and the tests of the page.")
         return
     words = "not found. It is for `tidings web --render`, and for the tests of the page."
     yield Finding("Chromium", "look", words, "apt-get install chromium, or: playwright install chromium")
-
-
-def _of_playwright(place: CheckedPath) -> Iterator[Path]:
-    caches = {"darwin": "Library/Caches", "win32": "AppData/Local"}
-    folder = Path(
-        place.environ.get("PLAYWRIGHT_BROWSERS_PATH")
-        or place.home / caches.get(place.platform, ".cache") / "ms-playwright"
-    )
-    for program in ("chrome", "chrome.exe", "Chromium", "Google Chrome for Testing", "chrome-headless-shell"):
-        yield from sorted(folder.glob(f"chromium*/**/{program}"))
 
 
 def page(place: CheckedPath) -> Iterator[Finding]:
