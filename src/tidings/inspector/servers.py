@@ -7,7 +7,7 @@ The page and the terminal app use it to add, change, clone, remove and import se
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tidings._kit.suggest import did_you_mean
@@ -35,14 +35,6 @@ class NoSuchServer(CatalogError):
         super().__init__(f"There is no server {name!r}.{did_you_mean(name, self.names)}")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownServer:
-    """A server, and whether the catalog stores it. Otherwise it is known until the inspector ends."""
-
-    entry: ServerEntry
-    in_catalog: bool
-
-
 class SessionServers:
     """The servers of the catalog and of the command line."""
 
@@ -50,26 +42,24 @@ class SessionServers:
         self.session = session
         self.catalog = catalog
         self._environ = environ
-        self._given: dict[str, ServerEntry] = {}
-        """The servers that are not in the catalog."""
+        self._given: dict[str, ServerEntry] = {}  # Not in the catalog: known until the inspector ends.
 
     @property
     def writable(self) -> Catalog | None:
         """The catalog, if it can be changed."""
         return None if self.catalog is None or self.catalog.read_only else self.catalog
 
+    def in_catalog(self, entry: ServerEntry) -> bool:
+        """Returns whether the catalog stores this entry, which was returned by a method of this class."""
+        return self._given.get(entry.name) is not entry
+
     async def begin(self, given: Sequence[ServerEntry], *, connect: bool = True) -> None:
         """Adds the servers of the command line and of the catalog. The latter connect if their entry says so."""
-        known: tuple[ServerEntry, ...] = ()
-        if self.catalog is not None:
-            try:
-                known = (await asyncio.to_thread(self.catalog.listing)).entries
-            except CatalogError:
-                known = ()  # `listing` reports it.
+        known, _ = await self.listing()
+        names = {each.name for each in known}
         for entry in given:
-            same = next((each for each in known if each.name == entry.name and each == entry), None)
-            named = entry if same else replace(entry, name=free_name(entry.name, {each.name for each in known}))
-            await self._open(named, connect=connect, given=same is None)
+            named = entry if entry in known else replace(entry, name=free_name(entry.name, names))
+            await self._open(named, connect=connect, given=entry not in known)
         for entry in known:
             if entry.name not in self.session.servers:
                 await self._open(entry, connect=entry.auto_connect)
@@ -82,7 +72,7 @@ class SessionServers:
         await self.session.add(entry, connect=connect)
         return entry
 
-    async def listing(self) -> tuple[list[KnownServer], list[str]]:
+    async def listing(self) -> tuple[list[ServerEntry], list[str]]:
         """Returns all servers, those of the catalog first, and the problems of invalid entries."""
         entries: list[ServerEntry] = []
         problems: list[str] = []
@@ -93,29 +83,22 @@ class SessionServers:
             except CatalogError as error:
                 problems = [str(error)]
         names = {each.name for each in entries}
-        known = [KnownServer(each, in_catalog=True) for each in entries]
-        known += [KnownServer(each, in_catalog=False) for each in self._given.values() if each.name not in names]
-        return known, problems
+        return [*entries, *(each for name, each in self._given.items() if name not in names)], problems
 
-    async def find(self, name: str) -> KnownServer:
+    async def find(self, name: str) -> ServerEntry:
         """Returns the server of this name. Raises `NoSuchServer` if there is none."""
-        names = list(self._given)
-        if self.catalog is not None:
-            entries = await asyncio.to_thread(self.catalog.entries)
-            for entry in entries:
-                if entry.name == name:
-                    return KnownServer(entry, in_catalog=True)
-            names += [each.name for each in entries]
-        if name in self._given:
-            return KnownServer(self._given[name], in_catalog=False)
-        raise NoSuchServer(name, names)
+        entries = () if self.catalog is None else await asyncio.to_thread(self.catalog.entries)
+        known = self._given | {entry.name: entry for entry in entries}
+        if name not in known:
+            raise NoSuchServer(name, known)
+        return known[name]
 
     def resolve(self, target: str, name: str | None = None) -> ServerEntry:
         """Returns the entry for a target that a user typed. Reads files. Raises `BadTarget` if it is not valid."""
         entry = resolve(target, self.catalog)
         return entry if name is None else replace(entry, name=name)
 
-    async def add(self, entry: ServerEntry, *, rename: bool = False) -> KnownServer:
+    async def add(self, entry: ServerEntry, *, rename: bool = False) -> ServerEntry:
         """Adds a server, also to a catalog that can be changed, and connects to it.
 
         With `rename` it is called `name (2)` if its name is taken. Raises `CatalogError` if the name is taken, or the
@@ -126,21 +109,18 @@ class SessionServers:
                 raise NameTaken(entry.name)
             entry = replace(entry, name=free_name(entry.name, self.session.servers))
         if (catalog := self.writable) is None:
-            return KnownServer(await self._open(entry, connect=True, given=True), in_catalog=False)
-        added = await asyncio.to_thread(lambda: catalog.add(entry, rename=rename))
-        return KnownServer(await self._open(added, connect=True), in_catalog=True)
+            return await self._open(entry, connect=True, given=True)
+        return await self._open(await asyncio.to_thread(lambda: catalog.add(entry, rename=rename)), connect=True)
 
-    async def change(self, name: str, edited: ServerEntry) -> KnownServer:
+    async def change(self, name: str, edited: ServerEntry) -> ServerEntry:
         """Replaces the entry of a server, in the session too. Masked secrets in `edited` stay as they were.
 
-        Raises:
-            CatalogError: There is no such server, the name is taken, or the catalog cannot be written.
+        Raises `CatalogError` if there is no such server, the name is taken, or the catalog cannot be written.
         """
-        known = await self.find(name)
-        after = keep_secrets(edited, known.entry)
-        if known.in_catalog and self.catalog is not None:
-            catalog = self.catalog
-            after = await asyncio.to_thread(lambda: catalog.edit(known.entry, after))
+        known, catalog = await self.find(name), self.catalog
+        after = keep_secrets(edited, known)
+        if catalog is not None and self.in_catalog(known):
+            after = await asyncio.to_thread(catalog.edit, known, after)
         else:
             if after.name != name and after.name in self.session.servers:
                 raise NameTaken(after.name)
@@ -154,26 +134,25 @@ class SessionServers:
             if server is not None:
                 await self.session.remove(name)
             await self._open(after, connect=was)
-        return KnownServer(after, known.in_catalog)
+        return after
 
     async def remove(self, name: str) -> None:
         """Removes a server from the session and the catalog. Raises `CatalogError` if that is not possible."""
         known = await self.find(name)
-        if known.in_catalog and self.catalog is not None:
+        if self.catalog is not None and self.in_catalog(known):
             await asyncio.to_thread(self.catalog.remove, name)
         self._given.pop(name, None)
         if name in self.session.servers:
             await self.session.remove(name)
 
-    async def clone(self, name: str, called: str = "") -> KnownServer:
+    async def clone(self, name: str, called: str = "") -> ServerEntry:
         """Adds a copy of a server. Raises `CatalogError` if that is not possible."""
-        known = await self.find(name)
-        if known.in_catalog and self.catalog is not None:
-            catalog, named = self.catalog, replace(known.entry, name=called)
-            copy = await asyncio.to_thread(lambda: catalog.add(named) if called else catalog.clone(name))
-            return KnownServer(await self._open(copy, connect=False), in_catalog=True)
-        copy = replace(known.entry, name=called or f"{name} copy")
-        return KnownServer(await self._open(copy, connect=False, given=True), in_catalog=False)
+        known, catalog = await self.find(name), self.catalog
+        copy = replace(known, name=called or f"{name} copy")
+        if catalog is None or not self.in_catalog(known):
+            return await self._open(copy, connect=False, given=True)
+        copy = await asyncio.to_thread(lambda: catalog.add(copy) if called else catalog.clone(name))
+        return await self._open(copy, connect=False)
 
     async def clients(self) -> list[FoundClient]:
         """Returns the servers that other programs on this machine know."""
@@ -186,11 +165,10 @@ class SessionServers:
     async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:
         """Adds servers of another program, also to a catalog that can be changed, without connecting to them.
 
-        Raises:
-            CatalogError: The catalog cannot be written.
+        Raises `CatalogError` if the catalog cannot be written.
         """
         if (catalog := self.writable) is None:
             return ImportedServers(tuple([await self._open(each, connect=False, given=True) for each in entries]))
-        imported = await asyncio.to_thread(lambda: catalog.import_entries(entries))
+        imported = await asyncio.to_thread(catalog.import_entries, entries)
         added = [await self._open(each, connect=False) for each in imported.added]
         return replace(imported, added=tuple(added))

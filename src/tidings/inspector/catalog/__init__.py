@@ -8,7 +8,7 @@ The file is `{"mcpServers": {name: entry}}` (see `entry`), readable for its owne
 other programs: any file with `mcpServers` or `servers` in it can be read as a catalog. Nothing here imports the SDK.
 """
 
-from tidings.inspector.catalog.catalog import Catalog, Export, ImportedServers, Listing, exported
+from tidings.inspector.catalog.catalog import Catalog, exported
 from tidings.inspector.catalog.clients import FoundClient, find_clients
 from tidings.inspector.catalog.entry import LOG_LEVELS, EntryTimeouts, ServerEntry, keep_secrets
 from tidings.inspector.catalog.file import CatalogError, user_catalog
@@ -19,10 +19,7 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "EntryTimeouts",
-    "Export",
     "FoundClient",
-    "ImportedServers",
-    "Listing",
     "ServerEntry",
     "exported",
     "find_clients",

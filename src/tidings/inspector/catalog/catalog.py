@@ -9,6 +9,7 @@ a variable, `${NAME}`, which Claude Code and Tidings fill in from the environmen
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ from tidings.inspector.catalog.entry import ServerEntry, header_is_secret, varia
 from tidings.inspector.catalog.file import CatalogError, change, read, section_of
 
 T = TypeVar("T")
+_NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -26,30 +28,28 @@ class Export:
     """A document to write as JSON, and the variables that have to be set for it."""
 
     document: dict[str, Any]
+    # Each variable, and the secret that it stands for: "the header Authorization of notes".
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    """Each variable, and the secret that it stands for: "the header Authorization of notes"."""
 
 
 def exported(entries: Iterable[ServerEntry]) -> Export:
     """Returns the servers as other programs read them."""
-    export = Export({"mcpServers": {}})
+    variables: dict[str, str] = {}
     held: dict[str, str] = {}
-    for entry in entries:
-        export.document["mcpServers"][entry.name] = _Replacer(entry, export.variables, held).raw()
-    return export
+    servers = {entry.name: _Replacer(entry, variables, held).raw() for entry in entries}
+    return Export({"mcpServers": servers}, variables)
 
 
+@dataclass(frozen=True)
 class _Replacer:
     """Replaces the secrets of one entry."""
 
-    def __init__(self, entry: ServerEntry, variables: dict[str, str], held: dict[str, str]) -> None:
-        self._entry = entry
-        self._variables = variables
-        self._held = held
-        """The secret that each variable stands for."""
+    entry: ServerEntry
+    variables: dict[str, str]
+    held: dict[str, str]  # The secret that each variable stands for.
 
     def raw(self) -> dict[str, Any]:
-        entry, raw = self._entry, self._entry.raw()
+        entry = self.entry
         env = {
             name: self._named(variable_name(name), f"the variable {name}", value)
             if variable_is_secret(name, value)
@@ -67,31 +67,28 @@ class _Replacer:
             replaced["url"] = self._without(entry.url, url_secrets(entry.url), "a part of the URL")
         # Unknown keys may be secrets, and the settings of one program are of no use to another.
         kept = ("type", "transport", "disabled", "tidings", "command", "args", "url", "env", "headers", "cwd")
-        return {key: replaced.get(key, value) for key, value in raw.items() if key in kept}
+        return {key: replaced.get(key, value) for key, value in entry.raw().items() if key in kept}
 
     def _header(self, name: str, value: str) -> str:
         scheme, space, _ = value.partition(" ")
-        variable = self._named(variable_name(self._entry.name, name), f"the header {name}", value)
+        variable = self._named(variable_name(self.entry.name, name), f"the header {name}", value)
         return f"{scheme} {variable}" if space and scheme.lower() in ("bearer", "basic", "token") else variable
 
     def _without(self, text: str, secrets: set[str], what: str) -> str:
         # The longest first: one may be a part of another.
         for secret in sorted((each for each in secrets if each), key=len, reverse=True):
             if (secret in text and len(secret) >= SHORTEST) or secret == text:
-                text = text.replace(secret, self._named(variable_name(self._entry.name, "SECRET"), what, secret))
+                text = text.replace(secret, self._named(variable_name(self.entry.name, "SECRET"), what, secret))
         return text
 
     def _named(self, name: str, what: str, secret: str) -> str:
         """Returns the placeholder for a secret. A name that stands for another secret already gets a number."""
         free, number = name, 1
-        while self._held.setdefault(free, secret) != secret:
+        while self.held.setdefault(free, secret) != secret:
             number += 1
             free = f"{name}_{number}"
-        self._variables.setdefault(free, f"{what} of {self._entry.name}")
+        self.variables.setdefault(free, f"{what} of {self.entry.name}")
         return f"${{{free}}}"
-
-
-_NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -99,8 +96,7 @@ class Listing:
     """The content of a catalog."""
 
     entries: tuple[ServerEntry, ...] = ()
-    problems: tuple[str, ...] = ()
-    """The reasons why other entries are not listed."""
+    problems: tuple[str, ...] = ()  # The reasons why other entries are not listed.
 
 
 @dataclass(frozen=True)
@@ -108,10 +104,8 @@ class ImportedServers:
     """The outcome of an import."""
 
     added: tuple[ServerEntry, ...] = ()
-    known: tuple[str, ...] = ()
-    """The names of those that were there already."""
-    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The new names of those whose name was taken."""
+    known: tuple[str, ...] = ()  # The names of those that were there already.
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])  # The new names where a name was taken.
 
 
 class Catalog:
@@ -125,7 +119,7 @@ class Catalog:
         """Returns the servers in their order, and the problems of the others."""
         entries: list[ServerEntry] = []
         problems: list[str] = []
-        for name, raw in section_of(self.path, read(self.path).document).items():
+        for name, raw in section_of(self.path, read(self.path)[0]).items():
             try:
                 entries.append(ServerEntry.from_raw(name, raw, source=str(self.path), read_only=self.read_only))
             except BadTarget as error:
@@ -142,10 +136,9 @@ class Catalog:
 
     def get(self, name: str) -> ServerEntry:
         """Returns the server of this name."""
-        for entry in self.entries():
-            if entry.name == name:
-                return entry
-        raise self._missing(name, self.names())
+        found = {entry.name: entry for entry in self.entries()}
+        self._check_known(name, found)
+        return found[name]
 
     def add(self, entry: ServerEntry, *, rename: bool = False) -> ServerEntry:
         """Adds a server at the end. With `rename`, it becomes `name (2)` if its name is taken."""
@@ -153,10 +146,8 @@ class Catalog:
 
         def edit(servers: dict[str, Any]) -> str:
             if checked.name in servers and not rename:
-                free = free_name(checked.name, servers)
-                raise CatalogError(
-                    f"There is already a server called {checked.name!r}. Use another name, such as {free!r}."
-                )
+                taken = f"There is already a server called {checked.name!r}."
+                raise CatalogError(f"{taken} Use another name, such as {free_name(checked.name, servers)!r}.")
             name = free_name(checked.name, servers)
             servers[name] = checked.raw()
             return name
@@ -173,11 +164,7 @@ class Catalog:
                 raise CatalogError(f"Another program has changed {before.name!r} meanwhile. Look at it again.")
             if checked.name != before.name and checked.name in servers:
                 raise CatalogError(f"There is already a server called {checked.name!r}. Choose another name.")
-            renamed = [
-                (checked.name, checked.raw()) if name == before.name else (name, raw) for name, raw in servers.items()
-            ]
-            servers.clear()
-            servers.update(renamed)
+            self._replace(servers, before.name, {checked.name: checked.raw()})
 
         self._change(edit)
         return checked
@@ -188,11 +175,7 @@ class Catalog:
         def edit(servers: dict[str, Any]) -> str:
             self._check_known(name, servers)
             copy = free_name(f"{name} copy", servers)
-            pairs: list[tuple[str, Any]] = []
-            for each, raw in servers.items():
-                pairs += [(each, raw), (copy, raw)] if each == name else [(each, raw)]
-            servers.clear()
-            servers.update(pairs)
+            self._replace(servers, name, dict.fromkeys((name, copy), servers[name]))
             return copy
 
         return self.get(self._change(edit))
@@ -233,12 +216,16 @@ class Catalog:
         except BadTarget as error:
             raise CatalogError(error.message) from None
 
-    def _missing(self, name: str, names: Iterable[str]) -> CatalogError:
-        return CatalogError(f"{self.path} has no server called {name!r}.{did_you_mean(name, names)}")
-
     def _check_known(self, name: str, servers: Mapping[str, Any]) -> None:
         if name not in servers:
-            raise self._missing(name, servers)
+            raise CatalogError(f"{self.path} has no server called {name!r}.{did_you_mean(name, servers)}")
+
+    @staticmethod
+    def _replace(servers: dict[str, Any], name: str, by: dict[str, Any]) -> None:
+        """Replaces a server by others at its place."""
+        pairs = [pair for each, raw in servers.items() for pair in (by if each == name else {each: raw}).items()]
+        servers.clear()
+        servers.update(pairs)
 
     def _change(self, edit: Callable[[dict[str, Any]], T]) -> T:
         if self.read_only:
@@ -267,6 +254,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 def _same(entry: ServerEntry, servers: Mapping[str, Any]) -> str | None:
     """Returns the name under which the same server exists already: its own, or with a number."""
+    identity = attrgetter("command", "args", "url", "env", "cwd", "headers")
     for name, raw in servers.items():
         numbered = _NUMBERED.fullmatch(name)
         if name == entry.name or (numbered and numbered["base"] == entry.name):
@@ -274,10 +262,6 @@ def _same(entry: ServerEntry, servers: Mapping[str, Any]) -> str | None:
                 there = ServerEntry.from_raw(name, raw)
             except BadTarget:
                 continue
-            if _identity(there) == _identity(entry):
+            if identity(there) == identity(entry):
                 return name
     return None
-
-
-def _identity(entry: ServerEntry) -> tuple[Any, ...]:
-    return (entry.command, entry.args, entry.url, dict(entry.env), entry.cwd, dict(entry.headers))

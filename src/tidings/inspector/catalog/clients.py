@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none
 from tidings.errors import BadTarget
-from tidings.inspector.catalog.entry import ServerEntry, variable_name
+from tidings.inspector.catalog.entry import ServerEntry, map_texts, variable_name
 from tidings.inspector.catalog.file import CatalogError, read, section_of, settings_folder
 
 _PLACEHOLDER: Final = re.compile(r"\$\{(?P<kind>input|workspaceFolder|userHome|pathSeparator|/)(?::(?P<name>[^}]*))?\}")
@@ -37,29 +37,22 @@ _PROJECT_FILES: Final = (
 class FoundClient:
     """A file of a program's servers; for Claude Code's own file, also one for each project in it."""
 
-    client: str
-    """The name of the program, for example `VS Code`."""
+    client: str  # The name of the program, for example `VS Code`.
     path: Path
     servers: tuple[ServerEntry, ...] = ()
-    problem: str | None = None
-    """The reason why nothing, or not everything, could be read."""
-    project: Path | None = None
-    """The folder that the servers are meant for; None: all."""
+    problem: str | None = None  # The reason why nothing, or not everything, could be read.
+    project: Path | None = None  # The folder that the servers are meant for; None: all.
 
 
 def find_clients(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> list[FoundClient]:
     """Returns the files that have a server or a problem.
 
-    Args:
-        home: The user's folder.
-        cwd: A folder of the project. The project's files are looked for here and above.
-        platform: The system, named as in `sys.platform`.
-        environ: The environment variables that say where programs keep their files.
+    The project's files are looked for in `cwd` and above. `platform` is named as in `sys.platform`.
     """
     found: list[FoundClient] = []
     for place in _places(home, cwd, platform, environ):
         try:
-            document = read(place.path).document
+            document = read(place.path)[0]
         except CatalogError as error:
             found.append(replace(place, problem=str(error)))
             continue
@@ -113,7 +106,7 @@ def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> F
     return replace(place, servers=tuple(servers), problem=" ".join(problems) or None)
 
 
-def _filled(raw: Any, place: FoundClient, home: Path, depth: int = 0) -> Any:
+def _filled(raw: Any, place: FoundClient, home: Path) -> Any:
     """Returns an entry with the program's own placeholders replaced."""
 
     def fill(found: re.Match[str]) -> str:
@@ -127,12 +120,4 @@ def _filled(raw: Any, place: FoundClient, home: Path, depth: int = 0) -> Any:
             case _:
                 return "/"
 
-    match raw:
-        case str():
-            return _PLACEHOLDER.sub(fill, raw)
-        case list() if depth < 4:
-            return [_filled(each, place, home, depth + 1) for each in cast("list[Any]", raw)]
-        case dict() if depth < 4:
-            return {key: _filled(each, place, home, depth + 1) for key, each in cast("dict[str, Any]", raw).items()}
-        case _:
-            return raw
+    return map_texts(raw, lambda text: _PLACEHOLDER.sub(fill, text), 4)

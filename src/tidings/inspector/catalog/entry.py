@@ -11,7 +11,7 @@ Unknown keys are kept. `keep_secrets` restores the secrets of an entry that was 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import urlsplit
@@ -52,25 +52,17 @@ class EntryTimeouts:
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
-def _without_placeholders(value: Any, depth: int = 0) -> Any:
-    """Returns a value with a word for each `${…}`, so that an entry can be checked before it is filled in."""
+def map_texts(value: Any, change: Callable[[str], str], depth: int) -> Any:
+    """Returns a JSON value with every text in it changed, in lists and objects down to this depth."""
     match value:
         case str():
-            return _PLACEHOLDER.sub("x", value)
-        case list() if not depth:
-            return [_without_placeholders(each, 1) for each in cast("list[Any]", value)]
-        case dict() if not depth:
-            return {key: _without_placeholders(each, 1) for key, each in cast("dict[str, Any]", value).items()}
+            return change(value)
+        case list() if depth:
+            return [map_texts(each, change, depth - 1) for each in cast("list[Any]", value)]
+        case dict() if depth:
+            return {key: map_texts(each, change, depth - 1) for key, each in cast("dict[str, Any]", value).items()}
         case _:
             return value
-
-
-def _other_keys(facts: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
-    others = {key: value for key, value in facts.items() if key not in _KNOWN}
-    if kind is not None and others.get("type") == kind:
-        del others["type"]
-    unknown = {key: value for key, value in as_dict(facts.get("tidings")).items() if key not in _OWN}
-    return others | ({"tidings": unknown} if unknown else {})
 
 
 def _own_settings(where: str, own: Any) -> dict[str, Any]:
@@ -131,24 +123,19 @@ class ServerEntry:
     command: str | None = None
     args: tuple[str, ...] = ()
     url: str | None = None
-    kind: Literal["http", "sse"] | None = None
-    """The transport of a server at a URL, if it is known."""
+    kind: Literal["http", "sse"] | None = None  # The transport of a server at a URL, if it is known.
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    era: str = "auto"
-    """`auto`, `legacy` or a modern version of the protocol."""
+    era: str = "auto"  # Or `legacy`, or a modern version of the protocol.
     timeouts: EntryTimeouts = field(default_factory=EntryTimeouts)
     log_level: str | None = None
     auto_connect: bool = False
     roots: tuple[str, ...] = ()
-    source: str = field(default="", compare=False)
-    """The path of its file, or empty."""
+    source: str = field(default="", compare=False)  # The path of its file, or empty.
     read_only: bool = field(default=False, compare=False)
-    literal: bool = field(default=False, compare=False)
-    """`${NAME}` is not a placeholder in it: it was typed, not written into a file."""
-    others: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Keys of its file that Tidings does not know."""
+    literal: bool = field(default=False, compare=False)  # It was typed: `${NAME}` is not a placeholder in it.
+    others: Mapping[str, Any] = field(default_factory=dict[str, Any])  # Keys of its file that Tidings does not know.
 
     @property
     def is_command(self) -> bool:
@@ -162,20 +149,29 @@ class ServerEntry:
         if not name.strip() or not name.isprintable():
             raise BadTarget(f"{where} needs a name of printable characters.")
         facts = as_dict(raw)
-        shape = {key: _without_placeholders(value) if key in _CHECKED else None for key, value in facts.items()}
-        checked = parse_entry(where, name, shape if isinstance(raw, dict) else raw, {})
+        # A word stands for each `${…}`, so that an entry can be checked before it is filled in.
+        shape = {
+            key: map_texts(value, lambda text: _PLACEHOLDER.sub("x", text), 1) if key in _CHECKED else None
+            for key, value in facts.items()
+        }
+        kind = parse_entry(where, name, shape if isinstance(raw, dict) else raw, {}).kind
+        others = {key: value for key, value in facts.items() if key not in _KNOWN}
+        if kind is not None and others.get("type") == kind:
+            del others["type"]
+        if unknown := {key: value for key, value in as_dict(facts.get("tidings")).items() if key not in _OWN}:
+            others["tidings"] = unknown
         return cls(
             name,
             command=facts.get("command"),
             args=tuple(cast("list[str]", facts.get("args") or [])),
             url=facts.get("url"),
-            kind=checked.kind,
+            kind=kind,
             env=dict(cast("dict[str, str]", facts.get("env") or {})),
             cwd=facts.get("cwd"),
             headers=dict(cast("dict[str, str]", facts.get("headers") or {})),
             source=source,
             read_only=read_only,
-            others=_other_keys(facts, checked.kind),
+            others=others,
             **_own_settings(where, facts.get("tidings")),
         )
 
@@ -185,7 +181,9 @@ class ServerEntry:
         if self.command is not None:
             made = {"command": self.command, "args": list(self.args)}
         elif self.url is not None:
-            made = ({"type": self._type()} if self.kind else {}) | {"url": self.url}
+            stated = str(self.others.get("type", ""))  # As its file spells the transport.
+            alike = re.sub(r"[-_ ]|streamable", "", stated.lower()) == self.kind
+            made = ({"type": stated if alike else self.kind} if self.kind else {}) | {"url": self.url}
         for key, value in (("env", dict(self.env)), ("cwd", self.cwd), ("headers", dict(self.headers))):
             if value:
                 made[key] = value
@@ -202,11 +200,6 @@ class ServerEntry:
         own = as_dict(self.others.get("tidings")) | {key: value for key, value in own.items() if value is not None}
         return {**made, **others, **({"tidings": own} if own else {})}
 
-    def _type(self) -> str | None:
-        """Returns the transport as its file spells it."""
-        stated = str(self.others.get("type", ""))
-        return stated if re.sub(r"[-_ ]|streamable", "", stated.lower()) == self.kind else self.kind
-
     def shown(self) -> dict[str, Any]:
         """Returns the entry as it may be shown: as in its file, with `***` for each secret."""
         made = self.raw()
@@ -217,9 +210,8 @@ class ServerEntry:
         if self.env:
             made["env"] = {name: MASK if variable_is_secret(name, value) else value for name, value in self.env.items()}
         if self.headers:
-            made["headers"] = {
-                name: MASK if header_is_secret(name, value) else value for name, value in self.headers.items()
-            }
+            pairs = self.headers.items()
+            made["headers"] = {name: MASK if header_is_secret(name, value) else value for name, value in pairs}
         for key in self.others:
             if key not in ("type", "transport", "disabled", "tidings") and key in made:
                 made[key] = MASK  # It may be a secret.
@@ -231,29 +223,16 @@ class ServerEntry:
     def resolved(self, environ: Mapping[str, str]) -> ServersFileEntry:
         """Returns the entry with its variables filled in. Raises `BadTarget` if one is not set."""
         if self.literal:
-            return ServersFileEntry(
-                self.name,
-                command=self.command,
-                args=self.args,
-                env=self.env,
-                cwd=self.cwd,
-                url=self.url,
-                headers=self.headers,
-                kind=self.kind,
-            )
+            facts = self.command, self.args, self.env, self.cwd, self.url, self.headers, self.kind
+            return ServersFileEntry(self.name, *facts)
         return parse_entry(_where(self.name, self.source), self.name, self.raw(), environ)
 
     def connect_arguments(
         self, environ: Mapping[str, str] | None = None, config: "ClientConfig | None" = None
     ) -> dict[str, Any]:
-        """Returns the arguments for `tidings.connect(**…)`.
+        """Returns the arguments for `tidings.connect(**…)`. Raises `BadTarget` if a variable is not set.
 
-        Args:
-            environ: The variables for `${NAME}`, usually `os.environ`.
-            config: The settings to start from. The entry's own timeouts take precedence.
-
-        Raises:
-            BadTarget: A variable is not set, or the entry cannot be connected to.
+        The entry's own timeouts take precedence over those of `config`.
         """
         from tidings.client.config import ClientConfig  # noqa: PLC0415 - needed only to connect
         from tidings.client.targets import target_of  # noqa: PLC0415 - imports the SDK
@@ -274,9 +253,8 @@ class ServerEntry:
 def keep_secrets(edited: ServerEntry, original: ServerEntry) -> ServerEntry:
     """Returns `edited`, which was made from `original.shown()`, with the masked values of `original` restored.
 
-    Raises:
-        CatalogError: It leads to another program or host than before, and something in it is still masked. Changing
-            the target of an entry must not reveal its secrets to the new target.
+    Changing the target of an entry must not reveal its secrets to the new target: raises `CatalogError` if it leads to
+    another program or host than before, and something in it is still masked.
     """
     if _destination(edited) != _destination(original):
         texts = (*edited.args, *edited.env.values(), *edited.headers.values(), edited.url or "")

@@ -8,7 +8,6 @@ the change is made again. The file is readable for its owner alone, because it m
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -26,25 +25,17 @@ class CatalogError(ValueError):
     """A catalog cannot be read or changed. The message names the file, the reason and the remedy."""
 
 
-@dataclass(frozen=True)
-class CatalogText:
-    """The content of a file when it was read."""
+def read(path: Path) -> tuple[dict[str, Any], os.stat_result | None, bool]:
+    """Returns the object in the file, the state of the file, and whether it is plain JSON, without comments.
 
-    document: dict[str, Any]
-    state: os.stat_result | None
-    """None: the file does not exist."""
-    is_plain: bool = True
-    """It has no comments, which would be lost if it were written again."""
-
-
-def read(path: Path) -> CatalogText:
-    """Returns the object in the file; an empty one if the file does not exist. Raises `CatalogError`."""
+    A file that does not exist has an empty object and no state. Raises `CatalogError` if it cannot be read.
+    """
     try:
         data, state = files.read_file(path, LARGEST)
         text = data.decode("utf-8-sig")
         parsed: tuple[Any, bool] = parse_with_comments(text) if text.strip() else ({}, True)
     except FileNotFoundError:
-        return CatalogText({}, None)
+        return {}, None, True
     except (IsADirectoryError, files.NotAFile) as error:
         kind = "a folder" if isinstance(error, IsADirectoryError) else "not a file"
         raise CatalogError(f"{path} is {kind}. Give the path of a JSON file.") from None
@@ -59,32 +50,29 @@ def read(path: Path) -> CatalogText:
     document, is_plain = parsed
     if not isinstance(document, dict):
         raise CatalogError(f'{path} must contain an object, as in {{"mcpServers": {{}}}}.')
-    return CatalogText(cast("dict[str, Any]", document), state, is_plain)
+    return cast("dict[str, Any]", document), state, is_plain
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], T]) -> T:
     """Lets `edit` change the object in the file in place, writes it, and returns the result of `edit`.
 
-    Raises:
-        CatalogError: The file cannot be read or written. It is as it was.
+    Raises `CatalogError` if the file cannot be read or written. It is as it was then.
     """
     try:
         target = Path(os.path.realpath(path))  # A link stays a link.
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with files.locked(target.with_name(f".{target.name}.lock"), _LOCK_SECONDS):
             for _ in range(_TRIES):
-                content = read(target)
-                if not content.is_plain:
-                    raise CatalogError(
-                        f"{path} has comments or trailing commas, which would be lost. Remove them, or edit it by hand."
-                    )
-                result = edit(content.document)
-                if files.replace_file(target, _encoded(content.document), content.state):
+                document, state, is_plain = read(target)
+                if not is_plain:
+                    lost = "has comments or trailing commas, which would be lost"
+                    raise CatalogError(f"{path} {lost}. Remove them, or edit it by hand.")
+                result = edit(document)
+                if files.replace_file(target, _encoded(document), state):
                     return result
     except files.Locked:
-        raise CatalogError(
-            f"Another program has been writing {path} for {_LOCK_SECONDS:g} s. Try again later."
-        ) from None
+        message = f"Another program has been writing {path} for {_LOCK_SECONDS:g} s. Try again later."
+        raise CatalogError(message) from None
     except OSError as error:
         raise CatalogError(f"{path} cannot be written: {error.strerror or error}.") from None
     except RecursionError:

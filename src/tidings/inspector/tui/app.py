@@ -377,7 +377,7 @@ class InspectorApp(App[None]):
 
     def action_add(self) -> None:
         async def add(entry: ServerEntry, rename: bool) -> None:
-            self._chosen((await self.servers.add(entry, rename=rename)).entry.name)
+            self._chosen((await self.servers.add(entry, rename=rename)).name)
 
         self.push_screen(
             server_dialogs.AddServer(self.servers), lambda given: self.attempt(add(*given)) if given else None
@@ -401,9 +401,9 @@ class InspectorApp(App[None]):
 
     def action_edit_server(self) -> None:
         async def offer(name: str) -> None:
-            known = await self.servers.find(name)
+            entry = await self.servers.find(name)
             self.push_screen(
-                server_dialogs.EditServer(self.servers, known.entry), lambda name: self._chosen(name) if name else None
+                server_dialogs.EditServer(self.servers, entry), lambda name: self._chosen(name) if name else None
             )
 
         if self.server is not None:
@@ -411,7 +411,7 @@ class InspectorApp(App[None]):
 
     def action_clone_server(self) -> None:
         async def clone(name: str) -> None:
-            self._chosen((await self.servers.clone(name)).entry.name)
+            self._chosen((await self.servers.clone(name)).name)
 
         if self.server is not None:
             self.attempt(clone(self.server.name))

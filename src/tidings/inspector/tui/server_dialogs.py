@@ -175,11 +175,11 @@ class EditServer(Dialog[str | None]):
         raw = {**others, **value}
         try:
             edited = ServerEntry.from_raw(str(raw.pop("name", "")).strip(), raw)
-            known = await self._servers.change(self._name, edited)
+            changed = await self._servers.change(self._name, edited)
         except (TidingsError, CatalogError) as error:
             self.complain(error)
             return
-        self.dismiss(known.entry.name)
+        self.dismiss(changed.name)
 
 
 def entry_schema(*, is_command: bool) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from tidings.errors import BadTarget
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, exported
 from tidings.inspector.http.context import running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, body, unknown
-from tidings.inspector.servers import KnownServer, NameTaken, NoSuchServer, SessionServers
+from tidings.inspector.servers import NameTaken, NoSuchServer, SessionServers
 from tidings.inspector.view.view import target_of
 
+# Keys of an entry that its file does not have.
 _NOT_IN_FILE: Final = frozenset({"name", "target", "in_session", "in_catalog"})
-"""Keys of an entry that its file does not have."""
-
 ROUTES: Final = Routes("/api")
 
 
@@ -45,20 +44,16 @@ def catalog_facts(catalog: Catalog | None) -> dict[str, Any]:
     return {"path": str(catalog.path), "read_only": catalog.read_only}
 
 
-def _shown(request: Request, known: KnownServer) -> dict[str, Any]:
-    facts = known.entry.shown()
-    return {
-        **facts,
-        "name": known.entry.name,
-        "target": target_of(facts),
-        "in_session": known.entry.name in running_of(request).session.servers,
-        "in_catalog": known.in_catalog,
-    }
+def _shown(request: Request, entry: ServerEntry) -> dict[str, Any]:
+    running, facts = running_of(request), entry.shown()
+    in_session, in_catalog = entry.name in running.session.servers, running.servers.in_catalog(entry)
+    own = {"name": entry.name, "target": target_of(facts), "in_session": in_session, "in_catalog": in_catalog}
+    return facts | own
 
 
-def _changed(request: Request, known: KnownServer) -> dict[str, Any]:
+def _changed(request: Request, entry: ServerEntry) -> dict[str, Any]:
     running_of(request).feed.mark_stale("catalog")
-    return _shown(request, known)
+    return _shown(request, entry)
 
 
 @ROUTES.add("GET", "/catalog")
@@ -187,5 +182,5 @@ async def export(request: Request) -> dict[str, Any]:
     if servers.catalog is not None:
         with _as_problems():  # A catalog that cannot be read is not exported as an empty one.
             await asyncio.to_thread(servers.catalog.entries)
-    export = exported(each.entry for each in (await servers.listing())[0])
+    export = exported((await servers.listing())[0])
     return {"document": export.document, "variables": export.variables}
