@@ -24,14 +24,8 @@ class Announcing:
     def __init__(self, **limits: int) -> None:
         self.records: list[Record] = []
         self._handlers: dict[type, Callable[[Any], object]] = {}
-        recorder = Recorder(
-            self._record,
-            lambda: "r1",
-            ServerView("it"),
-            limits=SessionLimits(**limits),
-            clock=lambda: 50.0,
-            mask=lambda value: value,
-        )
+        view = ServerView("it", limits=SessionLimits(**limits), clock=lambda: 50.0)
+        recorder = Recorder(self._record, lambda: "r1", view, lambda value: value)
         recorder.attach(cast("LiveClient", self))
 
     def on(self, kind: type, handler: Callable[[Any], object]) -> None:

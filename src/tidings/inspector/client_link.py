@@ -19,14 +19,13 @@ from tidings.client.config import Backoff, CacheLimits, ClientConfig, Timeouts
 from tidings.client.masking import shown_arguments
 from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
-from tidings.inspector.records import ErrorData, SessionLimits
+from tidings.inspector.records import ErrorData
 from tidings.inspector.view.error_report import error_data
-from tidings.inspector.view.view import Clock, ServerView
+from tidings.inspector.view.view import ServerView
 
 if TYPE_CHECKING:
     from mcp_types import LoggingLevel
 
-    from tidings.client.events import StateChanged
     from tidings.client.live import LiveClient
     from tidings.client.targets import Target
     from tidings.client.transports.tap import Tap
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from tidings.inspector.recorder import Recorder
     from tidings.inspector.wire_recorder import MakeRecord
 
+# A client that is inspected notices a lost server within two seconds and never gives up. It does not check the results
+# of tools: the inspector shows them beside their problems.
 CONFIG: Final = ClientConfig(
     timeouts=Timeouts(ping=2.0, ping_interval=1.0),
     backoff=Backoff(delays=(0.5, 1.0), tries=None),
@@ -42,12 +43,6 @@ CONFIG: Final = ClientConfig(
     history=0,
     check_output=False,
 )
-"""A client that is inspected notices a lost server within two seconds and never gives up. It does not check the results
-of tools: the inspector shows them beside their problems.
-"""
-
-_SWITCH_INTERVAL: Final = 0.0005
-"""Seconds after which the importing thread lets others run: the page may already be in use."""
 _importing: Final = threading.Lock()
 
 
@@ -109,21 +104,18 @@ class ConnectionSpec:
         from tidings.client.responders import roots_responder  # noqa: PLC0415 - imports the SDK
         from tidings.client.wiring import ClientWiring  # noqa: PLC0415 - imports the SDK
 
-        config = CONFIG
-        if self.timeouts is not None:
-            quick = replace(self.timeouts, ping=CONFIG.timeouts.ping, ping_interval=CONFIG.timeouts.ping_interval)
-            config = replace(CONFIG, timeouts=quick)
-        return LiveClient(
-            ClientWiring(
-                target,
-                era=self.era,
-                config=config,
-                answer=lambda _: ASK,
-                roots=None if self.roots is None else roots_responder(self.roots),
-                log_level=self.log_level,
-                tap=tap,
-            )
+        ping, interval = CONFIG.timeouts.ping, CONFIG.timeouts.ping_interval
+        timeouts = replace(self.timeouts or CONFIG.timeouts, ping=ping, ping_interval=interval)
+        wiring = ClientWiring(
+            target,
+            era=self.era,
+            config=replace(CONFIG, timeouts=timeouts),
+            answer=lambda _: ASK,
+            roots=None if self.roots is None else roots_responder(self.roots),
+            log_level=self.log_level,
+            tap=tap,
         )
+        return LiveClient(wiring)
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -140,61 +132,39 @@ class ConnectionSpec:
         return {"name": self.name, "target": target, "tidings": {"era": self.era}}
 
 
-class Mask:
-    """A function that removes the secrets of a server from JSON values."""
-
-    def __init__(self) -> None:
-        self._secrets: frozenset[str] = frozenset()
-        self._clean: Callable[[str], str] = str
-
-    def hide(self, secrets: frozenset[str], clean: Callable[[str], str]) -> None:
-        """Removes these secrets from now on; `clean` removes them from a text."""
-        self._secrets, self._clean = secrets, clean
-
-    def __call__(self, value: Any) -> Any:
-        """Returns the value without secrets; the same object if it has none."""
-        if not self._secrets or value is None:
-            return value
-        text = value if isinstance(value, str) else dumps(value)
-        if "\\" not in text and not any(secret in text for secret in self._secrets):
-            return value
-        return self._masked(value)
-
-    def _masked(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._clean(value)
-        if isinstance(value, Mapping):
-            return {self._clean(str(key)): self._masked(each) for key, each in cast("Mapping[Any, Any]", value).items()}
-        if isinstance(value, list | tuple):
-            return [self._masked(each) for each in cast("list[Any]", value)]
-        return value
+def _masked(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _masked(each, clean) for key, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_masked(each, clean) for each in cast("list[Any]", value)]
+    return value
 
 
+@dataclass(eq=False)
 class ServerLink:
     """One server's current client, and the recorder of its events."""
 
-    def __init__(
-        self,
-        spec: ConnectionSpec,
-        view: ServerView,
-        record: "MakeRecord",
-        next_id: Callable[[], str],
-        *,
-        limits: SessionLimits,
-        clock: Clock,
-    ) -> None:
-        self.spec = spec
-        self.mask = Mask()
-        self.client: LiveClient | None = None
-        self.recorder: Recorder | None = None
-        self._view = view
-        self._record = record
-        self._next_id = next_id
-        self._limits = limits
-        self._clock = clock
-        self._connecting: asyncio.Task[None] | None = None
-        self._made = asyncio.Event()
-        self._settled = asyncio.Event()
+    spec: ConnectionSpec
+    view: ServerView
+    record: "MakeRecord"
+    next_id: Callable[[], str]
+    client: "LiveClient | None" = None
+    recorder: "Recorder | None" = None
+    _target: "Target | None" = None
+    _connecting: asyncio.Task[None] | None = None
+    _made: asyncio.Event = field(default_factory=asyncio.Event)
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def mask(self, value: Any) -> Any:
+        """Returns a JSON value without the secrets of the server; the same object if it has none."""
+        if self._target is None or not self._target.secrets or value is None:
+            return value
+        text = value if isinstance(value, str) else dumps(value)
+        if "\\" not in text and not any(secret in text for secret in self._target.secrets):
+            return value
+        return _masked(value, self._target.clean)
 
     def client_now(self) -> "LiveClient":
         """Returns the client. Raises `NotConnected` if there is none."""
@@ -217,8 +187,7 @@ class ServerLink:
 
     def error_data(self, error: BaseException, method: str | None = None) -> ErrorData:
         """Returns an error as records keep it."""
-        is_command = self.recorder is not None and self.recorder.is_command
-        return error_data(error, is_command=is_command, method=method)
+        return error_data(error, is_command=self.recorder is not None and self.recorder.is_command, method=method)
 
     def use(self, spec: ConnectionSpec) -> None:
         """Makes the next client of another spec."""
@@ -230,7 +199,7 @@ class ServerLink:
             self._settled.clear()
             if self.client is None:
                 self._made.clear()
-                self._record("state", {"state": State.CONNECTING.value, "signal": Signal.CONNECT.value})
+                self.record("state", {"state": State.CONNECTING.value, "signal": Signal.CONNECT.value})
             self._run(self._connect())
 
     async def settle(self) -> None:
@@ -251,7 +220,7 @@ class ServerLink:
         else:
             self._settled.clear()
             self._run(self._reconnect(self.client))
-        await self._settled.wait()
+        await self.settle()
 
     async def aclose(self) -> None:
         """Ends the connection. Another client makes the next one."""
@@ -266,7 +235,7 @@ class ServerLink:
 
     def _connecting_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() and self.client is None:  # There is no client to report it.
-            self._record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
+            self.record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
         self._made.set()
         self._settled.set()
 
@@ -278,9 +247,9 @@ class ServerLink:
                 self._made.set()
             await client.connect()
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
-            if self._view.error is None:
+            if self.view.error is None:
                 state, signal = State.DISCONNECTED.value, Signal.GIVE_UP.value
-                self._record("state", {"state": state, "signal": signal, "error": self.error_data(error)})
+                self.record("state", {"state": state, "signal": signal, "error": self.error_data(error)})
 
     async def _reconnect(self, client: "LiveClient") -> None:
         with contextlib.suppress(TidingsError):  # The view shows it.
@@ -291,21 +260,17 @@ class ServerLink:
         from tidings.client.events import StateChanged  # noqa: PLC0415 - imports the SDK
         from tidings.inspector.recorder import Recorder  # noqa: PLC0415 - imports the SDK
 
-        target = self.spec.parsed()
-        self.mask.hide(target.secrets, target.clean)
+        def state_changed(event: StateChanged) -> None:
+            if event.new in (State.ERROR, State.DISCONNECTED):
+                self._settled.set()  # A connection that succeeds is settled when its lists are loaded.
+
+        target = self._target = self.spec.parsed()
         if self.recorder is None:
-            limits, clock = self._limits, self._clock
-            self.recorder = Recorder(
-                self._record, self._next_id, self._view, limits=limits, clock=clock, mask=self.mask
-            )
+            self.recorder = Recorder(self.record, self.next_id, self.view, self.mask)
         self.client = client = self.spec.client(target, self.recorder.wire)
         self.recorder.attach(client)
-        client.on(StateChanged, self._state_changed)
+        client.on(StateChanged, state_changed)
         return client
-
-    def _state_changed(self, event: "StateChanged") -> None:
-        if event.new in (State.ERROR, State.DISCONNECTED):
-            self._settled.set()  # A connection that succeeds is settled when its lists are loaded.
 
     async def _stop_connecting(self) -> None:
         if self._connecting is not None:
@@ -320,7 +285,7 @@ def _import_client() -> None:
             return
         collects, interval = gc.isenabled(), sys.getswitchinterval()
         gc.disable()  # Imports leave no garbage; looking for some takes an eighth of the time.
-        sys.setswitchinterval(_SWITCH_INTERVAL)
+        sys.setswitchinterval(0.0005)  # Others run meanwhile: the page may already be in use.
         try:
             import_module("tidings.client.live")
             import_module("tidings.inspector.recorder")

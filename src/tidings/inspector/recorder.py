@@ -33,16 +33,14 @@ from tidings.client.live import LiveClient
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
-from tidings.inspector.records import LIST_KEYS, LIST_NAMES, ChangeName, ListName, SessionLimits
+from tidings.inspector.records import LIST_KEYS, LIST_NAMES, ChangeName, ListName
 from tidings.inspector.view.error_report import error_data
 from tidings.inspector.view.view import ServerView
 from tidings.inspector.wire_recorder import MakeRecord, WireRecorder
 
-_LARGEST_MESSAGE: Final = 65_536
-"""Bytes that are kept of a question's text, or of a malformed item."""
+_LARGEST_MESSAGE: Final = 65_536  # Bytes that are kept of a question's text, or of a malformed item.
 _MOST_UNREAD: Final = 10_000
-_MOST_ANSWERS: Final = 50
-"""Messages among which the answer to a tool call is looked for: it has just arrived."""
+_MOST_ANSWERS: Final = 50  # Messages among which the answer to a tool call is looked for: it has just arrived.
 _CHANGES: Final[dict[type, ChangeName]] = {
     ResourceUpdated: "resource-updated",
     ToolsListChanged: "tools-list-changed",
@@ -67,27 +65,15 @@ class Recorder:
     """Makes the records of one server, also when its client is replaced. `wire` is the tap that each client gets."""
 
     def __init__(
-        self,
-        record: MakeRecord,
-        next_id: Callable[[], str],
-        view: ServerView,
-        *,
-        limits: SessionLimits,
-        clock: Callable[[], float],
-        mask: Callable[[Any], Any],
+        self, record: MakeRecord, next_id: Callable[[], str], view: ServerView, mask: Callable[[Any], Any]
     ) -> None:
         self._record = record
         self._next_id = next_id
         self._view = view
-        self._limits = limits
+        self._limits = view.limits
         self._mask = mask
-        self._lists = {name: _KnownList(name, limits.record_bytes) for name in LIST_NAMES}
-        self.wire = WireRecorder(record, limits, clock)
-        self._ids: dict[QueueEntry, str] = {}
-        self._entries: dict[str, QueueEntry] = {}
-        self._asides: set[str] = set()
-        self._changes: dict[ChangeReceived, int] = {}
-        self._is_new = True
+        self._lists = {name: _KnownList(name, view.limits.record_bytes) for name in LIST_NAMES}
+        self.wire = WireRecorder(record, view.limits, view.clock)
         self.is_command = False
 
     def attach(self, client: LiveClient) -> None:
@@ -95,10 +81,10 @@ class Recorder:
         self._client = client
         self.is_command = client.transport == "stdio"
         self.wire.start_client()
-        self._ids.clear()
-        self._entries.clear()
-        self._asides.clear()
-        self._changes.clear()
+        self._ids: dict[QueueEntry, str] = {}
+        self._entries: dict[str, QueueEntry] = {}
+        self._asides: set[str] = set()
+        self._changes: dict[ChangeReceived, int] = {}
         self._is_new = True
         client.on(StateChanged, self._state)
         client.on(ListLoaded, self._list)
@@ -129,7 +115,7 @@ class Recorder:
             self._is_new = False
             return  # The link recorded that a new client connects.
         if event.new is State.CONNECTED:
-            self._hello(self._client)
+            self._hello()
             self.wire.begin()
         elif event.old is State.CONNECTED:
             self.wire.end()
@@ -143,16 +129,9 @@ class Recorder:
         }
         self._record("state", data)
 
-    def _hello(self, client: LiveClient) -> None:
-        data = {
-            "transport": client.transport,
-            "era": client.era,
-            "protocol_version": client.protocol_version,
-            "server_info": _dumped(client.server_info),
-            "capabilities": _dumped(client.capabilities),
-            "instructions": client.instructions,
-            "pid": client.pid,
-        }
+    def _hello(self) -> None:
+        names = "transport", "era", "protocol_version", "server_info", "capabilities", "instructions", "pid"
+        data = {name: _dumped(getattr(self._client, name)) for name in names}
         self._record("hello", self._within(data, self._limits.record_bytes)[0])
 
     def _list(self, event: ListLoaded) -> None:
@@ -221,7 +200,13 @@ class Recorder:
             data["started_at"] = entry.started_at
         if entry.over:
             data |= {"completed_at": entry.completed_at, "attempts": entry.attempts}
-            self._result(entry, known, data)
+            if entry.error is not None:
+                data["error"] = self._error(entry.error, entry.method)
+            malformed = isinstance(entry.error, MalformedMessage) and entry.method == "tools/call"
+            if malformed or (entry.error is None and known not in self._asides):
+                # Of a malformed result, the user wants to see what the server really sent.
+                result = self._raw_answer(entry.params) if malformed else _dumped(entry.result)
+                data["result"], data["result_size"] = self._within(result, self._limits.content_bytes)
             self._asides.discard(known)
             del self._ids[entry], self._entries[known]
         self._record("request", data)
@@ -238,16 +223,6 @@ class Recorder:
         if origin.aside:
             self._asides.add(origin.id)
         return origin.id, origin.aside
-
-    def _result(self, entry: QueueEntry, known: str, data: dict[str, Any]) -> None:
-        if entry.error is not None:
-            data["error"] = self._error(entry.error, entry.method)
-            if isinstance(entry.error, MalformedMessage) and entry.method == "tools/call":
-                # The user wants to see what the server really sent.
-                answer = self._raw_answer(entry.params)
-                data["result"], data["result_size"] = self._within(answer, self._limits.content_bytes)
-        elif known not in self._asides:
-            data["result"], data["result_size"] = self._within(_dumped(entry.result), self._limits.content_bytes)
 
     def _raw_answer(self, call: Mapping[str, Any]) -> Any:
         """Returns the answer to a tool call as it arrived; None if it is not among the last messages."""
@@ -273,13 +248,9 @@ class Recorder:
         request = event.request
         timeout = self._client.pending.timeout
         params, _ = self._within(_dumped(request.request), self._limits.record_bytes)
-        data: dict[str, Any] = {
-            "id": request.id,
-            "kind": request.kind,
-            "params": params,
-            "message": self._mask(request.message[:_LARGEST_MESSAGE]),
-            "deadline": None if timeout is None else request.created_at.timestamp() + timeout,
-        }
+        message = self._mask(request.message[:_LARGEST_MESSAGE])
+        deadline = None if timeout is None else request.created_at.timestamp() + timeout
+        data = {"id": request.id, "kind": request.kind, "params": params, "message": message, "deadline": deadline}
         self._record("question", data)
 
     def _answered(self, event: PendingSettled) -> None:

@@ -45,18 +45,12 @@ from typing import Any, Final, Literal, TypedDict, cast
 
 from tidings._kit.bounded_json import dumps, head_of
 
-_LARGEST_NUMBER: Final = 2**53
-"""Larger numbers are not exact everywhere."""
+_LARGEST_NUMBER: Final = 2**53  # Larger numbers are not exact everywhere.
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
 LIST_NAMES: Final[tuple[ListName, ...]] = ("tools", "resources", "templates", "prompts")
-LIST_KEYS: Final[dict[str, str]] = {
-    "tools": "name",
-    "resources": "uri",
-    "templates": "uriTemplate",
-    "prompts": "name",
-}
-"""The key that identifies an item of each list."""
+# The key that identifies an item of each list.
+LIST_KEYS: Final = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
 
 ChangeName = Literal["resource-updated", "tools-list-changed", "resources-list-changed", "prompts-list-changed"]
 CHANGE_METHODS: Final[dict[str, ChangeName]] = {
@@ -65,13 +59,14 @@ CHANGE_METHODS: Final[dict[str, ChangeName]] = {
     "notifications/resources/list_changed": "resources-list-changed",
     "notifications/prompts/list_changed": "prompts-list-changed",
 }
+# The change that announces differences in each list.
 LIST_CHANGES: Final[dict[str, ChangeName]] = {
     "tools": "tools-list-changed",
     "resources": "resources-list-changed",
     "templates": "resources-list-changed",
     "prompts": "prompts-list-changed",
 }
-"""The change that announces differences in each list."""
+LIVENESS_CHECKS: Final = ("ping", "server/discover")
 
 
 class ErrorData(TypedDict, total=False):
@@ -114,7 +109,7 @@ class Record:
     def from_json(cls, value: object) -> "Record":
         """Reads what `to_json` returned. Raises `ValueError` with the reason if it is not a record."""
         if not isinstance(value, dict):
-            raise ValueError(f"a record is a JSON object, not {_type_of(value)}")  # noqa: TRY004 - it is data, not code
+            raise ValueError(f"a record is a JSON object, not {type_of(value)}")  # noqa: TRY004 - it is data, not code
         found = cast("dict[str, Any]", value)
         seq, at, server, kind = (found.get(key) for key in ("seq", "at", "server", "kind"))
         data: object = found.get("data")
@@ -127,7 +122,7 @@ class Record:
         if not _is_valid(server) or not _is_valid(kind):
             raise ValueError("`server` and `kind` are texts without lone surrogates")
         if not isinstance(data, dict):
-            raise ValueError(f"`data` is a JSON object, not {_type_of(data)}")  # noqa: TRY004 - see above
+            raise ValueError(f"`data` is a JSON object, not {type_of(data)}")  # noqa: TRY004 - see above
         return cls(seq, float(at), server, kind, cast("dict[str, Any]", data))
 
     @classmethod
@@ -150,19 +145,14 @@ def _is_valid(text: str) -> bool:
     return True
 
 
-def _type_of(value: object) -> str:
-    names: dict[type, str] = {
-        dict: "an object",
-        list: "a list",
-        str: "a text",
-        bool: "true or false",
-        type(None): "null",
-    }
-    return names.get(type(value), "a number")
+def type_of(value: object) -> str:
+    """Returns the type of a JSON value, in words."""
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")
 
 
 def _shown(value: object) -> str:
-    return head_of(value, 60) if isinstance(value, str | int | float) else _type_of(value)
+    return head_of(value, 60) if isinstance(value, str | int | float) else type_of(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidings.errors import TidingsError
 from tidings.inspector.client_link import ConnectionSpec, ServerLink
-from tidings.inspector.records import ListName, SessionLimits
+from tidings.inspector.records import LIVENESS_CHECKS, ListName
 from tidings.inspector.view.items import RequestView
-from tidings.inspector.view.view import Clock, ServerView
+from tidings.inspector.view.view import ServerView
 
 if TYPE_CHECKING:
     from mcp_types import LoggingLevel
@@ -34,22 +34,18 @@ if TYPE_CHECKING:
     from tidings.client.live import LiveClient
     from tidings.inspector.wire_recorder import MakeRecord
 
-_CHECKS: Final = ("ping", "server/discover")
 Action = Callable[["LiveClient"], Awaitable[Any]]
 
 
 class InspectedServer:
     """One server of a session. Made by `Session.add`."""
 
-    def __init__(
-        self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord", *, limits: SessionLimits, clock: Clock
-    ) -> None:
+    def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
         self.view = view
         """Everything that is known about it: read only."""
         self._record = record
-        self._clock = clock
         self._numbers = count(1)
-        self._link = ServerLink(spec, view, record, self._next_id, limits=limits, clock=clock)
+        self._link = ServerLink(spec, view, record, self._next_id)
         self._running: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -133,24 +129,25 @@ class InspectedServer:
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
         """Sends any request unchanged, for example to repeat one. Returns its id at once."""
-        if method in _CHECKS:
+        if method in LIVENESS_CHECKS:
             self._show_check()
         return self._start(method, dict(params or {}), lambda client: client.request(method, params, timeout=timeout))
 
     def _start(self, method: str, params: dict[str, Any], action: Action) -> str:
         known = self._next_id()
         shown = self._link.mask(params)
-        began = {"id": known, "method": method, "params": shown, "status": "pending", "created_at": self._clock()}
+        began = {"id": known, "method": method, "params": shown, "status": "pending", "created_at": self.view.clock()}
         self._record("request", began)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._running.pop(known, None)
+            if task.cancelled():  # Perhaps before it began.
+                self._record_end(known, method, "cancelled", asyncio.CancelledError())
+
         task = asyncio.create_task(self._run(known, method, action), name=f"{method} at {self.name}")
         self._running[known] = task
-        task.add_done_callback(lambda task: self._ended(task, known, method))
+        task.add_done_callback(ended)
         return known
-
-    def _ended(self, task: asyncio.Task[None], known: str, method: str) -> None:
-        self._running.pop(known, None)
-        if task.cancelled():  # Perhaps before it began.
-            self._record_end(known, method, "cancelled", asyncio.CancelledError())
 
     async def _run(self, known: str, method: str, action: Action) -> None:
         try:
@@ -163,7 +160,7 @@ class InspectedServer:
         request = self.view.requests.get(known)
         if request is not None and not request.over:
             data = self._link.error_data(error, method)
-            self._record("request", {"id": known, "status": status, "completed_at": self._clock(), "error": data})
+            self._record("request", {"id": known, "status": status, "completed_at": self.view.clock(), "error": data})
 
     def _next_id(self) -> str:
         return f"r{next(self._numbers)}"
@@ -176,10 +173,9 @@ class InspectedServer:
         """Waits until a request ended, and returns it. Raises `LookupError` if it is not known, or no longer kept."""
         if (task := self._running.get(request_id)) is not None:
             await asyncio.wait((task,))
-        try:
-            return self.view.requests[request_id]
-        except KeyError:
-            raise LookupError(f"There is no request {request_id!r}, or it is no longer kept.") from None
+        if request_id not in self.view.requests:
+            raise LookupError(f"There is no request {request_id!r}, or it is no longer kept.")
+        return self.view.requests[request_id]
 
     def cancel(self, request_id: str) -> bool:
         """Cancels a request that waits or runs. Returns False if it has ended."""
@@ -200,8 +196,7 @@ class InspectedServer:
     ) -> list[str]:
         """Returns the server's suggestions for an argument of a prompt, or of a template (by its URI template).
 
-        Raises:
-            TidingsError: The server could not be asked, or does not answer.
+        Raises `TidingsError` if the server could not be asked, or does not answer.
         """
         client = await self._link.client_for(self._next_id(), aside=True)
         from mcp_types import PromptReference, ResourceTemplateReference  # noqa: PLC0415 - the SDK is imported by now
@@ -235,8 +230,7 @@ class InspectedServer:
     async def subscribe(self, uri: str) -> None:
         """Subscribes to a resource or, with a `*` at the end, to all resources whose URI begins so.
 
-        Raises:
-            TidingsError: The server offers no subscriptions, or refuses this one.
+        Raises `TidingsError` if the server offers no subscriptions, or refuses this one.
         """
         await (await self._link.client_soon()).subscribe(uri, refresh=True)
 
@@ -249,9 +243,8 @@ class InspectedServer:
     def answer(self, question_id: str, value: object) -> None:
         """Answers a question: with a result as JSON, or with a plain value (see `tidings.client.questions`).
 
-        Raises:
-            LookupError: There is no such open question.
-            ValueError: The value is not a valid answer. The question stays open.
+        Raises `LookupError` if there is no such open question, and `ValueError` if the value is not a valid answer: the
+        question stays open then.
         """
         self._link.client_now().pending.resolve(question_id, value)
 

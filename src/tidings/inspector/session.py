@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Listener = Callable[[Record], object]
-
-
-_GRACE: Final = 0.5
-"""Seconds for a command to end after its input was closed."""
+_GRACE: Final = 0.5  # Seconds for a command to end after its input was closed.
 
 
 def stop_commands(pids: list[int], number: int) -> None:
@@ -117,11 +114,7 @@ class Session:
         self._open.add(spec.name)
         self.record(spec.name, "server", {"what": "added", "entry": spec.shown})
         server = self.servers[spec.name] = InspectedServer(
-            spec,
-            self.view.servers[spec.name],
-            lambda kind, data: self.record(spec.name, kind, data),
-            limits=self.limits,
-            clock=self.clock,
+            spec, self.view.servers[spec.name], lambda kind, data: self.record(spec.name, kind, data)
         )
         if connect:
             server.start()

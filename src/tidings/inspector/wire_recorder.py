@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict_or_none, as_text, cut, weigh
 from tidings.client.transports.tap import Exchange, Message
-from tidings.inspector.records import CHANGE_METHODS, Record, SessionLimits
+from tidings.inspector.records import CHANGE_METHODS, LIVENESS_CHECKS, Record, SessionLimits
 
-_CHECKS: Final = ("ping", "server/discover")
 _UPDATED: Final = "notifications/resources/updated"
 _MOST_HEADER_BYTES: Final = 65_536
 
+# Makes a record of a kind with this data. Returns None if the server was removed from the session.
 MakeRecord = Callable[[str, dict[str, Any]], Record | None]
-"""Makes a record of a kind with this data. Returns None if the server was removed from the session."""
 
 
 class WireRecorder:
@@ -29,12 +28,9 @@ class WireRecorder:
         self._connected = False
         self._shown_checks = 0
         self._checks: dict[str | int, float] = {}
-        self._begun: dict[int, Exchange] = {}
-        """Exchanges that are not recorded yet: their message decides."""
-        self._quiet: set[int] = set()
-        """The exchanges of liveness checks."""
-        self._base = 0
-        """Added to the ids of exchanges: every client counts from 1."""
+        self._begun: dict[int, Exchange] = {}  # Exchanges that are not recorded yet: their message decides.
+        self._quiet: set[int] = set()  # The exchanges of liveness checks.
+        self._base = 0  # Added to the ids of exchanges: every client counts from 1.
         self._highest = 0
 
     def show_check(self) -> None:
@@ -62,9 +58,8 @@ class WireRecorder:
         if not (self._arrived(message.body) if message.incoming else self._sent(message.body, message.exchange)):
             return
         body = message.body
-        too_large = message.cut or message.size > self._limits.record_bytes
         shown = body
-        if too_large:
+        if message.cut or message.size > self._limits.record_bytes:
             outer = {key: body[key] for key in ("jsonrpc", "id", "method") if key in body}
             shown = {**outer, **cut({} if message.cut else body, message.size)}
         exchange = None if message.exchange is None else message.exchange + self._base
@@ -78,11 +73,13 @@ class WireRecorder:
         """Returns whether to record a message that goes out."""
         known: Any = body.get("id")
         begun = None if exchange is None else self._begun.pop(exchange, None)
-        if self._is_check(body.get("method"), known):
-            self._checks[known] = self._clock()
-            if exchange is not None:
-                self._quiet.add(exchange)
-            return False
+        if self._connected and body.get("method") in LIVENESS_CHECKS and isinstance(known, str | int):
+            if not self._shown_checks:
+                self._checks[known] = self._clock()
+                if exchange is not None:
+                    self._quiet.add(exchange)
+                return False
+            self._shown_checks -= 1
         if begun is not None:
             self._record_exchange(begun, whole=True)
         return True
@@ -97,28 +94,18 @@ class WireRecorder:
         self._record("answer-time", {"ms": round((self._clock() - asked_at) * 1000, 3)})
         return False
 
-    def _is_check(self, method: object, known: object) -> bool:
-        if not self._connected or method not in _CHECKS or not isinstance(known, str | int):
-            return False
-        if self._shown_checks:
-            self._shown_checks -= 1
-            return False
-        return True
-
     def _notification(self, method: str, params: dict[str, Any] | None, size: int) -> None:
+        def bounded(value: Any) -> Any:
+            return cut(value, size) if size > self._limits.record_bytes else value
+
         given = params or {}
-        too_large = size > self._limits.record_bytes
         if method == "notifications/message":
             level, logger = as_text(given.get("level")) or "info", as_text(given.get("logger"))
-            logged = given.get("data")
-            data = {"level": level, "logger": logger, "data": cut(logged, size) if too_large else logged, "size": size}
+            data = {"level": level, "logger": logger, "data": bounded(given.get("data")), "size": size}
             self._record("log", data)
         elif method not in CHANGE_METHODS or (method == _UPDATED and not isinstance(given.get("uri"), str)):
             # The client announces valid changes.
-            self._record(
-                "notification",
-                {"method": method, "params": cut(params, size) if too_large else params, "size": size},
-            )
+            self._record("notification", {"method": method, "params": bounded(params), "size": size})
 
     def exchange(self, exchange: Exchange) -> None:
         """Records that an HTTP exchange began, was answered, or ended."""

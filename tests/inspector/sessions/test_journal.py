@@ -13,8 +13,9 @@ import pytest
 from tests.client.killing import ROOT
 from tests.inspector.recorded import Writer
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.journal import Journal, JournalLimits
+from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import (
+    JournalLimits,
     JournalUnusable,
     default_path,
     delete_session,

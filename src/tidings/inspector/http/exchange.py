@@ -17,6 +17,7 @@ from starlette.routing import Route
 from tidings._kit.bounded_json import as_list, as_texts, dumps, is_number
 from tidings._kit.suggest import closest, question
 from tidings.errors import HELP_PAGES, TidingsError
+from tidings.inspector.records import type_of
 from tidings.inspector.view.error_report import error_data
 from tidings.inspector.view.items import ErrorView
 
@@ -204,9 +205,7 @@ class Fields:
         return self.any(name) if default is None else self.values.get(name, default)
 
     def _wrong(self, name: str, wanted: str, value: object) -> NoReturn:
-        kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-        got = "null" if value is None else kinds.get(type(value), "a number")
-        raise _bad_field("bad-body", name, f"is {got}, but must be {wanted}", f"Give {wanted}.")
+        raise _bad_field("bad-body", name, f"is {type_of(value)}, but must be {wanted}", f"Give {wanted}.")
 
 
 def _bad_field(code: str, name: str, what: str, cure: str = "") -> ApiProblem:

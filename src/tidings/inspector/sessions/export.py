@@ -11,7 +11,7 @@ A line that is not a record is skipped and reported. Secrets were masked when th
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +32,8 @@ class ImportedSession:
     """An imported session."""
 
     records: list[Record]
-    problems: list[str] = field(default_factory=list[str])
-    """The first hundred lines that were skipped: "line 12: not JSON: …"."""
-    passed_over: int = 0
+    problems: list[str]  # The first hundred lines that were skipped: "line 12: not JSON: …".
+    passed_over: int
 
 
 def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iterator[str]:
@@ -49,12 +48,12 @@ def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iter
 def export_session(records: Iterable[Record], path: Path, *, clock: Clock = time.time) -> int:
     """Writes a session to a file that only its owner can read. Returns the number of records."""
     path.touch(mode=0o600)
-    lines = 0
+    lines = -1  # The header is not a record.
     with path.open("w", encoding="ascii", newline="\n") as file:
         for line in export_lines(records, clock=clock):
             file.write(line + "\n")
             lines += 1
-    return lines - 1
+    return lines
 
 
 def import_lines(lines: Iterable[str]) -> ImportedSession:

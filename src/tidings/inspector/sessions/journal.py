@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,32 +21,25 @@ from tidings._kit.bounded_json import as_size, dumps
 from tidings._kit.sqlite import Database
 from tidings._kit.sqlite_errors import Trouble
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.saved import JournalUnusable, open_journal, path_for_this_version, prune, thin
+from tidings.inspector.sessions.saved import (
+    JournalLimits,
+    JournalUnusable,
+    open_journal,
+    path_for_this_version,
+    prune,
+    thin,
+)
 from tidings.inspector.view.view import Clock
 
 logger = logging.getLogger(__name__)
 
-_GATHER: Final = 0.05
-"""Seconds for which records are gathered, to be written together."""
+_GATHER: Final = 0.05  # Seconds for which records are gathered, to be written together.
 _RETRY: Final = 0.5
 _MOST_WAITING: Final = 200_000
 _MOST_WAITING_BYTES: Final = 256 * 2**20
 _BATCH: Final = 5_000
+# The errors for a record that SQLite cannot store. The file is not at fault.
 _UNWRITABLE: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
-"""The errors for a record that SQLite cannot store. The file is not at fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLimits:
-    """Limits of a journal. Running sessions are never deleted."""
-
-    days: float = 30.0
-    """Sessions that ended longer ago are deleted."""
-    sessions: int = 200
-    bytes: int = 2**30
-    """For all sessions together: the oldest beyond it are deleted."""
-    session_bytes: int = 512 * 2**20
-    """For one session: its oldest messages, exchanges, log messages and lines beyond it are deleted."""
 
 
 class Journal:
@@ -88,11 +80,10 @@ class Journal:
 
     def open(self) -> None:
         """Begins the session in the file. Never fails: if the file cannot be used, `notice` says so."""
-        if self._thread is not None:
-            return
-        self._thread = threading.Thread(target=self._run, name="tidings journal", daemon=True)
-        self._thread.start()
-        self._ready.wait()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tidings journal", daemon=True)
+            self._thread.start()
+            self._ready.wait()
 
     def put(self, record: Record) -> int:
         """Stores a record soon. Returns how many could not be stored since the last call: usually 0."""
@@ -118,11 +109,10 @@ class Journal:
 
     def close(self, seconds: float = 10.0) -> None:
         """Writes the rest, and ends the session."""
-        if self._thread is None:
-            return
-        self._closing = True
-        self._wake.set()
-        self._thread.join(seconds)
+        if self._thread is not None:
+            self._closing = True
+            self._wake.set()
+            self._thread.join(seconds)
 
     def keep(self, records: Sequence[Record], seconds: float = 30.0) -> int:
         """Stores a whole session and ends it, in the calling thread, instead of `open`, `put` and `close`.
@@ -176,7 +166,7 @@ class Journal:
                 self.path = path_for_this_version(self.path)
                 self.notice = f"{reason} It is left alone, and sessions are saved in {self.path} instead."
                 database = open_journal(self.path, self._was_set_aside)
-            database.write(self._prune)
+            database.write(lambda connection: prune(connection, self._began, self.limits))
             database.free()
             database.write(self._register)
         except JournalUnusable as reason:
@@ -188,16 +178,9 @@ class Journal:
         text = str(reason) if isinstance(reason, JournalUnusable) else f"The journal {path} is damaged ({reason})."
         self.notice = f"{text} It was set aside as {to.name}."
 
-    def _prune(self, connection: sqlite3.Connection) -> None:
-        limits = self.limits
-        prune(connection, now=self._began, days=limits.days, most=limits.sessions, most_bytes=limits.bytes)
-
     def _register(self, connection: sqlite3.Connection) -> None:
-        row = connection.execute(
-            "INSERT INTO sessions (title, began, last, pid) VALUES (?, ?, ?, ?)",
-            (self._title, self._began, self._began, os.getpid()),
-        )
-        self.session = row.lastrowid
+        insert = "INSERT INTO sessions (title, began, last, pid) VALUES (?, ?, ?, ?)"
+        self.session = connection.execute(insert, (self._title, self._began, self._began, os.getpid())).lastrowid
 
     def _write_all(self) -> bool:
         """Writes the waiting records. Returns False if they have to wait on."""
@@ -238,21 +221,15 @@ class Journal:
         lines = [self._line(each.data) for each in batch]
         size = sum(map(len, lines))
         # The file may have been replaced since, and another session may have this number.
-        update = (
-            "UPDATE sessions SET last = ?, records = records + ?, bytes = bytes + ? "
-            "WHERE id = ? AND began = ? AND pid = ?"
-        )
+        changed = "SET last = ?, records = records + ?, bytes = bytes + ?"
+        update = f"UPDATE sessions {changed} WHERE id = ? AND began = ? AND pid = ?"
         values = batch[-1].at, len(batch), size
         if not connection.execute(update, (*values, self.session, self._began, os.getpid())).rowcount:
             self._register(connection)
             connection.execute(update, (*values, self.session, self._began, os.getpid()))
-        connection.executemany(
-            "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (self.session, each.seq, each.at, each.server, each.kind, line)
-                for each, line in zip(batch, lines, strict=True)
-            ],
-        )
+        pairs = zip(batch, lines, strict=True)
+        rows = ((self.session, each.seq, each.at, each.server, each.kind, line) for each, line in pairs)
+        connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", rows)
         return size
 
     def _thin(self, database: Database, size: int) -> None:
@@ -265,14 +242,13 @@ class Journal:
 
     def _end(self) -> None:
         database, self._database = self._database, None
-        if database is None:
-            return
-        try:
-            ended = "UPDATE sessions SET ended = ? WHERE id = ?"
-            database.write(lambda connection: connection.execute(ended, (self._clock(), self.session)))
-        except (JournalUnusable, OSError) as error:
-            logger.warning("the end of the session is not saved: %s", error)
-        database.close()
+        if database is not None:
+            try:
+                ended = "UPDATE sessions SET ended = ? WHERE id = ?"
+                database.write(lambda connection: connection.execute(ended, (self._clock(), self.session)))
+            except (JournalUnusable, OSError) as error:
+                logger.warning("the end of the session is not saved: %s", error)
+            database.close()
 
 
 def _weight(record: Record) -> int:

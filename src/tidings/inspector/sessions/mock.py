@@ -1,7 +1,7 @@
 """The mock server: it answers as a recorded server did.
 
     await serve_stdio(records)                # until the client disconnects
-    app = asgi(records, speed=1.0)            # serve it at /mcp; changes come at the recorded pace
+    app = asgi(records, speed=1.0)            # at /mcp; changes come at the recorded pace
 
 It has the recorded server's name, capabilities, instructions and lists. A tool call, a prompt or a completion gets the
 answers that were recorded for the same arguments, in order; if there are none, the error lists the recorded arguments.
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -34,7 +35,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidings._kit.bounded_json import as_text
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.recording import Failure, NothingRecorded, RecordedStep, Recording
+from tidings.inspector.sessions.recording import NothingRecorded, Recording
 from tidings.inspector.view.fold import fold
 
 Context = ServerRequestContext[Any, Any]
@@ -60,12 +61,7 @@ class Mock:
     def __init__(self, recording: Recording, *, speed: float | None = None) -> None:
         """Makes a server of a recording.
 
-        Args:
-            recording: The answers.
-            speed: The speed at which changes are repeated: 1 as recorded, 0 at once. None repeats nothing.
-
-        Raises:
-            ValueError: `speed` is not a number of 0 or more.
+        Changes are repeated at a `speed` of 0 or more: 1 as recorded, 0 at once. None repeats nothing.
         """
         if speed is not None and (not math.isfinite(speed) or speed < 0):
             raise ValueError(f"The speed must be a number of 0 or more, not {speed!r}")
@@ -106,7 +102,7 @@ class Mock:
         }
         for capability, methods in offered.items():
             for method, params in methods if capability in capabilities else ():
-                server.add_request_handler(method, params, self._handler(method))
+                server.add_request_handler(method, params, partial(self._handle, method))
         listen = ListenHandler(self._bus)
 
         async def listening(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
@@ -118,22 +114,17 @@ class Mock:
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listening)
         return server
 
-    def _handler(self, method: str) -> Any:
-        async def handle(ctx: Context, params: BaseModel | None) -> dict[str, Any]:
-            given = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
-            self._sessions[id(ctx.session)] = ctx.session
-            result = self._answer(ctx, method, given)
-            return {**result, "resultType": "complete"} if _is_modern(ctx) else result
-
-        return handle
+    async def _handle(self, method: str, ctx: Context, params: BaseModel | None) -> dict[str, Any]:
+        given = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self._sessions[id(ctx.session)] = ctx.session
+        result = self._answer(ctx, method, given)
+        return {**result, "resultType": "complete"} if _is_modern(ctx) else result
 
     def _answer(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method in _LISTS:
             name, key = _LISTS[method]
             return {key: list(getattr(self._lists, name).values()), **_not_for_long(ctx)}
         match method:
-            case "resources/read":
-                return self._read(ctx, params)
             case "resources/subscribe":
                 self._subscribers.setdefault(params["uri"], {})[id(ctx.session)] = ctx.session
                 self._start()
@@ -144,31 +135,25 @@ class Mock:
             case "logging/setLevel":
                 return {}
             case _:
-                return self._recorded(method, params)
+                return self._recorded(ctx, method, params)
 
-    def _read(self, ctx: Context, params: dict[str, Any]) -> dict[str, Any]:
-        uri = params["uri"]
-        if (contents := self._contents.get(uri)) is not None:
+    def _recorded(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "resources/read" and (contents := self._contents.get(params["uri"])) is not None:
             return {"contents": contents, **_not_for_long(ctx)}
         try:
-            return self._given(self.recording.answer("resources/read", params))
+            answer = self.recording.answer(method, params)
         except NothingRecorded as error:
-            code = _INVALID_PARAMS if _is_modern(ctx) else _NOT_FOUND_LEGACY
-            raise MCPError(code, str(error), {"uri": uri}) from None
-
-    def _recorded(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self._given(self.recording.answer(method, params))
-        except NothingRecorded as error:
-            if method == "tools/call":  # A result, so that the model sees it.
-                return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-            if method == "completion/complete":
-                return {"completion": {"values": []}}
-            raise MCPError(_INVALID_PARAMS, str(error)) from None
-
-    @staticmethod
-    def _given(answer: Any) -> dict[str, Any]:
-        if isinstance(answer, Failure):
+            match method:
+                case "tools/call":  # A result, so that the model sees it.
+                    return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+                case "completion/complete":
+                    return {"completion": {"values": []}}
+                case "resources/read":
+                    code = _INVALID_PARAMS if _is_modern(ctx) else _NOT_FOUND_LEGACY
+                    raise MCPError(code, str(error), {"uri": params["uri"]}) from None
+                case _:
+                    raise MCPError(_INVALID_PARAMS, str(error)) from None
+        if isinstance(answer, types.ErrorData):
             raise MCPError(answer.code, answer.message, answer.data)
         return {key: value for key, value in answer.items() if key not in ("_meta", "resultType")}
 
@@ -189,18 +174,15 @@ class Mock:
             # At least one turn of the loop, so that the subscription is answered first.
             await asyncio.sleep(max(pause, 0.0))
             before = step.after
-            await self._step(step)
-
-    async def _step(self, step: RecordedStep) -> None:
-        if step.lists is not None:
-            fold(self._lists, step.lists)
-            await self._bus.publish(_EVENTS[step.change]())
-            await self._notify(self._sessions.values(), step.change)
-        elif step.uri is not None:
-            if step.contents is not None:
-                self._contents[step.uri] = step.contents
-            await self._bus.publish(ResourceUpdated(step.uri))
-            await self._notify(self._subscribers.get(step.uri, {}).values(), step.change, step.uri)
+            if step.lists is not None:
+                fold(self._lists, step.lists)
+                await self._bus.publish(_EVENTS[step.change]())
+                await self._notify(self._sessions.values(), step.change)
+            elif step.uri is not None:
+                if step.contents is not None:
+                    self._contents[step.uri] = step.contents
+                await self._bus.publish(ResourceUpdated(step.uri))
+                await self._notify(self._subscribers.get(step.uri, {}).values(), step.change, step.uri)
 
     async def _notify(self, sessions: Iterable[Any], change: str, uri: str | None = None) -> None:
         """Notifies the clients of the handshake eras."""
@@ -242,10 +224,8 @@ def _capabilities(recorded: dict[str, Any]) -> types.ServerCapabilities:
     try:
         return types.ServerCapabilities.model_validate(recorded)
     except ValidationError:
-        known: dict[str, Any] = {
-            key: {} for key in ("tools", "resources", "prompts", "logging", "completions") if key in recorded
-        }
-        return types.ServerCapabilities.model_validate(known)
+        known = ("tools", "resources", "prompts", "logging", "completions")
+        return types.ServerCapabilities.model_validate({key: {} for key in known if key in recorded})
 
 
 def _is_modern(ctx: Context) -> bool:
@@ -260,8 +240,7 @@ def _not_for_long(ctx: Context) -> dict[str, Any]:
 async def serve_stdio(records: Iterable[Record], *, server: str | None = None, speed: float | None = None) -> None:
     """Serves a recorded session on standard input and output, until the client disconnects.
 
-    Raises:
-        LookupError: The session has no such server, or several and none is named.
+    Raises `LookupError` if the session has no such server, or several and none is named.
     """
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - needed only here
 
@@ -271,18 +250,10 @@ async def serve_stdio(records: Iterable[Record], *, server: str | None = None, s
 
 
 def asgi(
-    records: Iterable[Record],
-    *,
-    server: str | None = None,
-    speed: float | None = None,
-    path: str = "/mcp",
-    host: str = "127.0.0.1",
+    records: Iterable[Record], *, server: str | None = None, speed: float | None = None, host: str = "127.0.0.1"
 ) -> Any:
     """Returns an ASGI application that serves a recorded session over streamable HTTP.
 
-    Raises:
-        LookupError: The session has no such server, or several and none is named.
+    Raises `LookupError` if the session has no such server, or several and none is named.
     """
-    return Mock(Recording(records, server), speed=speed).server.streamable_http_app(
-        streamable_http_path=path, host=host
-    )
+    return Mock(Recording(records, server), speed=speed).server.streamable_http_app(host=host)

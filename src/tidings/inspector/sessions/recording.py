@@ -1,8 +1,11 @@
 """A recorded session of one server, as a mock needs it: the answers to requests, and the times of changes."""
 
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
+
+from mcp_types import ErrorData
 
 from tidings._kit.bounded_json import as_dict, as_float, as_int, as_list, as_text, dumps, head_of, in_order, is_cut
 from tidings._kit.text import listed
@@ -18,35 +21,10 @@ class NothingRecorded(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A recorded error answer."""
-
-    code: int
-    message: str
-    data: Any = None
-
-
-@dataclass(slots=True)
-class RecordedAnswers:
-    """The recorded answers to one request, in order. The last one is repeated."""
-
-    params: dict[str, Any]
-    given: list[Any] = field(default_factory=list[Any])
-    at: int = 0
-
-    def next(self) -> Any:
-        """Returns the next answer."""
-        answer = self.given[min(self.at, len(self.given) - 1)]
-        self.at += 1
-        return answer
-
-
-@dataclass(frozen=True, slots=True)
 class RecordedStep:
     """A recorded change."""
 
-    after: float
-    """Seconds since the first record."""
+    after: float  # Seconds since the first record.
     change: str
     uri: str | None = None
     contents: list[Any] | None = None
@@ -57,14 +35,9 @@ class Recording:
     """The recorded behaviour of one server."""
 
     def __init__(self, records: Iterable[Record], server: str | None = None) -> None:
-        """Reads the records of a session.
+        """Reads the records of a session, in order. `server` must be named if there are several.
 
-        Args:
-            records: The session, in order.
-            server: The name of the server. Required if there are several.
-
-        Raises:
-            LookupError: There is no such server that was connected, or there are several and none is named.
+        Raises `LookupError` if no such server was connected, or there are several and none is named.
         """
         kept = list(records)
         names = list(dict.fromkeys(record.server for record in kept if record.kind == "hello"))
@@ -73,43 +46,44 @@ class Recording:
             raise LookupError(f"Name a server of the session. These were connected: {connected}.")
         self.server = names[0] if server is None else server
         if self.server not in names:
-            raise LookupError(
-                f"The session has no server {server!r} that was connected. These were: {', '.join(names)}."
-            )
-        own = [record for record in kept if record.server == self.server and record.kind != "server"]
-        self.view = ServerView(self.server)
-        """The server at the end."""
-        self.first = ServerView(self.server)
-        """The server after its lists were loaded once."""
-        self.contents: dict[str, list[Any]] = {}
-        """The last content of each resource, and the first one."""
+            were = ", ".join(names)
+            raise LookupError(f"The session has no server {server!r} that was connected. These were: {were}.")
+        self.view = ServerView(self.server)  # The server at the end.
+        self.first = ServerView(self.server)  # The server after its lists were loaded once.
+        self.contents: dict[str, list[Any]] = {}  # The last content of each resource.
         self.first_contents: dict[str, list[Any]] = {}
         self.steps: list[RecordedStep] = []
-        self._answers: dict[str, dict[str, RecordedAnswers]] = {method: {} for method in ANSWERED}
-        self._read(own)
+        # For each method: the parameters of each recorded request, and its answers in order.
+        self._answers: dict[str, dict[str, tuple[dict[str, Any], deque[Any]]]] = {method: {} for method in ANSWERED}
+        self._read([record for record in kept if record.server == self.server and record.kind != "server"])
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """Returns the recorded answer: a result, or a `Failure`. Raises `NothingRecorded`."""
+        """Returns the next recorded answer, a result or `ErrorData`; the last one again and again.
+
+        Raises `NothingRecorded` if there is none.
+        """
         known = self._answers[method]
         if (found := known.get(_key(params))) is not None:
-            return found.next()
-        name = params.get("name") or params.get("uri")
-        same = [each.params for each in known.values() if (each.params.get("name") or each.params.get("uri")) == name]
+            answers = found[1]
+            return answers.popleft() if len(answers) > 1 else answers[0]
+
+        def subject(params: dict[str, Any]) -> Any:
+            return params.get("name") or params.get("uri")
+
+        name, recorded = subject(params), [each for each, _ in known.values()]
+        same = [head_of(as_dict(each.get("arguments")), 200) for each in recorded if subject(each) == name]
         if not same:
-            known_names = sorted({str(each.params.get("name") or each.params.get("uri")) for each in known.values()})
-            raise NothingRecorded(
-                f"No answer of {name} was recorded. These were: {listed(known_names, 10, none='none')}."
-            )
-        shown = listed([head_of(as_dict(each.get("arguments")), 200) for each in same], 10)
+            names = listed(sorted({str(subject(each)) for each in recorded}), 10, none="none")
+            raise NothingRecorded(f"No answer of {name} was recorded. These were: {names}.")
         wanted = head_of(as_dict(params.get("arguments")), 200)
-        raise NothingRecorded(f"{name} was not recorded with {wanted}. It was recorded with: {shown}.")
+        raise NothingRecorded(f"{name} was not recorded with {wanted}. It was recorded with: {listed(same, 10)}.")
 
     def _read(self, records: list[Record]) -> None:
         began = records[0].at if records else 0.0
         seen: set[str] = set()
         requests: dict[str, dict[str, Any]] = {}
         shown_by = {
-            known: record
+            known: _contents(record.data)
             for record in records
             if record.kind == "content" and (known := as_int(record.data.get("change"))) is not None
         }
@@ -128,11 +102,8 @@ class Recording:
                 case "content":
                     self._content(data)
                 case "change" if data.get("change") == "resource-updated":
-                    shown = shown_by.get(record.seq)
-                    contents = None if shown is None else _contents(shown.data)
-                    self.steps.append(
-                        RecordedStep(record.at - began, "resource-updated", as_text(data.get("uri")), contents)
-                    )
+                    contents, uri = shown_by.get(record.seq), as_text(data.get("uri"))
+                    self.steps.append(RecordedStep(record.at - began, "resource-updated", uri, contents))
                 case _:
                     pass
 
@@ -164,13 +135,15 @@ class Recording:
             payload = as_dict(error.get("payload"))
             if (code := as_int(payload.get("rpc_code"))) is None:
                 return  # It is not an answer of the server.
-            answer = Failure(code, as_text(error.get("message")) or "", payload.get("rpc_data"))
+            message = as_text(error.get("message")) or ""
+            answer = ErrorData(code=code, message=message, data=payload.get("rpc_data"))
         elif is_cut(answer):
             size = as_float(as_dict(answer).get("size")) or 0
-            answer = Failure(-32603, f"The recorded answer was too large to be stored ({size:,.0f} bytes).")
+            message = f"The recorded answer was too large to be stored ({size:,.0f} bytes)."
+            answer = ErrorData(code=-32603, message=message)
         elif not isinstance(answer, dict):
             return
-        self._answers[method].setdefault(_key(params), RecordedAnswers(params)).given.append(answer)
+        self._answers[method].setdefault(_key(params), (params, deque()))[1].append(answer)
         if method == "resources/read" and isinstance(answer, dict):
             self._content({"uri": params.get("uri"), "contents": as_list(as_dict(answer).get("contents"))})  # pyright: ignore[reportUnknownArgumentType]
 

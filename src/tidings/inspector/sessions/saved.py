@@ -62,10 +62,22 @@ _WORDING: Final = Wording(
         Trouble.NEWER: "was written by a later version of Tidings (format {found}; this one knows {known}).",
     },
 )
-_TIMEOUT: Final = 10.0
-"""Seconds that another process may keep the file locked."""
+_TIMEOUT: Final = 10.0  # Seconds that another process may keep the file locked.
+# The kinds of records that a session has many of, and that can be missing.
 _THINNED: Final = ("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time", "progress")
-"""The kinds of records that a session has many of, and that can be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLimits:
+    """Limits of a journal. Running sessions are never deleted."""
+
+    days: float = 30.0
+    """Sessions that ended longer ago are deleted."""
+    sessions: int = 200
+    bytes: int = 2**30
+    """For all sessions together: the oldest beyond it are deleted."""
+    session_bytes: int = 512 * 2**20
+    """For one session: its oldest messages, exchanges, log messages and lines beyond it are deleted."""
 
 
 class JournalUnusable(Exception):
@@ -93,16 +105,7 @@ def open_journal(path: Path, on_set_aside: Callable[[Path, Path, Exception], obj
     A file that is damaged, or is not a journal, is set aside, now or later: `on_set_aside` gets its path, its new path
     and the reason.
     """
-    database = Database(
-        path,
-        _SCHEMA,
-        wording=_WORDING,
-        error=JournalUnusable,
-        timeout=_TIMEOUT,
-        on_damage=OnDamage.SET_ASIDE,
-        aside=_aside,
-        on_set_aside=on_set_aside,
-    )
+    database = _database(path, on_damage=OnDamage.SET_ASIDE, aside=_aside, on_set_aside=on_set_aside)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
@@ -137,7 +140,11 @@ def existing_journal(path: Path) -> Database:
     """Returns a journal that exists, to read it or to delete from it. Its use raises `JournalUnusable`."""
     if not path.is_file():
         raise JournalUnusable(Trouble.NO_ACCESS, f"The journal {path} cannot be used: there is no such file.")
-    return Database(path, _SCHEMA, wording=_WORDING, error=JournalUnusable, timeout=_TIMEOUT, create=False)
+    return _database(path, create=False)
+
+
+def _database(path: Path, **options: Any) -> Database:
+    return Database(path, _SCHEMA, wording=_WORDING, error=JournalUnusable, timeout=_TIMEOUT, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +154,8 @@ class SavedSession:
     id: int
     title: str | None
     began: float
-    last: float
-    """The time of its last record."""
-    ended: float | None
-    """None while it runs, or if its inspector was killed: see `running`."""
+    last: float  # The time of its last record.
+    ended: float | None  # None while it runs, or if its inspector was killed: see `running`.
     running: bool
     records: int
     bytes: int
@@ -166,14 +171,11 @@ def list_sessions(path: Path) -> list[SavedSession]:
         servers: dict[int, dict[str, None]] = {}
         for session, server in connection.execute("SELECT session, server FROM records WHERE kind = 'server'"):
             servers.setdefault(session, {})[server] = None
-        rows = connection.execute(
-            "SELECT id, title, began, last, ended, pid, records, bytes FROM sessions ORDER BY began DESC, id DESC"
-        )
+        columns = "id, title, began, last, ended, pid, records, bytes"
+        rows = connection.execute(f"SELECT {columns} FROM sessions ORDER BY began DESC, id DESC")  # noqa: S608
         return [
-            SavedSession(
-                known, title, began, last, ended, _is_running(ended, pid), records, size, tuple(servers.get(known, ()))
-            )
-            for known, title, began, last, ended, pid, records, size in rows
+            SavedSession(known, *facts, ended, _is_running(ended, pid), records, size, tuple(servers.get(known, ())))
+            for known, *facts, ended, pid, records, size in rows
         ]
 
     with closing(existing_journal(path)) as database:
@@ -183,9 +185,7 @@ def list_sessions(path: Path) -> list[SavedSession]:
 def load_session(path: Path, session: int) -> list[Record]:
     """Returns the records of a session, in order. One that cannot be read becomes a `missed` one.
 
-    Raises:
-        LookupError: There is no such session.
-        JournalUnusable: The file cannot be used.
+    Raises `LookupError` if there is no such session, or `JournalUnusable`.
     """
     return list(read_session(path, session))
 
@@ -198,31 +198,20 @@ def read_session(path: Path, session: int) -> Iterator[Record]:
         try:
             if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None:
                 raise _no_session(path, session)
-            rows = connection.execute(
-                "SELECT seq, at, server, kind, data FROM records WHERE session = ? ORDER BY seq", (session,)
-            )
-            for seq, at, server, kind, text in rows:
-                data = _parsed(text)
+            select = "SELECT seq, at, server, kind, data FROM records WHERE session = ? ORDER BY seq"
+            for seq, at, server, kind, text in connection.execute(select, (session,)):
+                try:
+                    data = as_dict_or_none(json.loads(text))
+                except (TypeError, ValueError, RecursionError):
+                    data = None
                 missed = Record(seq, at, server, "missed", {"count": 1})
                 yield missed if data is None else Record(seq, at, server, kind, data)
         except sqlite3.Error as error:
             raise database.explained(error) from error
 
 
-def _parsed(text: Any) -> dict[str, Any] | None:
-    try:
-        return as_dict_or_none(json.loads(text))
-    except (TypeError, ValueError, RecursionError):
-        return None
-
-
 def delete_session(path: Path, session: int) -> None:
-    """Deletes a session.
-
-    Raises:
-        LookupError: There is no such session, or it is still running.
-        JournalUnusable: The file cannot be used.
-    """
+    """Deletes a session. Raises `LookupError` if there is none or it is still running, or `JournalUnusable`."""
 
     def delete(connection: sqlite3.Connection) -> None:
         row = connection.execute("SELECT ended, pid FROM sessions WHERE id = ?", (session,)).fetchone()
@@ -230,7 +219,7 @@ def delete_session(path: Path, session: int) -> None:
             raise _no_session(path, session)
         if _is_running(*row):
             raise LookupError(f"Session {session} is still running (process {row[1]}). End it first.")
-        _delete(connection, [session])
+        _delete(connection, session)
 
     with closing(existing_journal(path)) as database:
         database.write(delete)
@@ -238,7 +227,7 @@ def delete_session(path: Path, session: int) -> None:
 
 
 def rename_session(path: Path, session: int, title: str) -> None:
-    """Gives a session a title. Raises `LookupError` or `JournalUnusable`, as `delete_session` does."""
+    """Gives a session a title. Raises `LookupError` if there is none, or `JournalUnusable`."""
 
     def rename(connection: sqlite3.Connection) -> None:
         if not connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session)).rowcount:
@@ -248,41 +237,31 @@ def rename_session(path: Path, session: int, title: str) -> None:
         database.write(rename)
 
 
-def prune(connection: sqlite3.Connection, *, now: float, days: float, most: int, most_bytes: int) -> None:
+def prune(connection: sqlite3.Connection, now: float, limits: JournalLimits) -> None:
     """Deletes sessions that are too old, and the oldest of those that are too many or too large. Not running ones."""
-    rows = connection.execute(
-        "SELECT id, last, ended, pid, bytes FROM sessions ORDER BY began DESC, id DESC"
-    ).fetchall()
-    gone: list[int] = []
-    number = size = 0
-    for known, last, ended, pid, weight in rows:
-        number, size = number + 1, size + weight
+    select = "SELECT id, last, ended, pid, bytes FROM sessions ORDER BY began DESC, id DESC"
+    size = 0
+    for number, (known, last, ended, pid, weight) in enumerate(connection.execute(select).fetchall(), 1):
+        size += weight
         # An imported session is as old as its import.
-        too_much = number >= most or size > most_bytes or max(last, ended or 0.0) < now - days * 86400
-        if too_much and not _is_running(ended, pid):
-            gone.append(known)
-    _delete(connection, gone)
+        too_old = max(last, ended or 0.0) < now - limits.days * 86400
+        if (too_old or number >= limits.sessions or size > limits.bytes) and not _is_running(ended, pid):
+            _delete(connection, known)
 
 
 def thin(connection: sqlite3.Connection, session: int, most_bytes: int) -> int:
     """Deletes the oldest records of the kinds that a session has many of, until it fits. Returns its size."""
-    kinds = ",".join("?" * len(_THINNED))
     total: int = connection.execute("SELECT sum(length(data)) FROM records WHERE session = ?", (session,)).fetchone()[0]
-    over, last = total - most_bytes, None
-    rows = connection.execute(
-        f"SELECT seq, length(data) FROM records WHERE session = ? AND kind IN ({kinds}) ORDER BY seq",  # noqa: S608
-        (session, *_THINNED),
-    )
+    thinned = f"FROM records WHERE session = ? AND kind IN ({','.join('?' * len(_THINNED))})"
+    rows = connection.execute(f"SELECT seq, length(data) {thinned} ORDER BY seq", (session, *_THINNED))
+    last = None
     for seq, weight in rows:
-        if over <= 0:
+        if total <= most_bytes:
             break
-        over, total, last = over - weight, total - weight, seq
+        total, last = total - weight, seq
     rows.close()
     if last is not None:
-        connection.execute(
-            f"DELETE FROM records WHERE session = ? AND seq <= ? AND kind IN ({kinds})",  # noqa: S608
-            (session, last, *_THINNED),
-        )
+        connection.execute(f"DELETE {thinned} AND seq <= ?", (session, *_THINNED, last))
         connection.execute("UPDATE sessions SET bytes = ? WHERE id = ?", (total, session))
     return total
 
@@ -291,10 +270,9 @@ def _no_session(path: Path, session: int) -> LookupError:
     return LookupError(f"There is no session {session} in {path}.")
 
 
-def _delete(connection: sqlite3.Connection, sessions: list[int]) -> None:
-    for known in sessions:
-        connection.execute("DELETE FROM records WHERE session = ?", (known,))
-        connection.execute("DELETE FROM sessions WHERE id = ?", (known,))
+def _delete(connection: sqlite3.Connection, session: int) -> None:
+    connection.execute("DELETE FROM records WHERE session = ?", (session,))
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
 
 
 def _is_running(ended: float | None, pid: int) -> bool:
