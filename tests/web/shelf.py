@@ -12,7 +12,6 @@ from tests.web.fetch.servers import Ask, Page, Site, fetcher, site
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
 from tidings.web.library import WebLibrary
-from tidings.web.pages import Extracts
 from tidings.web.refresh import Intervals
 from tidings.web.store.store import Store
 from tidings.web.watch.state import DIFF, PAGE, WatchState
@@ -79,7 +78,7 @@ class Shelf:
 
     async def fetch(self, path: str = "/", **options: Any) -> str:
         """Fetch a page of the site; its page_id."""
-        return (await self.library.fetch(self.site.url(path), **options)).page_id
+        return (await self.library.fetch(self.site.url(path), **options)).entry.page_id
 
     async def watch(self, path: str = "/", cause: str = "subscription", **how: Any) -> str:
         """Fetch a page of the site and watch it; its page_id."""
@@ -137,7 +136,7 @@ async def shelf(
     here: Site | None = None,
     clock: Clock | None = None,
     path: Path | None = None,
-    workers: Extracts | None = None,
+    workers: Any | None = None,
     limits: Any = None,
     watching: dict[str, Any] | None = None,
     storing: dict[str, Any] | None = None,

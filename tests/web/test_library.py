@@ -331,7 +331,7 @@ async def test_when_to_ask_again_is_told_if_the_site_says_so() -> None:
 
 async def test_a_library_that_tells_nobody_works_as_well() -> None:
     async with shelf({"/": text("x"), "/2": text("y")}) as here:
-        alone = WebLibrary(here.library._mapper._fetcher, InThread(), here.store, clock=here.clock)
+        alone = WebLibrary(here.library._mapper.fetcher, InThread(), here.store, clock=here.clock)
         assert (await alone.fetch(here.site.url())).entry.packet["content"].strip() == "x"
 
 
@@ -361,7 +361,7 @@ async def test_a_redirect_is_remembered_by_both_its_ends() -> None:
         for path in ("/old", "/new"):
             page = await here.store.page_of(here.site.url(path))
             assert page is not None
-            assert page.page_id == fetched.page_id
+            assert page.page_id == fetched.entry.page_id
         assert (await here.library.fetch(here.site.url("/old"))).from_cache
 
 
@@ -374,7 +374,7 @@ async def test_bytes_that_the_caller_has_become_a_version_without_any_request() 
         assert here.requests() == []
         assert here.heard() == ([], 1)
         with pytest.raises(PageUnknown):
-            await here.library.refresh(fetched.page_id)
+            await here.library.refresh(fetched.entry.page_id)
 
 
 async def test_bytes_that_the_caller_has_are_no_answer_for_who_fetches() -> None:

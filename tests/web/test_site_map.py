@@ -10,7 +10,7 @@ from tests.web.shelf import InThread, shelf
 from tidings.web import site_map
 from tidings.web.fetch.request import Unreachable
 from tidings.web.pages import HttpFailed
-from tidings.web.site_map import Mapper, SitePage, Sites
+from tidings.web.site_map import Mapper, SitePage
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +143,7 @@ async def test_a_sitemap_that_lists_too_much_is_said_to(monkeypatch: pytest.Monk
 class NoRobots:
     """Fetches, and cannot have a robots.txt."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Any) -> None:
         self.fetch = sites.fetch
 
     async def robots(self, url: str) -> Any:
@@ -152,7 +152,7 @@ class NoRobots:
 
 async def test_a_robots_file_that_cannot_be_had_is_noted() -> None:
     async with shelf({"/": html("<a href=/a>A</a>")}) as here:
-        found = await Mapper(NoRobots(here.library._mapper._fetcher), InThread()).map(here.site.url(), limit=10)
+        found = await Mapper(NoRobots(here.library._mapper.fetcher), InThread()).map(here.site.url(), limit=10)
 
         assert [page.url for page in found.pages] == [here.site.url("/a")]
         assert any("robots.txt: Nobody" in note for note in found.notes)

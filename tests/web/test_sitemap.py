@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.web import site_map
-from tidings.web.site_map import BadSitemap, SitemapEntry, links_of, read_sitemap
+from tidings.web.site_map import BadSitemap, links_of, read_sitemap
 
 AT = "https://example.org/sitemap.xml"
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -31,9 +31,9 @@ def test_the_pages_of_a_sitemap_come_in_their_order_with_their_dates() -> None:
     read = read_sitemap(body, AT)
 
     assert read.pages == (
-        SitemapEntry("https://example.org/a", "2026-01-02"),
-        SitemapEntry("https://example.org/b?x=1&y=2"),
-        SitemapEntry("https://example.org/c"),
+        ("https://example.org/a", "2026-01-02"),
+        ("https://example.org/b?x=1&y=2", None),
+        ("https://example.org/c", None),
     )
     assert (read.sitemaps, read.cut) == ((), False)
 
@@ -45,21 +45,19 @@ def test_an_index_points_to_other_sitemaps() -> None:
 
 
 def test_a_sitemap_may_be_packed() -> None:
-    assert read_sitemap(gzip.compress(listing("https://example.org/a")), AT).pages == (
-        SitemapEntry("https://example.org/a"),
-    )
+    assert read_sitemap(gzip.compress(listing("https://example.org/a")), AT).pages == (("https://example.org/a", None),)
 
 
 def test_a_sitemap_may_be_a_list_of_lines() -> None:
     body = b"\xef\xbb\xbfhttps://example.org/a\r\n\r\nnot a url\n  https://example.org/b  \nftp://example.org/c\n"
 
-    assert [page.url for page in read_sitemap(body, AT).pages] == ["https://example.org/a", "https://example.org/b"]
+    assert [url for url, _ in read_sitemap(body, AT).pages] == ["https://example.org/a", "https://example.org/b"]
 
 
 def test_a_broken_sitemap_gives_what_could_be_read_of_it() -> None:
     body = listing("https://example.org/a")[: -len("</urlset>")] + b"<url><loc>https://example.org/b</url></urlset"
 
-    assert SitemapEntry("https://example.org/a") in read_sitemap(body, AT).pages
+    assert ("https://example.org/a", None) in read_sitemap(body, AT).pages
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_entities_are_not_resolved_and_nothing_is_loaded() -> None:
         <urlset {NAMESPACE}><url><loc>&e12;</loc></url><url><loc>&file;</loc></url>
         <url><loc>https://example.org/a</loc></url></urlset>""".encode()
 
-    assert set(read_sitemap(body, AT).pages) <= {SitemapEntry("https://example.org/a")}
+    assert set(read_sitemap(body, AT).pages) <= {("https://example.org/a", None)}
 
 
 def test_more_than_may_be_in_a_sitemap_is_cut_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +98,7 @@ def test_more_than_may_be_in_a_sitemap_is_cut_and_said_to_be(monkeypatch: pytest
 
     for body in (listing(*urls), "\n".join(urls).encode()):
         read = read_sitemap(body, AT)
-        assert ([page.url for page in read.pages], read.cut) == (urls[:3], True)
+        assert ([url for url, _ in read.pages], read.cut) == (urls[:3], True)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +117,7 @@ def test_a_monster_of_a_sitemap_breaks_nothing(body: bytes) -> None:
 def test_a_url_that_is_none_is_left_out() -> None:
     urls = ["http://[", "https://example.org/" + "x" * 3000, "javascript:alert(1)", "https://example.org/a"]
 
-    assert read_sitemap(listing(*urls), AT).pages == (SitemapEntry("https://example.org/a"),)
+    assert read_sitemap(listing(*urls), AT).pages == (("https://example.org/a", None),)
 
 
 def test_the_links_of_a_page_are_found_whatever_they_look_like() -> None:
@@ -129,18 +127,18 @@ def test_the_links_of_a_page_are_found_whatever_they_look_like() -> None:
         <a href="mailto:x@example.org">mail</a> <a href="https://other.example/d">D</a> <a href="/a#again">A</a>
         <a href="http://[">broken</a> <a href="">empty</a>"""
 
-    assert links_of(body, "https://example.org/dir/page").pages == (
+    assert list(links_of(body, "https://example.org/dir/page")[0]) == [
         "https://example.org/a",
         "https://example.org/dir/b.html",
         "https://example.org/dir/c?x=1&y=2",
         "https://other.example/d",
-    )
+    ]
 
 
 def test_links_begin_at_the_base_of_the_page() -> None:
     body = b'<base href="https://example.org/base/"><a href="a">A</a>'
 
-    assert links_of(body, "https://example.org/").pages == ("https://example.org/base/a",)
+    assert links_of(body, "https://example.org/")[0] == {"https://example.org/base/a": "A"}
 
 
 def test_the_feeds_of_a_page_are_those_that_it_calls_so() -> None:
@@ -148,17 +146,17 @@ def test_the_feeds_of_a_page_are_those_that_it_calls_so() -> None:
         <link href="/atom" rel='alternate home' type='application/atom+xml'>
         <link rel="alternate" hreflang="de" href="/de"><link rel="stylesheet" type="application/rss+xml" href="/no">"""
 
-    assert links_of(body, "https://example.org/").feeds == ("https://example.org/feed", "https://example.org/atom")
+    assert links_of(body, "https://example.org/")[1] == ["https://example.org/feed", "https://example.org/atom"]
 
 
 @pytest.mark.parametrize("body", [b"<a " * 500_000, b"<a href=x>" * 60_000, b"<a href='" + b"x" * 5_000_000])
 def test_a_monster_of_a_page_breaks_nothing(body: bytes) -> None:
-    assert len(links_of(body, "https://example.org/").pages) <= 1
+    assert len(links_of(body, "https://example.org/")[0]) <= 1
 
 
 @given(st.binary(max_size=300))
 def test_no_bytes_break_it(body: bytes) -> None:
-    for url in links_of(b"<a href='" + body + b"'><a " + body, AT).pages:
+    for url in links_of(b"<a href='" + body + b"'><a " + body, AT)[0]:
         assert url.startswith("http")
     with suppress(BadSitemap):
         read_sitemap(b"<urlset>" + body, AT)

@@ -12,16 +12,17 @@ it is the watcher that notifies subscribers of a changed page.
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from tidings._kit.tasks import Progress, SingleFlight
+from tidings.web.extract.pool import ExtractionPool
+from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.urls import parse
 from tidings.web.ignore import IgnoreRules
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import AT, Extracts, Fetching, Got, Renders, last_request, newest_of, speaks_for
+from tidings.web.pages import Fetching, Got, Renders, Validators, last_request, newest_of, speaks_for
 from tidings.web.refresh import PageRefresher, PageUnknown, Refreshed
-from tidings.web.site_map import Mapper, SiteMap, Sites
+from tidings.web.site_map import Mapper, SiteMap
 from tidings.web.store.model import PutOutcome, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
 
@@ -37,7 +38,6 @@ class Fetched:
     """A page that was asked for."""
 
     entry: StoredVersion
-    page_id: str
     from_cache: bool = False  # true if there was no request to the site
     not_modified: bool = False  # true if the site answered that it has not changed
     put: PutOutcome | None = None  # the outcome in the store; None if it came from there
@@ -50,21 +50,14 @@ async def _ignore(_uris: Sequence[str], _listed: bool) -> None:
 class WebLibrary:
     """The pages of one server. Its parts are entered and left by the caller.
 
-    Args:
-        fetcher: The way to the network.
-        workers: Read pages.
-        store: Keeps them.
-        renderer: Renders them, if rendering is offered.
-        cache_ttl: Seconds for which a page is fresh, unless the caller sets them.
-        read_pdf: Whether PDF files are read; otherwise their bytes are kept.
-        on_change: Called when resources or the list changed.
-        clock: Seconds since 1970; the same as the store's.
+    A page is fresh for `cache_ttl` seconds, unless the caller sets them. Without `read_pdf` the bytes of PDF files are
+    kept instead of their text. `clock` is the store's.
     """
 
     def __init__(
         self,
-        fetcher: Sites,
-        workers: Extracts,
+        fetcher: Fetcher,
+        workers: ExtractionPool,
         store: Store,
         *,
         renderer: Renders | None = None,
@@ -86,9 +79,7 @@ class WebLibrary:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self._flights.aclose()
 
     def report_new_versions(self, to: OnNewVersion | None) -> None:
@@ -145,20 +136,21 @@ class WebLibrary:
         entry = await self.store.get(newest.source_id)
         if entry is None or entry.packet["status"] >= 400:
             return None
-        return Fetched(entry, page.page_id, from_cache=True)
+        return Fetched(entry, from_cache=True)
 
     async def _fetch(self, url: str, page: StoredPage | None, options: FetchOptions, report: Progress) -> Fetched:
         newest = await self._comparable(page, url, options) if page else None
         if page is not None and newest is not None:
-            etag, modified, of = page.etag, page.last_modified, page.options.get(AT)
-            got = await self._fetching.get(url, options, report, etag=etag, last_modified=modified, of=of)
+            known = Validators.of(newest.source_id, page)
+            got = await self._fetching.get(url, options, report, known=known)
             if got.entry is not None:
                 return await self._keep(got)
             # A 304 need not repeat the validators: then the known ones stay.
-            etag, modified = got.headers.get("etag") or etag, got.headers.get("last-modified", modified)
+            etag = got.headers.get("etag") or page.etag
+            modified = got.headers.get("last-modified", page.last_modified)
             await self.store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
             if stored := await self.store.get(newest.source_id):
-                return Fetched(stored, page.page_id, not_modified=True)
+                return Fetched(stored, not_modified=True)
             # The version expired during the request: the page has to be fetched after all.
         return await self._keep(await self._fetching.get(url, options, report))
 
@@ -178,4 +170,4 @@ class WebLibrary:
             await self._on_new_version(got.entry.page_id)
         if put.new or put.gone:
             await self.on_change((), True)
-        return Fetched(got.entry, got.entry.page_id, put=put)
+        return Fetched(got.entry, put=put)

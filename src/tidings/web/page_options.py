@@ -102,13 +102,11 @@ class FetchOptions:
             include_raw_excerpt=stored.get("include_raw_excerpt", False),
         )
 
-    def request(self, url: str, *, etag: str | None = None, last_modified: str | None = None) -> Request:
+    def request(self, url: str) -> Request:
         """Returns the request for `url` with these options."""
         return Request(
             url,
             headers=self.headers,
-            etag=etag,
-            last_modified=last_modified,
             respect_robots=self.respect_robots,
             timeout=self.timeout,
             max_bytes=self.max_bytes,

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http import HTTPStatus
+from http.client import responses as _phrases
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -29,6 +29,8 @@ from tidings.web.documents.model import page_id, source_id
 from tidings.web.documents.normalise import normalise
 from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, Unsupported
+from tidings.web.extract.pool import ExtractionPool
+from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
 from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
@@ -54,17 +56,27 @@ def newest_of(page: StoredPage, variant: str, known: str | None = None) -> Versi
 
     Versions with the same content are one: a fetch of another variant since has changed its variant.
     """
-    return next((each for each in page.versions if is_of(each, variant) or each.source_id == known), None)
-
-
-def is_of(version: Version, variant: str) -> bool:
-    """Returns whether a version is of this variant."""
-    return version.options.get("variant") == variant
+    return next((each for each in page.versions if each.variant == variant or each.source_id == known), None)
 
 
 def speaks_for(page: StoredPage, version: Version) -> bool:
     """Returns whether the facts about the page, above all its validators, are those of this version."""
-    return page.options.get("variant") == version.options.get("variant") and page.content_hash == version.content_hash
+    return page.options.get("variant") == version.variant and page.content_hash == version.content_hash
+
+
+@dataclass(frozen=True)
+class Validators:
+    """The validators of an answer that was the version `source_id`, or the same except for what is ignored."""
+
+    source_id: str
+    etag: str | None
+    last_modified: str | None
+    url: str | None = None  # the URL where it was found, if the page's URL redirected
+
+    @staticmethod
+    def of(source_id: str, facts: PageFacts | StoredPage) -> "Validators":
+        """Returns those that the facts about a page give for this version."""
+        return Validators(source_id, facts.etag, facts.last_modified, facts.options.get(AT))
 
 
 def last_request(page: StoredPage, otherwise: str) -> tuple[str, FetchOptions]:
@@ -107,49 +119,16 @@ def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
 def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
     """Returns the error for an error answer: the status, the title of its page, and what to do."""
     status = response.status
-    title = title_of(response.body)
-    cure = (
-        cures.get(status)
-        or _CURES.get(status)
-        or ("the site has a problem: try it later" if status >= 500 else "check the request")
-    )
+    otherwise = "the site has a problem: try it later" if status >= 500 else "check the request"
+    cure = cures.get(status) or _CURES.get(status) or otherwise
     if asked := retry_after(response.headers.get("retry-after"), response.retrieved_at):
         cure = f"{cure} (in {asked:.0f} s, it asks)"
-    quoted = f', its page is titled "{title}"' if title else ""
-    message = f"{response.url} answered {status} {phrase(status)}".rstrip() + f"{quoted}: {cure}."
-    return HttpFailed(message, url=response.url, status=status, headers=response.headers)
-
-
-def title_of(body: bytes) -> str:
-    """Returns the title of an HTML page, made harmless and short; empty if there is none."""
-    found = _TITLE.search(body[:65_536])
+    found = _TITLE.search(response.body[:65_536])
     plain = disarm(html.unescape(found[1].decode("utf-8", "replace"))) if found else ""
-    return " ".join(plain.replace('"', "'").split())[:120]
-
-
-def as_gone(status: int) -> Extracted:
-    """Describes a watched page that does not exist any more."""
-    text = f"This page is gone: its address answers with {status} {phrase(status)}."
-    return Extracted("gone", "none", markdown=text, text=text, warnings=(ExtractWarning("empty", text),))
-
-
-def phrase(status: int) -> str:
-    """Returns the name of a status; empty if it has none."""
-    return next((known.phrase for known in HTTPStatus if known == status), "")
-
-
-class Fetches(Protocol):
-    """Fetches pages; see `fetch.fetcher.Fetcher`."""
-
-    async def fetch(self, request: Request, progress: Progress | None = None) -> Response: ...
-
-
-class Extracts(Protocol):
-    """Reads pages; see `extract.pool.ExtractionPool`."""
-
-    async def extract(
-        self, body: bytes, content_type: str, url: str, options: ExtractOptions | None = None
-    ) -> Extracted: ...
+    title = " ".join(plain.replace('"', "'").split())[:120]
+    quoted = f', its page is titled "{title}"' if title else ""
+    message = f"{response.url} answered {status} {_phrases.get(status, '')}".rstrip() + f"{quoted}: {cure}."
+    return HttpFailed(message, url=response.url, status=status, headers=response.headers)
 
 
 class HasPage(Protocol):
@@ -185,16 +164,14 @@ class Got:
     empty: str | None = None  # the reason why it has no text, if it has none
 
 
+@dataclass(frozen=True)
 class Fetching:
     """Fetches pages and reads them. Keeps nothing."""
 
-    def __init__(
-        self, fetcher: Fetches, workers: Extracts, renderer: Renders | None = None, *, read_pdf: bool = True
-    ) -> None:
-        self._read_pdf = read_pdf
-        self._fetcher = fetcher
-        self._workers = workers
-        self._renderer = renderer
+    fetcher: Fetcher
+    workers: ExtractionPool
+    renderer: Renders | None = None
+    read_pdf: bool = True
 
     async def get(
         self,
@@ -202,28 +179,15 @@ class Fetching:
         options: FetchOptions,
         progress: Progress | None = None,
         *,
-        etag: str | None = None,
-        last_modified: str | None = None,
-        of: str | None = None,
+        known: Validators | None = None,
         insist: bool = True,
     ) -> Got:
-        """Fetches a page; with `etag` or `last_modified` only if it has changed.
+        """Fetches a page; with `known`, only if it has changed since. `progress` and `insist` are as for `Fetcher`.
 
-        Args:
-            url: Its URL.
-            options: The options.
-            progress: Hears how many bytes have come.
-            etag: Of the version that is known.
-            last_modified: Of the version that is known.
-            of: Where that version was found, if the URL redirected. What it leads to now may be another page with the
-                same validators.
-            insist: As for `Request`.
-
-        Raises:
-            FetchError: It could not be fetched.
-            ExtractionFailed: It could not be read.
+        Raises `FetchError` if it could not be fetched, and `ExtractionFailed` if it could not be read.
         """
-        request = replace(options.request(url, etag=etag, last_modified=last_modified), insist=insist)
+        etag, modified = (known.etag, known.last_modified) if known else (None, None)
+        request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
         if options.mode == "render":
             return await self._rendered(request, options)
         unseen: tuple[ExtractWarning, ...] = ()
@@ -234,17 +198,22 @@ class Fetching:
                 if error.kind != "not-rendered":
                     raise
                 unseen = (ExtractWarning("notice", f"There is no screenshot: {error}"),)
-        response = await self._fetcher.fetch(request, progress)
-        if response.not_modified and (etag or last_modified):
-            if response.url == (of or response.requested):
+        response = await self.fetcher.fetch(request, progress)
+        if response.not_modified and known and (etag or modified):
+            if response.url == (known.url or response.requested):
                 return Got(response.headers)
-            response = await self._fetcher.fetch(replace(request, etag=None, last_modified=None), progress)
+            # It leads to another page now, which may have the same validators.
+            response = await self.fetcher.fetch(replace(request, etag=None, last_modified=None), progress)
         if response.status >= 400 or response.not_modified:
             raise failed(response)
         extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
         extracted = _with(extracted, *unseen)
-        if extracted.empty and options.mode == "auto" and self._renderer is not None:
-            return await self._instead(extracted, response, request, options)
+        if extracted.empty and options.mode == "auto" and self.renderer is not None:
+            try:
+                return await self._rendered(request, options)
+            except FetchError as error:
+                why = f"It could not be rendered: {disarm(str(error))}"
+                extracted = _with(extracted, ExtractWarning("extraction_fallback", why))
         return await self._made(extracted, response, request, options)
 
     async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
@@ -256,8 +225,10 @@ class Fetching:
 
     async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
         """Returns the version of a page that does not exist any more."""
+        text = f"This page is gone: its address answers with {status} {_phrases.get(status, '')}."
+        extracted = Extracted("gone", "none", markdown=text, text=text, warnings=(ExtractWarning("empty", text),))
         response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
-        got = await self._made(as_gone(status), response, Request(url), options)
+        got = await self._made(extracted, response, Request(url), options)
         assert got.entry is not None  # noqa: S101 - it was made
         # The warning about the words of an error page does not hold: these words are not the site's.
         warnings = [each for each in got.entry.packet["warnings"] if each["type"] == "empty"]
@@ -266,31 +237,23 @@ class Fetching:
     async def _read(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted:
         if not body:
             return Extracted("empty", "none", empty="empty")
-        if not self._read_pdf and body.startswith(b"%PDF-"):
+        if not self.read_pdf and body.startswith(b"%PDF-"):
             return as_raw(body, content_type, url)
         try:
-            return await self._workers.extract(body, content_type, url, options)
+            return await self.workers.extract(body, content_type, url, options)
         except Unsupported:
             return as_raw(body, content_type, url)
         except BadSelector as error:
             raise BadRequest(str(error), url=url) from error
 
-    async def _instead(self, extracted: Extracted, response: Response, request: Request, options: FetchOptions) -> Got:
-        """Renders a page that has no text otherwise; if that fails, returns it without text."""
-        try:
-            return await self._rendered(request, options)
-        except FetchError as error:
-            warning = ExtractWarning("extraction_fallback", f"It could not be rendered: {disarm(str(error))}")
-            return await self._made(_with(extracted, warning), response, request, options)
-
     async def _rendered(self, request: Request, options: FetchOptions) -> Got:
-        if self._renderer is None:
+        if self.renderer is None:
             raise NoRenderer(
                 f"{request.url} cannot be rendered: this server does not offer it. Leave out mode 'render' and the "
                 "screenshot, or start the server with --render.",
                 url=request.url,
             )
-        page = await self._renderer.render(request.url, options.render, request)
+        page = await self.renderer.render(request.url, options.render, request)
         extracted = _with(await self._read(page.html, _HTML, page.url, options.extraction), *page.warnings)
         response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))
         return await self._made(extracted, response, request, options, screenshot=page.screenshot)
@@ -339,14 +302,18 @@ class Fetching:
         return Got(response.headers, entry, facts, extracted.empty)
 
     def _why_empty(self, why: str) -> str:
-        if why == "login":
-            return "The page shows a login instead of its content: send the headers of a session that may see it."
-        if why == "scanned":
-            return "Its pages are pictures: there is no text in it."
-        if why != "script-only":
-            return "The page has no text."
-        cure = "rendering it gave none either" if self._renderer else "start the server with --render to run them"
-        return f"The page has no text of its own, only scripts that would make it: {cure}."
+        match why:
+            case "login":
+                return "The page shows a login instead of its content: send the headers of a session that may see it."
+            case "scanned":
+                return "Its pages are pictures: there is no text in it."
+            case "script-only":
+                cure = "start the server with --render to run them"
+                if self.renderer:
+                    cure = "rendering it gave none either"
+                return f"The page has no text of its own, only scripts that would make it: {cure}."
+            case _:
+                return "The page has no text."
 
 
 def _with(extracted: Extracted, *warnings: ExtractWarning) -> Extracted:

@@ -6,8 +6,9 @@ fetch it. A method's docstring is the description that clients show.
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
 from typing import Annotated, Final
 
 from mcp.shared.exceptions import MCPError
@@ -41,13 +42,13 @@ class BadBrief(ValueError):
     """The arguments of a prompt cannot be used. The message says why."""
 
 
+@dataclass(frozen=True)
 class KnownPage:
     """A page that a prompt is about, as the store has it."""
 
-    def __init__(self, asked: str, page: StoredPage | None, entry: StoredVersion | None) -> None:
-        self.asked = asked
-        self.page = page
-        self.entry = entry
+    asked: str
+    page: StoredPage | None
+    entry: StoredVersion | None
 
     @property
     def url(self) -> str:
@@ -152,13 +153,17 @@ Urls = Annotated[str, Field(description="URLs of pages, separated by spaces.")]
 _SINCE = "A source_id of the page to compare from; the version before the newest if left out."
 
 
-@contextmanager
-def _problems_explained() -> Generator[None]:
-    try:
-        yield
-    except (BadBrief, BadAddress, ResourceMissing, StoreError) as error:
-        # The message is for the person who chose the arguments. The SDK hides other errors from them.
-        raise MCPError(INVALID_PARAMS, str(error)) from error
+def _explained(prompt: Callable[..., Awaitable[Content]]) -> Callable[..., Awaitable[Content]]:
+    """Tells the person who chose the arguments what is wrong with them. The SDK hides other errors from them."""
+
+    @wraps(prompt)
+    async def explained(*args: str, **kwargs: str) -> Content:
+        try:
+            return await prompt(*args, **kwargs)
+        except (BadBrief, BadAddress, ResourceMissing, StoreError) as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+
+    return explained
 
 
 def register(server: LiveServer[None], store: Callable[[], Store]) -> None:
@@ -172,7 +177,7 @@ def register(server: LiveServer[None], store: Callable[[], Store]) -> None:
         ("Tell what changed", prompts.what_changed),
         ("Watch a page", prompts.watch_page),
     ):
-        server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(function)
+        server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(_explained(function))
 
 
 class WebPrompts:
@@ -187,18 +192,17 @@ class WebPrompts:
         focus: Annotated[str, Field(description="What it should focus on; everything if left out.")] = "",
     ) -> Content:
         """Summarise a page, with quotes and what it leaves open."""
-        with _problems_explained():
-            page = await known(self._store(), url)
-            wish = f"Focus on this: {focus.strip()}" if focus.strip() else ""
-            form = (
-                "In this order: what kind of page it is, who wrote it and when; the main point in one sentence; the "
-                "most important points, each with a quote; numbers and dates as the page has them; what it leaves "
-                "open or claims without showing."
-            )
-            return [
-                text_block(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE, about([page])),
-                *contents([page]),
-            ]
+        page = await known(self._store(), url)
+        wish = f"Focus on this: {focus.strip()}" if focus.strip() else ""
+        form = (
+            "In this order: what kind of page it is, who wrote it and when; the main point in one sentence; the "
+            "most important points, each with a quote; numbers and dates as the page has them; what it leaves "
+            "open or claims without showing."
+        )
+        return [
+            text_block(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE, about([page])),
+            *contents([page]),
+        ]
 
     async def compare_pages(
         self,
@@ -206,19 +210,18 @@ class WebPrompts:
         aspects: Annotated[str, Field(description="What to compare; the model chooses if left out.")] = "",
     ) -> Content:
         """Compare pages: where they agree, where they contradict each other, and what only one of them says."""
-        with _problems_explained():
-            pages = await all_known(self._store(), urls)
-            if len(pages) < 2:
-                raise BadBrief("Give two URLs or more, separated by spaces: one page alone cannot be compared.")
-            names = "\n".join(f"- {page.url}" for page in pages)
-            what = f"Compare them in: {aspects.strip()}." if aspects.strip() else "Choose the aspects that matter."
-            form = (
-                "A table first, a row for each aspect and a column for each page, with the pages' own words where "
-                "they are short. Then: where they contradict each other, with both quotes; what only one of them "
-                "says; which is newer. Leave a cell empty rather than guess."
-            )
-            asked = f"Compare these pages:\n{names}"
-            return [text_block(asked, what, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
+        pages = await all_known(self._store(), urls)
+        if len(pages) < 2:
+            raise BadBrief("Give two URLs or more, separated by spaces: one page alone cannot be compared.")
+        names = "\n".join(f"- {page.url}" for page in pages)
+        what = f"Compare them in: {aspects.strip()}." if aspects.strip() else "Choose the aspects that matter."
+        form = (
+            "A table first, a row for each aspect and a column for each page, with the pages' own words where "
+            "they are short. Then: where they contradict each other, with both quotes; what only one of them "
+            "says; which is newer. Leave a cell empty rather than guess."
+        )
+        asked = f"Compare these pages:\n{names}"
+        return [text_block(asked, what, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
 
     async def extract_facts(
         self,
@@ -226,18 +229,17 @@ class WebPrompts:
         facts: Annotated[str, Field(description="Which: 'price, weight, delivery', or 'all dates with events'.")],
     ) -> Content:
         """Extract facts from pages as a table, each with where it stands."""
-        with _problems_explained():
-            pages = await all_known(self._store(), urls)
-            if not facts.strip():
-                raise BadBrief("Which facts? Say what to look for, for example 'price, weight, delivery'.")
-            names = "\n".join(f"- {page.url}" for page in pages)
-            form = (
-                "Answer with a table: fact, value as the page writes it, unit or currency, exact quote, URL. One row "
-                "for each value found. Values that are missing get a row that says so; convert and add up nothing. "
-                "Read tables to their end: where an answer says that something is left, go on with `start`."
-            )
-            asked = f"Extract these facts: {facts.strip()}\nfrom:\n{names}"
-            return [text_block(asked, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
+        pages = await all_known(self._store(), urls)
+        if not facts.strip():
+            raise BadBrief("Which facts? Say what to look for, for example 'price, weight, delivery'.")
+        names = "\n".join(f"- {page.url}" for page in pages)
+        form = (
+            "Answer with a table: fact, value as the page writes it, unit or currency, exact quote, URL. One row "
+            "for each value found. Values that are missing get a row that says so; convert and add up nothing. "
+            "Read tables to their end: where an answer says that something is left, go on with `start`."
+        )
+        asked = f"Extract these facts: {facts.strip()}\nfrom:\n{names}"
+        return [text_block(asked, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
 
     async def research(
         self,
@@ -245,70 +247,63 @@ class WebPrompts:
         urls: Annotated[str, Field(description="Where to begin: URLs, separated by spaces. May be left out.")] = "",
     ) -> Content:
         """Answer a question from several pages, following links, with a source for each statement."""
-        with _problems_explained():
-            store = self._store()
-            if not question.strip():
-                raise BadBrief("What is the question?")
-            pages = await all_known(store, urls) if urls.strip() else []
-            begin = "" if pages else "No page is given: begin with those that you know to be good sources for this."
-            way = (
-                "Go on from there: `map` lists the pages of a site, `fetch` takes up to 20 URLs at once, `compact` "
-                "with mode 'question_focused' shortens a long page to what bears on the question. Prefer primary and "
-                "dated sources; look for one that disagrees. Stop when two independent sources agree or nothing new "
-                "comes."
-            )
-            form = (
-                "Answer first, in a few sentences, with how sure you are. Then the evidence: each statement with a "
-                "quote, its URL and date. Then what is disputed, and what you could not find out."
-            )
-            asked = f"Question: {question.strip()}"
-            return [text_block(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *contents(pages)]
+        store = self._store()
+        if not question.strip():
+            raise BadBrief("What is the question?")
+        pages = await all_known(store, urls) if urls.strip() else []
+        begin = "" if pages else "No page is given: begin with those that you know to be good sources for this."
+        way = (
+            "Go on from there: `map` lists the pages of a site, `fetch` takes up to 20 URLs at once, `compact` "
+            "with mode 'question_focused' shortens a long page to what bears on the question. Prefer primary and "
+            "dated sources; look for one that disagrees. Stop when two independent sources agree or nothing new "
+            "comes."
+        )
+        form = (
+            "Answer first, in a few sentences, with how sure you are. Then the evidence: each statement with a "
+            "quote, its URL and date. Then what is disputed, and what you could not find out."
+        )
+        asked = f"Question: {question.strip()}"
+        return [text_block(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *contents(pages)]
 
     async def what_changed(self, url: Url, since: Annotated[str, Field(description=_SINCE)] = "") -> Content:
         """Tell what changed on a page, and what of it matters."""
-        with _problems_explained():
-            store = self._store()
-            page = await known(store, url)
-            form = (
-                "Say first whether anything changed that matters, in one sentence. Then each change: what it was, "
-                "what it is, what follows from it. Name changes of wording and layout together, in one line."
-            )
-            if page.page is None:
-                how = "It was not fetched here before, so there is nothing to compare with: fetch it now and watch it."
-                return [text_block(f"What changed on {page.url}?", how, CARE)]
-            found = await difference(store, page.page, since.strip() or None)
-            look = (
-                "To see whether there is more, `fetch` it with cache_ttl_s=0, and then `diff` with "
-                f"page={page.page.page_id!r}."
-            )
-            seen = fit(found.text, ROOM)
-            more = (
-                f"\n\n[{seen.left:,} more characters: read {address('diff', page.page.page_id)}.]" if seen.left else ""
-            )
-            text = f"What is known so far:\n\n{seen.text}{more}"
-            return [text_block(f"What changed on {page.url}?", look, form, CARE, text)]
+        store = self._store()
+        page = await known(store, url)
+        form = (
+            "Say first whether anything changed that matters, in one sentence. Then each change: what it was, "
+            "what it is, what follows from it. Name changes of wording and layout together, in one line."
+        )
+        if page.page is None:
+            how = "It was not fetched here before, so there is nothing to compare with: fetch it now and watch it."
+            return [text_block(f"What changed on {page.url}?", how, CARE)]
+        found = await difference(store, page.page, since.strip() or None)
+        look = (
+            "To see whether there is more, `fetch` it with cache_ttl_s=0, and then `diff` with "
+            f"page={page.page.page_id!r}."
+        )
+        seen = fit(found.text, ROOM)
+        more = f"\n\n[{seen.left:,} more characters: read {address('diff', page.page.page_id)}.]" if seen.left else ""
+        text = f"What is known so far:\n\n{seen.text}{more}"
+        return [text_block(f"What changed on {page.url}?", look, form, CARE, text)]
 
     async def watch_page(
-        self,
-        url: Url,
-        matters: Annotated[str, Field(description="Which changes matter; all if left out.")] = "",
+        self, url: Url, matters: Annotated[str, Field(description="Which changes matter; all if left out.")] = ""
     ) -> Content:
         """Watch a page, and report when something changes that matters."""
-        with _problems_explained():
-            page = await known(self._store(), url)
-            where = (
-                f"Subscribe to {address('diff', page.page.page_id)} if you can subscribe to resources"
-                if page.page
-                else "Fetch it, and subscribe to its diff_uri if you can subscribe to resources"
-            )
-            how = (
-                f"{where}: you are notified when it changes, and reading it shows what did. If you cannot subscribe, "
-                "call `watch` and look at `diff` now and then."
-            )
-            rules = (
-                "If what changes each time does not matter (a date, a counter, an advertisement), call `watch` with "
-                "`ignore`: ready patterns, CSS selectors or regular expressions."
-            )
-            wish = f"What matters is: {matters.strip()}" if matters.strip() else "Every change of the content matters."
-            form = "When it changes, say in one or two sentences what did, with the words before and after."
-            return [text_block(f"Watch {page.url} for me.", wish, how, rules, form, CARE)]
+        page = await known(self._store(), url)
+        where = (
+            f"Subscribe to {address('diff', page.page.page_id)} if you can subscribe to resources"
+            if page.page
+            else "Fetch it, and subscribe to its diff_uri if you can subscribe to resources"
+        )
+        how = (
+            f"{where}: you are notified when it changes, and reading it shows what did. If you cannot subscribe, "
+            "call `watch` and look at `diff` now and then."
+        )
+        rules = (
+            "If what changes each time does not matter (a date, a counter, an advertisement), call `watch` with "
+            "`ignore`: ready patterns, CSS selectors or regular expressions."
+        )
+        wish = f"What matters is: {matters.strip()}" if matters.strip() else "Every change of the content matters."
+        form = "When it changes, say in one or two sentences what did, with the words before and after."
+        return [text_block(f"Watch {page.url} for me.", wish, how, rules, form, CARE)]

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from anyio import to_thread
 
 from tidings.web.ignore import IgnoreRules, judge
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import AT, Fetching, as_version_of, is_of, newest_of, speaks_for
+from tidings.web.pages import AT, Fetching, Validators, as_version_of, newest_of, speaks_for
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
 
@@ -51,8 +52,7 @@ class Intervals:
         return min(max(seconds, self.least), self.most)
 
 
-@dataclass(frozen=True)
-class LookInterval:
+class LookInterval(NamedTuple):
     """The interval that the history of a page gives, and the wait until its next look."""
 
     interval: float
@@ -64,12 +64,8 @@ def after_look(
 ) -> LookInterval:
     """Returns the interval after a look that worked.
 
-    Args:
-        interval: The one so far; None if this was the first look.
-        changed: Whether it found a change.
-        fresh: Seconds for which the answer is fresh; None if the site does not say.
-        limits: The limits.
-        fixed: The caller's interval, in place of what history and site say.
+    `interval` is the one so far, None at the first look. `fresh` is for how many seconds the site calls its answer
+    fresh. `fixed`, the caller's interval, counts in place of what history and site say.
     """
     if fixed is not None:
         asked = limits.within(fixed)
@@ -138,16 +134,6 @@ class PageUnknown(LookupError):
 
 
 @dataclass(frozen=True)
-class Validators:
-    """The validators of an answer that was the version `source_id`, or the same except for what is ignored."""
-
-    source_id: str
-    etag: str | None
-    last_modified: str | None
-    url: str | None = None  # the URL where it was found, if the page's URL redirected
-
-
-@dataclass(frozen=True)
 class Refreshed:
     """The result of looking at a page again."""
 
@@ -164,13 +150,13 @@ class Refreshed:
     gone: bool = False  # true if the page does not exist any more
 
 
+@dataclass(frozen=True)
 class PageRefresher:
     """Looks at pages again. `clock` is the store's."""
 
-    def __init__(self, fetching: Fetching, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._fetching = fetching
-        self._store = store
-        self._clock = clock
+    fetching: Fetching
+    store: Store
+    clock: Callable[[], float] = time.time
 
     async def refresh(
         self,
@@ -183,38 +169,31 @@ class PageRefresher:
         unless_younger: float = 0.0,
         even_empty: bool = False,
     ) -> Refreshed:
-        """Looks at a page again.
+        """Looks at a page again, by `url`. `known` are the validators of the look before.
 
-        Args:
-            page_id: The page.
-            url: The URL that it is fetched by.
-            options: How it is fetched and read.
-            ignore: What does not count as a change.
-            known: The validators of the look before.
-            unless_younger: No request is made if one was made within so many seconds.
-            even_empty: Store it even if it has no text any more.
-
-        Raises:
-            PageUnknown: There is no such page.
-            FetchError, ExtractionFailed, StoreError: As for `WebLibrary.fetch`.
+        No request is made if one was made within `unless_younger` seconds. A page that has no text any more is stored
+        only if `even_empty`. Raises `PageUnknown`, or what `WebLibrary.fetch` raises.
         """
         page = await self._page(page_id)
         variant = options.variant(url)
         newest = newest_of(page, variant, known and known.source_id)
-        young = page.age(self._clock()) < unless_younger
-        if young and newest and is_of(newest, variant) and speaks_for(page, newest):
+        young = page.age(self.clock()) < unless_younger
+        if young and newest and newest.variant == variant and speaks_for(page, newest):
             return replace(_unchanged(newest), asked=False, validators=known)
-        sent = _sendable(page, newest, known)
+        sent = None
+        if newest and known and known.source_id == newest.source_id:
+            sent = known
+        elif newest and speaks_for(page, newest):
+            sent = Validators.of(newest.source_id, page)
         # A look costs one request: if the site cannot answer now, it is asked at the next look.
-        etag, modified, of = (sent.etag, sent.last_modified, sent.url) if sent else (None, None, None)
-        got = await self._fetching.get(url, options, etag=etag, last_modified=modified, of=of, insist=False)
-        fresh = fresh_for(got.headers, self._clock())
+        got = await self.fetching.get(url, options, known=sent, insist=False)
+        fresh = fresh_for(got.headers, self.clock())
         if got.entry is None or got.facts is None:
             assert newest is not None  # noqa: S101 - the request was conditional
             assert sent is not None  # noqa: S101 - see above
             # Noted for everyone, if the answer is about exactly what is stored.
             if speaks_for(page, newest) and (page.etag, page.last_modified) == (sent.etag, sent.last_modified):
-                await self._store.checked(page.page_id, etag=sent.etag, last_modified=sent.last_modified, of=page)
+                await self.store.checked(page.page_id, etag=sent.etag, last_modified=sent.last_modified, of=page)
             return replace(_unchanged(newest), not_modified=True, fresh=fresh, validators=sent)
         entry, facts = as_version_of(page, got.entry), replace(got.facts, aliases=())
         has_text = not got.empty or even_empty
@@ -226,7 +205,7 @@ class PageRefresher:
         Raises `PageUnknown` if there is no such page. Raises `StoreError` if it could not be kept.
         """
         page = await self._page(page_id)
-        got = await self._fetching.gone(url, status, options)
+        got = await self.fetching.gone(url, status, options)
         assert got.entry is not None  # noqa: S101 - `gone` makes one
         facts = PageFacts(url, options=options.to_json(url))
         newest = newest_of(page, options.variant(url))
@@ -237,11 +216,11 @@ class PageRefresher:
 
     async def same(self, before: str, after: str, ignore: IgnoreRules) -> bool:
         """Returns whether two versions are the same except for what is ignored; False if one of them is gone."""
-        old, new = await self._store.get(before), await self._store.get(after)
+        old, new = await self.store.get(before), await self.store.get(after)
         return old is not None and new is not None and await _same(old, new, ignore)
 
     async def _page(self, page_id: str) -> StoredPage:
-        page = await self._store.page_of(page_id)
+        page = await self.store.page_of(page_id)
         if page is None or page.page_id != page_id:
             raise PageUnknown(page_id)
         return page
@@ -256,21 +235,21 @@ class PageRefresher:
         *,
         has_text: bool,
     ) -> Refreshed:
-        before = await self._store.get(newest.source_id) if newest else None
+        before = await self.store.get(newest.source_id) if newest else None
         if newest and before:
-            unchanged = replace(_unchanged(newest), validators=_validators(newest.source_id, facts))
+            unchanged = replace(_unchanged(newest), validators=Validators.of(newest.source_id, facts))
             if newest.content_hash == entry.packet["hashes"]["content_hash"]:
                 if speaks_for(page, newest):
                     # Validators from another URL say nothing about where the page is known to be.
                     there = facts.options.get(AT) == page.options.get(AT)
                     etag, modified = (facts.etag, facts.last_modified) if there else (None, None)
-                    await self._store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
+                    await self.store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
                 return unchanged
             if not has_text and before.packet["content"].strip():
                 return replace(_unchanged(newest), empty=True)
             if await _same(before, entry, ignore):
                 return unchanged
-        put = await self._store.put(entry, facts)
+        put = await self.store.put(entry, facts)
         source_id = entry.packet["source_id"]
         return Refreshed(
             source_id,
@@ -278,23 +257,8 @@ class PageRefresher:
             stored=True,
             before=before.packet["source_id"] if before else None,
             listed=put.new or bool(put.gone),
-            validators=_validators(source_id, facts),
+            validators=Validators.of(source_id, facts),
         )
-
-
-def _sendable(page: StoredPage, newest: Version | None, known: Validators | None) -> Validators | None:
-    """Returns the validators for a conditional request about the newest version; None if there are none."""
-    if newest is None:
-        return None
-    if known is not None and known.source_id == newest.source_id:
-        return known
-    if not speaks_for(page, newest):
-        return None
-    return Validators(newest.source_id, page.etag, page.last_modified, page.options.get(AT))
-
-
-def _validators(source_id: str, facts: PageFacts) -> Validators:
-    return Validators(source_id, facts.etag, facts.last_modified, facts.options.get(AT))
 
 
 def _unchanged(version: Version) -> Refreshed:

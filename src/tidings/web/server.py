@@ -98,11 +98,7 @@ class WebServer(LiveServer[None]):
                 "Processes that share a bus must share their pages, too. Give --store FILE, the same for all, or leave "
                 "out --bus."
             )
-        options = {
-            "title": "Web pages",
-            "instructions": _INSTRUCTIONS,
-            "version": __version__,
-        } | options
+        options = {"title": "Web pages", "instructions": _INSTRUCTIONS, "version": __version__} | options
         self._exact = ExactCalls(self)
         super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
         self._parts: WebWiring | None = None

@@ -11,11 +11,11 @@ after another: no tree is built from a page that was not checked.
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from io import BytesIO
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import urljoin
 
 import anyio
@@ -24,9 +24,11 @@ from anyio import to_thread
 from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
 from tidings.web.documents.invisible import disarm
 from tidings.web.extract.model import ExtractionFailed, Unsupported
+from tidings.web.extract.pool import ExtractionPool
+from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchError, Request, Response
 from tidings.web.fetch.urls import Url, parse
-from tidings.web.pages import Extracts, Fetches, failed
+from tidings.web.pages import failed
 
 MOST_URLS = 50_000  # the limit of the sitemap standard; also the number of links of a page that are looked at
 MOST_UNPACKED = 50 * 1024 * 1024
@@ -53,30 +55,12 @@ _CURES: Final[dict[int, str]] = dict.fromkeys((404, 410), "check the address, or
 
 
 @dataclass(frozen=True)
-class SitemapEntry:
-    """A URL in a sitemap."""
-
-    url: str
-    modified: str | None = None
-
-
-@dataclass(frozen=True)
 class Sitemap:
     """The contents of one sitemap."""
 
-    pages: tuple[SitemapEntry, ...] = ()
+    pages: tuple[tuple[str, str | None], ...] = ()  # their URLs, and when each was modified
     sitemaps: tuple[str, ...] = ()  # further sitemaps that it points to
     cut: bool = False  # true if it lists more than the limit
-
-
-@dataclass(frozen=True)
-class PageLinks:
-    """The links of a page."""
-
-    pages: tuple[str, ...] = ()
-    feeds: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The texts of the links to pages, of those that have one."""
 
 
 class BadSitemap(ValueError):
@@ -94,15 +78,21 @@ def read_sitemap(body: bytes, url: str) -> Sitemap:
     return _from_xml(body, url) if beginning.startswith(b"<") else _from_text(body)
 
 
-def links_of(body: bytes, url: str) -> PageLinks:
-    """Returns the links of an HTML page in their order, each once and without a fragment."""
+def links_of(body: bytes, url: str) -> tuple[dict[str, str], list[str]]:
+    """Returns the links of an HTML page in their order, without fragments and each with its text; and its feeds."""
     base = next((link for link, _, _ in _hrefs(body, b"<base", url)), url)
-    feeds = [link for link, tag, _ in _hrefs(body, b"<link", base) if _is_feed(tag)]
+    feeds: dict[str, None] = {}
+    for link, tag, _ in _hrefs(body, b"<link", base):
+        rel, kind = _REL.search(tag), _TYPE.search(tag)
+        if rel and kind and b"alternate" in rel[1].lower().split() and kind[1].lower() in _FEED_TYPES:
+            feeds[link] = None
     pages: dict[str, str] = {}
     for link, _, end in _hrefs(body, b"<a", base):
-        pages[link] = pages.get(link) or _text_at(body, end)
-    texts = {link: text for link, text in pages.items() if text}
-    return PageLinks(tuple(pages), tuple(dict.fromkeys(feeds)), texts)
+        if not pages.get(link):
+            inside = _LINK_END.split(body[end : end + _LONGEST_LINK], maxsplit=1)[0]
+            plain = html.unescape(_TAG.sub(b" ", inside).decode("utf-8", "replace"))
+            pages[link] = " ".join(plain.split())[:_LONGEST_TEXT]
+    return pages, list(feeds)
 
 
 def _from_text(body: bytes) -> Sitemap:
@@ -110,11 +100,11 @@ def _from_text(body: bytes) -> Sitemap:
     urls = [line.strip() for line in lines if re.match(r"\s*https?://\S+\s*$", line[: _LONGEST_URL + 1])]
     if not urls:
         raise BadSitemap("it lists no URLs")
-    return Sitemap(tuple(map(SitemapEntry, urls[:MOST_URLS])), cut=len(urls) > MOST_URLS)
+    return Sitemap(tuple((url, None) for url in urls[:MOST_URLS]), cut=len(urls) > MOST_URLS)
 
 
 def _from_xml(body: bytes, url: str) -> Sitemap:
-    pages: list[SitemapEntry] = []
+    pages: list[tuple[str, str | None]] = []
     sitemaps: list[str] = []
     cut = False
     for kind, place, modified in _entries(body):
@@ -127,7 +117,7 @@ def _from_xml(body: bytes, url: str) -> Sitemap:
         if kind == "sitemap":
             sitemaps.append(whole)
         else:
-            pages.append(SitemapEntry(whole, modified))
+            pages.append((whole, modified))
     return Sitemap(tuple(pages), tuple(sitemaps), cut)
 
 
@@ -181,36 +171,12 @@ def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes,
             yield target, tag, end + 1
 
 
-def _text_at(body: bytes, start: int) -> str:
-    """Returns the text of the link whose tag ends at `start`."""
-    inside = _LINK_END.split(body[start : start + _LONGEST_LINK], maxsplit=1)[0]
-    plain = html.unescape(_TAG.sub(b" ", inside).decode("utf-8", "replace"))
-    return " ".join(plain.split())[:_LONGEST_TEXT]
-
-
 def _joined(base: str, place: str) -> str | None:
     try:
         whole = urljoin(base, place).partition("#")[0]
     except ValueError:  # for example "http://["
         return None
     return whole if whole.startswith(("http://", "https://")) and len(whole) <= _LONGEST_URL else None
-
-
-def _is_feed(tag: bytes) -> bool:
-    rel, kind = _REL.search(tag), _TYPE.search(tag)
-    return bool(rel and kind and b"alternate" in rel[1].lower().split() and kind[1].lower() in _FEED_TYPES)
-
-
-class HasSitemaps(Protocol):
-    """The sitemaps of a robots.txt; see `fetch.robots`."""
-
-    def sitemaps(self) -> Sequence[str]: ...
-
-
-class Sites(Fetches, Protocol):
-    """Fetches pages and robots.txt files; see `fetch.fetcher.Fetcher`."""
-
-    async def robots(self, url: str) -> HasSitemaps: ...
 
 
 @dataclass(frozen=True)
@@ -255,30 +221,30 @@ class _SiteFound:
         self.notes.append(disarm(f"{what}: {why}")[:300])
 
 
+@dataclass(frozen=True)
 class Mapper:
     """Finds the pages of sites."""
 
-    def __init__(self, fetcher: Sites, workers: Extracts) -> None:
-        self._fetcher = fetcher
-        self._workers = workers
+    fetcher: Fetcher
+    workers: ExtractionPool
 
     async def map(self, url: str, *, limit: int) -> SiteMap:
         """Returns up to `limit` pages of the host of `url`.
 
         Raises `FetchError` if `url` itself could not be fetched.
         """
-        page = await self._fetcher.fetch(Request(url))
+        page = await self.fetcher.fetch(Request(url))
         if page.status >= 400:
             raise failed(page, _CURES)
         site = parse(page.url)
         found = _SiteFound(_bare(site.host))
-        links = await to_thread.run_sync(links_of, page.body, page.url)
-        for link in links.pages:
-            found.add(link, "page", title=links.texts.get(link))
+        links, feeds = await to_thread.run_sync(links_of, page.body, page.url)
+        for link, text in links.items():
+            found.add(link, "page", title=text or None)
         kind = page.content_type.partition(";")[0]
-        if not links.pages and kind and not kind.lower().startswith(("text/html", "application/xhtml")):
+        if not links and kind and not kind.lower().startswith(("text/html", "application/xhtml")):
             found.notes.append(f"{page.url} is {kind}, not HTML: it has no links. The pages come from sitemaps.")
-        await self._feeds(links.feeds[:MOST_FEEDS], found)
+        await self._feeds(feeds[:MOST_FEEDS], found)
         await self._sitemaps(site, found)
         pages = tuple(found.pages.values())
         return SiteMap(page.url, pages[:limit], len(pages), tuple(found.sitemaps), tuple(found.notes))
@@ -287,7 +253,7 @@ class Mapper:
         for url in urls:
             try:
                 feed = await self._get(url)
-                extracted = await self._workers.extract(feed.body, feed.content_type, feed.url)
+                extracted = await self.workers.extract(feed.body, feed.content_type, feed.url)
             except (FetchError, ExtractionFailed, Unsupported) as error:
                 found.note(url, error)
                 continue
@@ -297,7 +263,7 @@ class Mapper:
     async def _sitemaps(self, site: Url, found: _SiteFound) -> None:
         named: Sequence[str] = ()
         try:
-            named = (await self._fetcher.robots(str(site))).sitemaps()
+            named = (await self.fetcher.robots(str(site))).sitemaps()
         except FetchError as error:
             found.note(f"{site.origin}/robots.txt", error)
         known = dict.fromkeys(named or [str(site.at("/sitemap.xml"))])
@@ -333,14 +299,14 @@ class Mapper:
         done = {url: read[url] for url in urls if url in read}
         for url, sitemap in done.items():
             found.sitemaps.append(url)
-            for listed in sitemap.pages:
-                found.add(listed.url, "sitemap", disarm(listed.modified)[:40] if listed.modified else None)
+            for page, modified in sitemap.pages:
+                found.add(page, "sitemap", disarm(modified)[:40] if modified else None)
             if sitemap.cut:
                 found.notes.append(f"{url}: it lists more than {MOST_KNOWN:,} URLs; the rest is left out.")
         return list(done.values())
 
     async def _get(self, url: str) -> Response:
-        response = await self._fetcher.fetch(Request(url, accept="application/xml, text/xml;q=0.9, */*;q=0.5"))
+        response = await self.fetcher.fetch(Request(url, accept="application/xml, text/xml;q=0.9, */*;q=0.5"))
         if response.status >= 400:
             raise failed(response)
         return response

@@ -77,7 +77,7 @@ def newest_of(page: StoredPage) -> Version:
     """
     if not page.versions:
         raise ResourceMissing(f"No version of {page.canonical_url} is kept any more. `fetch` it again.")
-    return next((each for each in page.versions if _variant(each)), page.versions[0])
+    return next((each for each in page.versions if each.variant), page.versions[0])
 
 
 async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
@@ -87,21 +87,14 @@ async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
     version is kept any more.
     """
     newest, known = newest_of(page), None
-    variant = _variant(newest)
+    variant = newest.variant
     if watch := await store.watch_of(page.page_id) if page.watched else None:
         plan = WatchPlan.from_json(watch.options, watch.url)
         known = WatchState.from_json(watch.state).seen or plan.since
         variant = plan.options.variant(plan.url)
     # The announced version is one of them, though another fetch may have changed its variant since.
-    alike = [
-        each for each in page.versions if _variant(each) == variant or (known and each.source_id == known.source_id)
-    ]
+    alike = [each for each in page.versions if each.variant == variant or (known and each.source_id == known.source_id)]
     return alike or [newest]
-
-
-def _variant(version: Version) -> str | None:
-    """Returns the variant; None for a version that was given as bytes."""
-    return version.options.get("variant")
 
 
 def _chosen(page: StoredPage, source_id: str) -> Version:

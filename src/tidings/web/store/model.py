@@ -69,6 +69,11 @@ class Version:
     size: int
     options: Mapping[str, Any]  # the options that it was fetched with
 
+    @property
+    def variant(self) -> str | None:
+        """The variant of its options; None if it was given as bytes."""
+        return self.options.get("variant")
+
 
 @dataclass(frozen=True)
 class StoredPage:

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Concatenate, Final, ParamSpec, Self, TypeVar
 
 import anyio
@@ -114,9 +113,7 @@ class Store:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         closing = self._in_thread(self._close)
         self._thread.shutdown(wait=False)
         # Even when cancelled: the caller may delete the file next.

@@ -6,13 +6,13 @@ The descriptions are read by language models, which pay for each word.
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from tidings.web.documents.model import Chunk
-from tidings.web.page_options import STRICT, Extraction, FetchOptions, Mode, RenderOptions
+from tidings.web.page_options import STRICT, Extraction, Mode, RenderOptions
 from tidings.web.settings import Settings
 
 MOST_URLS: Final = 20
@@ -103,66 +103,32 @@ NO_FORMAT: Final = Format()
 NO_IGNORE: Final = IgnoreArgument()
 
 
-def fetch_options(
-    settings: Settings,
-    *,
-    mode: Mode,
-    headers: dict[str, str] | None,
-    timeout_ms: int | None,
-    max_bytes: int | None,
-    max_redirects: int | None,
-    user_agent: str | None,
-    respect_robots: bool | None,
-    cache_ttl_s: float | None,
-    render: RenderOptions,
-    extraction: Extraction,
-    format_: Format,
-) -> FetchOptions:
-    """Returns the options of a call; what it leaves out is as the server has it.
-
-    Raises `BadArgument` if this server does not do what it asks for.
-    """
+def check_fetch(settings: Settings, mode: Mode, headers: Mapping[str, str], robots: bool | None, picture: bool) -> None:
+    """Raises `BadArgument` if this server does not do what a call of `fetch` asks for."""
     if mode == "render" and not settings.render:
         raise BadArgument(
             "This server does not render pages. Leave out mode 'render', or have it started with --render."
         )
-    if respect_robots is False and settings.robots == "respect":
+    if robots is False and settings.robots == "respect":
         raise BadArgument("This server always respects robots.txt. Leave out respect_robots.")
-    if render.screenshot and mode == "http":
+    if picture and mode == "http":
         raise BadArgument("A screenshot needs mode 'render': with 'http' nothing is rendered.")
-    robots = settings.robots != "ignore" if respect_robots is None else respect_robots or settings.robots == "respect"
-    for name, value in (headers or {}).items():
+    for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
             raise BadArgument(f"{name[:80]!r} is not a valid header name, or its value has line breaks.")
-    return FetchOptions(
-        mode=mode,
-        headers=headers or {},
-        timeout=None if timeout_ms is None else timeout_ms / 1000,
-        max_bytes=max_bytes,
-        max_redirects=max_redirects,
-        user_agent=user_agent,
-        respect_robots=robots,
-        cache_ttl=settings.cache_ttl if cache_ttl_s is None else cache_ttl_s,
-        render=render,
-        extraction=extraction.options(),
-        keep_raw=format_.output == "raw",
-        include_raw_excerpt=format_.include_raw_excerpt,
-    )
 
 
-def over_limits(
-    settings: Settings, *, timeout_ms: int | None, max_bytes: int | None, max_redirects: int | None
-) -> list[str]:
+def over_limits(settings: Settings, **asked: int | None) -> list[str]:
     """Returns a note for each argument above the server's limits, which hold all the same."""
-    asked = (
-        ("timeout_ms", timeout_ms, int(settings.timeout * 1000), "--timeout"),
-        ("max_bytes", max_bytes, settings.max_bytes, "--max-bytes"),
-        ("max_redirects", max_redirects, settings.max_redirects, "--max-redirects"),
-    )
+    limits = {
+        "timeout_ms": (int(settings.timeout * 1000), "--timeout"),
+        "max_bytes": (settings.max_bytes, "--max-bytes"),
+        "max_redirects": (settings.max_redirects, "--max-redirects"),
+    }
     return [
-        f"{name}: the limit of this server applies, {limit:,}; its operator sets it with {option}."
-        for name, given, limit, option in asked
-        if given is not None and given > limit
+        f"{name}: the limit of this server applies, {limits[name][0]:,}; its operator sets it with {limits[name][1]}."
+        for name, value in asked.items()
+        if value is not None and value > limits[name][0]
     ]
 
 

@@ -7,7 +7,7 @@ tools and the descriptions are read by language models, which pay for each word.
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, cast
 
 import anyio
 from mcp.server.mcpserver import Context
@@ -15,10 +15,11 @@ from mcp_types import Annotations, CallToolResult, ResourceLink
 from pydantic import Field
 
 from tidings.server.families import ResourceMissing
-from tidings.web.documents.budget import WIDEST, Fit, estimate, fit, past_end, shares
+from tidings.web.documents.budget import WIDEST, estimate, fit, past_end, shares
 from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import LLMPacket
 from tidings.web.documents.normalise import without_hashes
+from tidings.web.library import Fetched
 from tidings.web.page_options import Extraction, FetchOptions, Mode, RenderOptions
 from tidings.web.resources.addresses import SCHEME, address, parse_address
 from tidings.web.resources.differences import newest_of
@@ -36,8 +37,8 @@ from tidings.web.tools.arguments import (
     Output,
     Start,
     Urls,
+    check_fetch,
     decoded,
-    fetch_options,
     over_limits,
 )
 from tidings.web.tools.calls import Steps
@@ -61,15 +62,8 @@ MOST: Final = 50_000  # pages of a site that are searched
 _PER_LINE: Final = 6  # tokens of a line of the list besides the URL and the facts
 
 
-class Had(NamedTuple):
-    """A page to show."""
-
-    entry: StoredVersion
-    from_cache: bool = False
-
-
 def show(
-    pages: Sequence[Had],
+    pages: Sequence[Fetched],
     problems: Sequence[PageProblem],
     *,
     output: Output,
@@ -96,7 +90,7 @@ def show(
     return answer("\n\n---\n\n".join(texts), data, links, is_error=not pages)
 
 
-def _shown(page: Had, output: Output, room: int, spare: int, start: int) -> PageRead:
+def _shown(page: Fetched, output: Output, room: int, spare: int, start: int) -> PageRead:
     """Shows a page in so many tokens: `room` for its text, `spare` for its other fields."""
     packet = page.entry.packet
     part = fit(packet["content"], max(room, _LEAST_ROOM), start)
@@ -116,32 +110,22 @@ def _shown(page: Had, output: Output, room: int, spare: int, start: int) -> Page
         start=part.start,
         end=part.end,
         total=part.total,
+        **signed(packet),
     )
-    by = signed(packet)
-    if "author" in by:
-        shown["author"] = by["author"]
-    if "published_at" in by:
-        shown["published_at"] = by["published_at"]
     if packet["warnings"]:
         shown["warnings"] = packet["warnings"]
     if packet["unsafe_instructions_detected"]:
         shown["unsafe_instructions_detected"] = packet["unsafe_instructions_detected"][:_UNSAFE_SHOWN]
-    left = _left(part, packet)
+    left = ""
+    if part.left:
+        uri = address("content", packet["source_id"])
+        left = f"{part.left:,} of {part.total:,} characters are left: `fetch` urls=[{uri!r}] with start={part.end}, or "
+        left += f"read the resource {uri}."
     if output in ("llm_packet", "normalized"):
         left = " ".join(filter(None, [left, _add_packet(shown, packet, output, spare)]))
     if left:
         shown["left_out"] = left
     return shown
-
-
-def _left(part: Fit, packet: LLMPacket) -> str:
-    if not part.left:
-        return ""
-    uri = address("content", packet["source_id"])
-    return (
-        f"{part.left:,} of {part.total:,} characters are left: `fetch` urls=[{uri!r}] with start={part.end}, or read "
-        f"the resource {uri}."
-    )
 
 
 def _add_packet(shown: PageRead, packet: LLMPacket, output: Output, room: int) -> str:
@@ -286,30 +270,32 @@ class FetchTools:
         for all: go on with `start`. Each can be read again by its source_id, and its page_uri can be subscribed to.
         """
         with refusals_told():
-            options = fetch_options(
-                self._settings,
+            settings, headers = self._settings, headers or {}
+            check_fetch(settings, mode, headers, respect_robots, render.screenshot)
+            options = FetchOptions(
                 mode=mode,
                 headers=headers,
-                timeout_ms=timeout_ms,
+                timeout=None if timeout_ms is None else timeout_ms / 1000,
                 max_bytes=max_bytes,
                 max_redirects=max_redirects,
                 user_agent=user_agent,
-                respect_robots=respect_robots,
-                cache_ttl_s=cache_ttl_s,
+                respect_robots=settings.robots != "ignore" if respect_robots is None else respect_robots,
+                cache_ttl=settings.cache_ttl if cache_ttl_s is None else cache_ttl_s,
                 render=render,
-                extraction=extraction,
-                format_=format,
+                extraction=extraction.options(),
+                keep_raw=format.output == "raw",
+                include_raw_excerpt=format.include_raw_excerpt,
             )
             pages, problems = await self._all(ctx, list(dict.fromkeys(urls)), options)
-            room = max_tokens or self._settings.answer_tokens
-            notes = over_limits(self._settings, timeout_ms=timeout_ms, max_bytes=max_bytes, max_redirects=max_redirects)
+            room = max_tokens or settings.answer_tokens
+            notes = over_limits(settings, timeout_ms=timeout_ms, max_bytes=max_bytes, max_redirects=max_redirects)
             return show(pages, problems, output=format.output, max_tokens=room, start=start, notes=notes)
 
     async def _all(
         self, ctx: Context[Any, Any], urls: list[str], options: FetchOptions
-    ) -> tuple[list[Had], list[PageProblem]]:
+    ) -> tuple[list[Fetched], list[PageProblem]]:
         """Returns the pages, and the problems of those that failed."""
-        had: dict[str, Had] = {}
+        had: dict[str, Fetched] = {}
         problems: dict[str, PageProblem] = {}
         steps = Steps(ctx, len(urls))
 
@@ -318,8 +304,7 @@ class FetchTools:
                 if url.startswith(SCHEME):
                     had[url] = await self._stored(url)
                 else:
-                    fetched = await self._parts().library.fetch(url, options, steps.of(url))
-                    had[url] = Had(fetched.entry, fetched.from_cache)
+                    had[url] = await self._parts().library.fetch(url, options, steps.of(url))
             except NAMED as error:
                 problems[url] = PageProblem(url=url, kind=kind_of(error), message=message_of(error))
             await steps.done(url)
@@ -329,7 +314,7 @@ class FetchTools:
                 tasks.start_soon(one, url)
         return [had[url] for url in urls if url in had], [problems[url] for url in urls if url in problems]
 
-    async def _stored(self, uri: str) -> Had:
+    async def _stored(self, uri: str) -> Fetched:
         asked = parse_address(uri)
         store, source_id = self._parts().store, asked.id
         if asked.live:
@@ -338,7 +323,7 @@ class FetchTools:
         entry = await store.get(source_id) if source_id else None
         if entry is None:
             raise ResourceMissing(f"{uri} is not kept, or no longer. `fetch` the page by its URL.")
-        return Had(entry, from_cache=True)
+        return Fetched(entry, from_cache=True)
 
     async def extract(
         self,
@@ -369,17 +354,15 @@ class FetchTools:
                 if not url:
                     raise BadArgument("There is nothing to read. Give raw_bytes, text or url.")
                 steps = Steps(ctx, 1)
-                fetched = await self._parts().library.fetch(url, options, steps.of(url))
+                page = await self._parts().library.fetch(url, options, steps.of(url))
                 await steps.done(url)
-                had = Had(fetched.entry, fetched.from_cache)
             else:
                 body = text.encode(errors="replace") if text else decoded(raw_bytes, self._settings.max_bytes)
                 plain = content_type.partition(";")[0].strip() or "text/html"
                 kind = f"{plain}; charset=utf-8" if text else content_type
                 given = canonical_url or url or f"https://given.invalid/{sha256(body).hexdigest()[:16]}"
-                fetched = await self._parts().library.extract(body, kind, given, options)
-                had = Had(fetched.entry)
-            return show([had], [], output=format.output, max_tokens=room)
+                page = await self._parts().library.extract(body, kind, given, options)
+            return show([page], [], output=format.output, max_tokens=room)
 
     async def map(
         self,

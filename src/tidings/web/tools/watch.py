@@ -83,7 +83,7 @@ class WatchTools:
             options = FetchOptions(respect_robots=self._settings.robots != "ignore")
             fetched = await self._parts().library.fetch(page, options, steps.of(page))
             await steps.done(page)
-            name = fetched.page_id
+            name = fetched.entry.page_id
         return await page_meant(store, name)
 
     async def _without_text(self, page: StoredPage) -> str:

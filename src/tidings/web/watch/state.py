@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 
 from tidings.web.ignore import BadRule, IgnoreRules
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import last_request, newest_of
-from tidings.web.refresh import Validators
+from tidings.web.pages import Validators, last_request, newest_of
 from tidings.web.store.model import StoredPage
 
 PAGE: Final = "webfetch://page/"

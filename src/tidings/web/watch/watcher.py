@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -92,9 +91,7 @@ class PageWatcher:
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._library.report_new_versions(None)
         if self._task is not None:
             # Not the task itself: that would break off a write, and leave unknown what was claimed.
