@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
     from playwright.async_api import BrowserContext, Playwright
 
+# The names of the program on different systems.
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-"""The names of the program on different systems."""
 _ISOLATION: Final = (
     "--proxy-server=http://nowhere.invalid:9",
     "--proxy-bypass-list=<-loopback>",  # By default the proxy is not used for loopback.

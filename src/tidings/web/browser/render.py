@@ -39,22 +39,14 @@ _ACCEPT: Final = "text/html, application/xhtml+xml;q=0.9, */*;q=0.1"
 _RENDERED: Final = frozenset(("text/html", "application/xhtml+xml", ""))
 _AT_ONCE: Final = 4
 _WIDTH, _HEIGHT = 1280, 800
-_RESERVE: Final = 3.0
-"""Seconds of the deadline that are reserved for reading the page; at most a quarter of it."""
-_GRACE: Final = 2.0
-"""Seconds after the deadline to wait for a browser that hangs."""
-_CLOSING: Final = 5.0
-"""Seconds to close a page."""
-_SETTLING: Final = 5.0
-"""Seconds for a loaded page to finish the requests of its scripts."""
-_PULSE: Final = 0.1
-"""Seconds without a request after which it has finished."""
-_TALLEST: Final = 8_000
-"""Pixels of a screenshot."""
-_HEAVIEST: Final = 5 * 1024 * 1024
-"""Bytes of a screenshot."""
-_LEAST: Final = 0.5
-"""Seconds to read the page, even if the time is up."""
+_RESERVE: Final = 3.0  # Seconds of the deadline that are reserved for reading the page; at most a quarter of it.
+_GRACE: Final = 2.0  # Seconds after the deadline to wait for a browser that hangs.
+_CLOSING: Final = 5.0  # Seconds to close a page.
+_SETTLING: Final = 5.0  # Seconds for a loaded page to finish the requests of its scripts.
+_PULSE: Final = 0.1  # Seconds without a request after which it has finished.
+_TALLEST: Final = 8_000  # Pixels of a screenshot.
+_HEAVIEST: Final = 5 * 1024 * 1024  # Bytes of a screenshot.
+_LEAST: Final = 0.5  # Seconds to read the page, even if the time is up.
 _READ: Final = """(() => {
     const all = document.documentElement ? document.documentElement.outerHTML : "";
     const kind = document.doctype ? "<!DOCTYPE " + document.doctype.name + ">" : "";
@@ -62,11 +54,11 @@ _READ: Final = """(() => {
             width: document.documentElement ? document.documentElement.scrollWidth : 0,
             height: document.documentElement ? document.documentElement.scrollHeight : 0};
 })()"""
+# Removes what could bypass the routes. The main protection is that the browser has no network.
 _INIT_SCRIPT: Final = """
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "SharedWorker"]) delete self[name];
 self.open = () => null;
 """
-"""Removes what could bypass the routes. The main protection is that the browser has no network."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +77,9 @@ class PageCamera:
 
     page: "Page"
     session: "CDPSession"
-    most: int
-    """Bytes of HTML."""
+    most: int  # Bytes of HTML.
+    # Warnings about parts that were left out.
     warnings: list[ExtractWarning] = field(default_factory=list[ExtractWarning])
-    """Warnings about parts that were left out."""
     _seen: RenderedSnapshot | None = None
 
     async def rest(self, seconds: float, until: float) -> None:

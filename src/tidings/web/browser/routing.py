@@ -26,25 +26,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEVER: Final = frozenset(("media", "websocket", "eventsource", "manifest", "ping", "texttrack", "cspreport"))
-_PICTURES: Final = frozenset(("image", "font"))
-"""Needed only for a screenshot."""
+_PICTURES: Final = frozenset(("image", "font"))  # Needed only for a screenshot.
+# Content types that a frame may show; others would start a download or a plug-in.
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
-"""Content types that a frame may show; others would start a download or a plug-in."""
 _PASSED_ON: Final = frozenset(("authorization", "accept-language", "origin", "referer"))
-_KEPT_BACK: Final = frozenset(
+_KEPT_BACK: Final = frozenset(  # Headers of the connection, and those that make the browser do or store something.
     (
         *("content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"),
         *("set-cookie", "content-disposition", "alt-svc", "clear-site-data", "report-to", "nel", "refresh"),
         *("reporting-endpoints", "strict-transport-security", "link", "service-worker-allowed"),
     )
 )
-"""Headers of the connection, and those that make the browser do or store something."""
 
 _ALLOW_ORIGIN: Final = "access-control-allow-origin"
+# The allowed origin of a response without one: Playwright would allow every origin.
 _NOBODY: Final = "https://nowhere.invalid"
-"""The allowed origin of a response without one: Playwright would allow every origin."""
-_PATIENCE: Final = 1.0
-"""Seconds for a page to finish loading after a refused navigation."""
+_PATIENCE: Final = 1.0  # Seconds for a page to finish loading after a refused navigation.
 
 
 @dataclass(frozen=True)
@@ -81,14 +78,13 @@ class Routing:
         self._budget = budget
         self._block = block_third_party
         self._skipped = _NEVER if pictures else _NEVER | _PICTURES
+        # The scope of waiting until the page is loaded; ends when that may never be reported.
         self.loading = anyio.CancelScope()
-        """The scope of waiting until the page is loaded; ends when that may never be reported."""
         self._scopes: set[anyio.CancelScope] = set()
         self._ended = False
         self._requests = self._bytes = self._navigations = 0
         self._limited = self._forbidden = 0
-        self.late = 0
-        """The number of parts that had not arrived when the time was up."""
+        self.late = 0  # The number of parts that had not arrived when the time was up.
 
     @property
     def busy(self) -> bool:

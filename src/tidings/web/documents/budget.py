@@ -25,7 +25,7 @@ _MARK = re.compile(r"[!-/:-@\[-`{-~]")
 _LINE_END = re.compile(r"\n+[ \t]*+|[ \t]{2,}+|[\x00-\x08\x0b-\x1f\x7f]")
 _OTHER = re.compile(r"[^\x00-\x7f]")
 
-_SCRIPTS: tuple[tuple[int, float], ...] = (
+_SCRIPTS: tuple[tuple[int, float], ...] = (  # Tokens of a character, by the first character of its range.
     (0x80, 0.7),  # signs
     (0xC0, 0.8),  # Latin letters with accents
     (0x250, 1.0),
@@ -51,14 +51,11 @@ _SCRIPTS: tuple[tuple[int, float], ...] = (
     (0xFF00, 1.0),  # full width
     (0x10000, 2.8),  # emoji and what is rare
 )
-"""Tokens of a character, by the first character of its range."""
 _STARTS = [start for start, _ in _SCRIPTS]
 
-WIDEST: Final = 6
-"""No text that people write has more characters in a token, on average."""
+WIDEST: Final = 6  # No text that people write has more characters in a token, on average.
 
-_SLACK: Final = 0.3
-"""The share of the room that may be left empty for a better place to cut."""
+_SLACK: Final = 0.3  # The share of the room that may be left empty for a better place to cut.
 
 
 def estimate(text: str) -> int:

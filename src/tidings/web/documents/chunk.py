@@ -29,12 +29,10 @@ _CHARACTERS_A_TOKEN = 4
 
 Strategy = Literal["headings_first", "balanced"]
 
-SMALLEST = 16
-"""The smallest budget in tokens: with fewer, single characters of some scripts would not fit."""
+SMALLEST = 16  # The smallest budget in tokens: with fewer, single characters of some scripts would not fit.
+# The share of the budget that must be filled before a section that is too long for a chunk begins a new one.
 _WORTH_A_CHUNK = 0.25
-"""The share of the budget that must be filled before a section that is too long for a chunk begins a new one."""
-_NEAR = 0.8
-"""The share of a balanced chunk behind which a heading may begin the next one."""
+_NEAR = 0.8  # The share of a balanced chunk behind which a heading may begin the next one.
 
 
 class ChunkPiece(NamedTuple):
@@ -43,8 +41,7 @@ class ChunkPiece(NamedTuple):
     start: int
     end: int
     weight: float
-    level: int = 0
-    """The level of a heading; 0 if it is not a heading."""
+    level: int = 0  # The level of a heading; 0 if it is not a heading.
 
 
 def pieces_of(content: str, heaviest: float, blocks: list[BlockSpan] | None = None) -> list[ChunkPiece]:

@@ -38,11 +38,9 @@ Mode = Literal["structural", "salience", "map_reduce", "question_focused"]
 MODES: tuple[Mode, ...] = ("structural", "salience", "map_reduce", "question_focused")
 
 SMALLEST = 50
-_ROOMY = 150
-"""The smallest budget with room for key points and quotes."""
+_ROOMY = 150  # The smallest budget with room for key points and quotes.
 _POINTS, _QUOTES = 6, 5
-_SHORT = 400
-"""The most characters of a key point or a quote."""
+_SHORT = 400  # The most characters of a key point or a quote.
 
 _NAMES = {
     "paragraph": ("sentence", "sentences"),

@@ -33,20 +33,16 @@ from tidings._kit.diff import (
 from tidings.web.documents.markdown import HeadingsAbove
 from tidings.web.extract.model import FeedEntry
 
-MAX_CHARS: Final = 20_000
-"""The default length of the text of a difference."""
+MAX_CHARS: Final = 20_000  # The default length of the text of a difference.
 
+# Beyond this many lines between the first and the last that changed, all of them count as replaced.
 _MAX_LINES: Final = 600_000
-"""Beyond this many lines between the first and the last that changed, all of them count as replaced."""
-_MAX_LINE: Final = 600
-"""Characters of a line that are shown, if there is a limit."""
-_HEAD: Final = 40
-"""Characters of the first line of a hunk, besides the headings."""
+_MAX_LINE: Final = 600  # Characters of a line that are shown, if there is a limit.
+_HEAD: Final = 40  # Characters of the first line of a hunk, besides the headings.
 # No other character than a newline ends a line.
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELDS: Final = ("title", "url", "published_at", "updated_at", "author", "summary")
-_MAX_VALUE: Final = 300
-"""Characters of a title or a summary that are shown."""
+_MAX_VALUE: Final = 300  # Characters of a title or a summary that are shown.
 
 _Key = tuple[str, int]
 
@@ -55,13 +51,10 @@ _Key = tuple[str, int]
 class LeftOut:
     """The parts of a difference that are not shown."""
 
-    places: int
-    """Hunks that are missing altogether."""
+    places: int  # Hunks that are missing altogether.
     added: int
-    removed: int
-    """Lines, in these and in hunks that are not shown in full."""
-    characters: int
-    """Of lines that are not shown in full."""
+    removed: int  # Lines, in these and in hunks that are not shown in full.
+    characters: int  # Of lines that are not shown in full.
 
 
 @dataclass(frozen=True)
@@ -69,14 +62,11 @@ class PageDiff:
     """The difference of two texts."""
 
     added: int
-    removed: int
-    """In lines; those that are left out count."""
+    removed: int  # In lines; those that are left out count.
     hunks: tuple[Hunk, ...]
-    places: int
-    """The number of hunks; fewer may be shown."""
+    places: int  # The number of hunks; fewer may be shown.
     left_out: LeftOut | None = None
-    exact: bool = True
-    """False: so much changed that unchanged lines may be shown as removed and added."""
+    exact: bool = True  # False: so much changed that unchanged lines may be shown as removed and added.
 
     @property
     def same(self) -> bool:
@@ -271,8 +261,7 @@ class EntryChange:
 
     before: FeedEntry
     after: FeedEntry
-    fields: tuple[str, ...]
-    """The fields that differ."""
+    fields: tuple[str, ...]  # The fields that differ.
 
 
 @dataclass(frozen=True)
@@ -280,11 +269,9 @@ class FeedDiff:
     """The difference of two states of a feed, in the order of the feed."""
 
     added: tuple[FeedEntry, ...]
-    removed: tuple[FeedEntry, ...]
-    """Removed from among others that are still there."""
+    removed: tuple[FeedEntry, ...]  # Removed from among others that are still there.
     changed: tuple[EntryChange, ...]
-    fallen_out: int = 0
-    """The number of entries that are gone because they were the last, and newer ones came."""
+    fallen_out: int = 0  # The number of entries that are gone because they were the last, and newer ones came.
 
     @property
     def same(self) -> bool:

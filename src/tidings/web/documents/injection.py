@@ -27,28 +27,24 @@ from tidings.web.documents.markdown import BlockSpan, blocks_of
 from tidings.web.documents.model import Unsafe
 from tidings.web.documents.phrases import ABOUT, OVERRIDE, SIGNS, STRONG, Sign
 
-CLEAR, SUSPICIOUS = 3, 2
-"""The sum of weights that is reported: in visible text, and elsewhere."""
-_TOGETHER = 160
-"""The most characters between two signs that belong together."""
+CLEAR, SUSPICIOUS = 3, 2  # The sum of weights that is reported: in visible text, and elsewhere.
+_TOGETHER = 160  # The most characters between two signs that belong together.
 MOST = 20
 TOO_MANY = Unsafe(text="", reason="has more words of commands than can be checked")
 _SHOWN = 300
+# Limits of the signs that are weighed and of the places that are tried; the latter grows with the text. Ordinary
+# writing has far fewer.
 _HITS, _TRIES, _CHARACTERS_A_TRY = 20_000, 50_000, 10
-"""Limits of the signs that are weighed and of the places that are tried; the latter grows with the text. Ordinary
-writing has far fewer."""
 
 _LINKED = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{1,2000}\)")
 _WORDS = re.compile(r"[^\W_]+")
+# One or two plain words, such as half of what pages hide: no instruction is that short.
 _CAPTION = re.compile(r"[A-Za-z]{0,30}[ ]?[A-Za-z]{0,30}[.:]?")
-"""One or two plain words, such as half of what pages hide: no instruction is that short."""
-_APART = "\n" + " " * 200 + "\n"
-"""Separates hidden parts, so that two of them are not taken for one sentence."""
+_APART = "\n" + " " * 200 + "\n"  # Separates hidden parts, so that two of them are not taken for one sentence.
 _OPENING = frozenset("“„«「『")
 _CLOSING = frozenset("”»」』")
 NOTE = "[hidden text left out]"
-_WHOLE = 1_000
-"""Hidden parts up to this many characters are removed as a whole."""
+_WHOLE = 1_000  # Hidden parts up to this many characters are removed as a whole.
 _MARKERS = re.compile(r"(?:[ \t]{0,20}(?:>|[-*+]|\d{1,9}[.)])[ ])*+")
 _FENCE = re.compile(r"\s*(?:`{3}|~{3})")
 
@@ -310,8 +306,7 @@ class KeptText(NamedTuple):
 
     markdown: str
     found: list[Unsafe]
-    words: set[str]
-    """The words of the instructions, to recognise them."""
+    words: set[str]  # The words of the instructions, to recognise them.
 
 
 def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> KeptText:

@@ -36,10 +36,8 @@ _UNSPACED_SCRIPTS = re.compile("[\u0e00-\u109f\u1780-\u17ff]")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _MARKS = frozenset("\u061c\u200e\u200f")
 _OPENING, _ISOLATES = frozenset("\u202a\u202b"), frozenset("\u2066\u2067\u2068")
-_LOOKED_AT = 8
-"""Only so many characters of a run can be needed."""
-_SPELT = 4
-"""The shortest hidden text; less may be the rest of a broken emoji."""
+_LOOKED_AT = 8  # Only so many characters of a run can be needed.
+_SPELT = 4  # The shortest hidden text; less may be the rest of a broken emoji.
 _SHOWN = 500
 
 

@@ -15,14 +15,13 @@ from tidings.web.documents.chunk import chunk
 from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import content_hash
 
+# Asks a model: the prompt, and how many tokens the answer may have. May be called many times at once.
 Sample = Callable[[str, int], Awaitable[str]]
-"""Asks a model: the prompt, and how many tokens the answer may have. May be called many times at once."""
 
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 4_000, 16_000
+# Chunks grow so that there are no more than the first number; those beyond the second are left out.
 _CHUNKS, _MOST_CHUNKS = 32, 64
-"""Chunks grow so that there are no more than the first number; those beyond the second are left out."""
-_NOTE = 600
-"""The most tokens of a note."""
+_NOTE = 600  # The most tokens of a note.
 _HEADING = re.compile(r"^[#*\s]{0,6}(summary|key points)[*\s]{0,4}:?[*\s]{0,4}$", re.IGNORECASE | re.MULTILINE)
 _POINT = re.compile(r"\s{0,4}(?:[-*•]|\d{1,2}[.)])\s+")
 
@@ -43,10 +42,8 @@ class ModelSummary:
     summary: str
     key_points: list[str]
     chunks: int
-    unread: int = 0
-    """The number of chunks beyond the limit, which were not read."""
-    failed: list[str] = field(default_factory=list[str])
-    """The headings of chunks without notes."""
+    unread: int = 0  # The number of chunks beyond the limit, which were not read.
+    failed: list[str] = field(default_factory=list[str])  # The headings of chunks without notes.
 
 
 async def map_reduce(

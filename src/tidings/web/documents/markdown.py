@@ -27,10 +27,8 @@ _QUOTE = re.compile(r" {0,3}>")
 _META = re.compile(r" {0,3}\[[^\[\]]{1,200}\]:[ \t]*+\S|[ \t]*+<!--")
 _LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
 _EMPHASIS = re.compile(r"\\([\\`*_\[\]])|\*{1,3}|`{1,2}")
-_FRONT_MATTER = 200
-"""The longest front matter, in lines."""
-_HEADING_LINES = 3
-"""The longest underlined heading, in lines; more is a paragraph above a rule."""
+_FRONT_MATTER = 200  # The longest front matter, in lines.
+_HEADING_LINES = 3  # The longest underlined heading, in lines; more is a paragraph above a rule.
 
 
 class BlockSpan(NamedTuple):
@@ -39,8 +37,7 @@ class BlockSpan(NamedTuple):
     kind: BlockKind
     start: int
     end: int
-    level: int = 0
-    """1 to 6 for a heading, otherwise 0."""
+    level: int = 0  # 1 to 6 for a heading, otherwise 0.
 
 
 def blocks_of(content: str) -> list[BlockSpan]:
@@ -247,13 +244,10 @@ def _paragraph(lines: Sequence[str], at: int) -> tuple[BlockKind, int, int]:
     return "paragraph", 0, end
 
 
-_LONGEST = 300
-"""Characters of a heading that are kept."""
-_LONGEST_PATH = 160
-"""Characters of the headings above a line that are shown."""
+_LONGEST = 300  # Characters of a heading that are kept.
+_LONGEST_PATH = 160  # Characters of the headings above a line that are shown.
 
-Path = tuple[str, ...]
-"""Headings from the outermost to the innermost."""
+Path = tuple[str, ...]  # Headings from the outermost to the innermost.
 
 
 def shown(path: Path) -> str:

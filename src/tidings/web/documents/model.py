@@ -125,8 +125,7 @@ class Chunk(TypedDict):
     """A part of a content that fits a budget of tokens: `content[start_char:end_char]` is its text."""
 
     chunk_id: str
-    headings_path: str
-    """The headings above all of it, `Like > This`."""
+    headings_path: str  # The headings above all of it, `Like > This`.
     text: str
     est_tokens: int
     start_char: int
@@ -138,8 +137,7 @@ class Quote(TypedDict):
 
     text: str
     loc: Location
-    chunk_id: NotRequired[str]
-    """If chunks were given: the one it begins in."""
+    chunk_id: NotRequired[str]  # If chunks were given: the one it begins in.
 
 
 class Compacted(TypedDict):
@@ -150,8 +148,7 @@ class Compacted(TypedDict):
     important_quotes: list[Quote]
     omissions: list[str]
     warnings: list[PacketWarning]
-    est_tokens: int
-    """Of summary, key points, quotes and omissions together."""
+    est_tokens: int  # Of summary, key points, quotes and omissions together.
 
 
 _LENGTH = 16

@@ -36,8 +36,7 @@ from tidings.web.documents.model import (
 from tidings.web.documents.sentences import Salience, sentences_of
 from tidings.web.extract.model import Extracted
 
-_KEY_BLOCKS, _OUTLINE, _SUMMARY = 500, 1_000, 4
-"""The largest numbers."""
+_KEY_BLOCKS, _OUTLINE, _SUMMARY = 500, 1_000, 4  # The largest numbers.
 _READ_FOR_SUMMARY, _SUMMARY_SENTENCE = 30_000, 400
 _RAW_EXCERPT = 2_000
 _TITLE, _FIELD = 500, 300
@@ -55,19 +54,17 @@ _EMPTY = {
 }
 _VALUE = re.compile(rb"""=\s{0,3}(?:"([^"]{12,2000})"|'([^']{12,2000})')""")
 _READ_OUT = (b"alt", b"title", b"content", b"placeholder", b"summary", b"aria-label", b"aria-description")
-_APART = "\n" + " " * 200 + "\n"
-"""Separates parts, so that two of them are not taken for one sentence."""
+_APART = "\n" + " " * 200 + "\n"  # Separates parts, so that two of them are not taken for one sentence.
 _TAG = re.compile(rb"<[^<>]*+>?")
 _LONGEST, _LONGEST_PART, _MOST = 2_000, 10_000, 200_000
 _WORD = re.compile(r"[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _HAN_OR_KANA = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 
-_WORDS_A_MINUTE = (
+_WORDS_A_MINUTE = (  # Languages with longer words have fewer of them in a minute.
     {"en": 228, "es": 218, "nl": 202, "sv": 199, "fr": 195, "it": 188, "he": 187, "ru": 184, "pt": 181, "sl": 180}
     | {"de": 179, "pl": 166, "tr": 166, "fi": 161, "ar": 138}
 )  # fmt: skip
-"""Languages with longer words have fewer of them in a minute."""
 _ANY = 190
 _CHARACTERS_A_MINUTE = {"zh": 255, "ja": 357}
 _UNSPACED_A_MINUTE = 900

@@ -27,12 +27,10 @@ class Sign(NamedTuple):
     """A phrase that instructions to models use."""
 
     reason: str
-    stems: tuple[str, ...]
-    """It begins with one of these."""
+    stems: tuple[str, ...]  # It begins with one of these.
     pattern: re.Pattern[str]
     weight: int
-    tag: bool = False
-    """True if it is markup of a chat."""
+    tag: bool = False  # True if it is markup of a chat.
 
 
 def _sign(row: dict[str, Any]) -> Sign:
@@ -46,7 +44,5 @@ def _sign(row: dict[str, Any]) -> Sign:
 
 
 SIGNS: Final = tuple(map(_sign, _DATA["signs"]))
-STRONG: Final = re.compile(_DATA["strong"])
-"""Words that make an override certain: all of them, yours, the prompt."""
-ABOUT: Final = tuple[str, ...](_DATA["about"])
-"""A text with these words is about models: what it quotes is an example."""
+STRONG: Final = re.compile(_DATA["strong"])  # Words that make an override certain: all of them, yours, the prompt.
+ABOUT: Final = tuple[str, ...](_DATA["about"])  # A text with these words is about models: what it quotes is an example.

@@ -18,19 +18,15 @@ from tidings.web.documents.model import Chunk, Location, Quote
 from tidings.web.documents.sentences import Salience, Sentence, sentences_of, stem, terms
 
 _BETWEEN = "\n\n"
-_MOST = 200_000
-"""The most sentences that are read."""
+_MOST = 200_000  # The most sentences that are read.
 
 
 _SEPARATOR = 1.5
-_MISSES = 400
-"""The search ends after so many sentences in a row that do not fit."""
-_NEW = 0.2
-"""The share of its words that must be new."""
+_MISSES = 400  # The search ends after so many sentences in a row that do not fit.
+_NEW = 0.2  # The share of its words that must be new.
 _K, _B = 1.2, 0.75
-_BESIDE = 30
-"""The number of best sentences whose neighbours are candidates, too."""
-_ASKING = frozenset(
+_BESIDE = 30  # The number of best sentences whose neighbours are candidates, too.
+_ASKING = frozenset(  # Words of questions that do not identify an answer.
     stem(word)
     for words in (
         "how what which when where why who whom whose does did are was were is the and for can could should would",
@@ -41,7 +37,6 @@ _ASKING = frozenset(
     )
     for word in words.split()
 )
-"""Words of questions that do not identify an answer."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +55,12 @@ class Document:
     content: str
     blocks: list[BlockSpan]
     sentences: list[Sentence]
-    paths: list[Path]
-    """The headings of each section."""
-    starts: list[int]
-    """The beginning of each run in `content`."""
-    origins: list[int]
-    """The beginning of each run in the original."""
-    unread: int
-    """The number of characters at the end that were not read."""
+    paths: list[Path]  # The headings of each section.
+    starts: list[int]  # The beginning of each run in `content`.
+    origins: list[int]  # The beginning of each run in the original.
+    unread: int  # The number of characters at the end that were not read.
+    # The beginning of each chunk in the original, and its id; empty if no chunks were given.
     chunks: list[tuple[int, str]]
-    """The beginning of each chunk in the original, and its id; empty if no chunks were given."""
 
     def quote(self, one: Sentence) -> Quote:
         """Returns the words of a sentence with their place in the original."""

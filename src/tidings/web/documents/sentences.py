@@ -29,20 +29,18 @@ _ABBREVIATIONS = frozenset(
     for word in words.split()
 )
 _ITEM = re.compile(r"[ \t]*+(?:[-+*]|\d{1,9}[.)])[ \t]")
-_LONGEST, _PART = 1_200, 600
-"""Longer sentences, in characters, are cut into parts of the second length."""
+_LONGEST, _PART = 1_200, 600  # Longer sentences, in characters, are cut into parts of the second length.
 
 
 _WORDS = re.compile(r"\w+")
-_UNSPACED = "\u2e80"
-"""The first character of scripts that do not separate words."""
+_UNSPACED = "\u2e80"  # The first character of scripts that do not separate words.
 _ENDINGS = ("ings", "ing", "edly", "ies", "ed", "es", "ly", "s")
 _CAPITAL = "[A-Z\u00c0-\u00de\u0391-\u03a9\u0410-\u042f]"
 _MONTHS = (
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s\d{1,4}|\d{1,2}\.?(?:\sde)?\s(?:jan|f[eé]b|f[eé]v|"
     r"m[aä]r|abr|avr|apr|ma[iy]|jui?n|jui?l|ao[uû]|ag|aug|se[pt]|o[ckt]t|out|nov|d[eéi][czs])[a-zéû]{0,7}"
 )
-PRESERVED: dict[str, re.Pattern[str]] = {
+PRESERVED: dict[str, re.Pattern[str]] = {  # The kinds of facts that a caller can ask to keep, and their patterns.
     "numbers": re.compile(r"^(?:\s{0,8}\d{1,3}[.)]\s)?+.*?\d", re.DOTALL),
     "dates": re.compile(
         rf"\b(?:1[5-9]|20)\d\d\b|\b\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b|\b(?:{_MONTHS})|\d{{1,4}}[年月日년월일]",
@@ -65,9 +63,7 @@ PRESERVED: dict[str, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
 }
-"""The kinds of facts that a caller can ask to keep, and their patterns."""
-_KEPT, _KEPT_MOST = 0.8, 1.6
-"""The bonus for each of these, and the largest; without it a sentence scores about 1."""
+_KEPT, _KEPT_MOST = 0.8, 1.6  # The bonus for each of these, and the largest; without it a sentence scores about 1.
 
 
 class Sentence(NamedTuple):
@@ -77,10 +73,8 @@ class Sentence(NamedTuple):
     end: int
     kind: BlockKind
     section: int
-    block: int
-    """The number of its block."""
-    rank: int
-    """Its number within the block, from 0."""
+    block: int  # The number of its block.
+    rank: int  # Its number within the block, from 0.
 
 
 def sentences_of(content: str, blocks: Sequence[BlockSpan], sections: Sections) -> Iterator[Sentence]:

@@ -16,24 +16,17 @@ from tidings.web.extract.html.page import iso_date
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded, fenced, left_out, table
 from tidings.web.extract.sniff import as_text
 
-_WIDTH = 100
-"""Characters of a list or an object that is written in one line."""
-_DEEPEST = 40
-"""Levels of indentation."""
+_WIDTH = 100  # Characters of a list or an object that is written in one line.
+_DEEPEST = 40  # Levels of indentation.
+# Prefixes with which services keep browsers from running their JSON.
 _GUARDS = (")]}',", ")]}'", "while(1);", "for(;;);")
-"""Prefixes with which services keep browsers from running their JSON."""
-_COLUMNS, _CELL = 20, 300
-"""The most columns, and characters of a cell, of a list that becomes a table."""
-_LONG = 40
-"""Lines from which an outline is written."""
-_OUTLINED, _LEVELS, _KEYS = 60, 3, 20
-"""Lines and levels of an outline, and keys that it names of objects in lists."""
+_COLUMNS, _CELL = 20, 300  # The most columns, and characters of a cell, of a list that becomes a table.
+_LONG = 40  # Lines from which an outline is written.
+_OUTLINED, _LEVELS, _KEYS = 60, 3, 20  # Lines and levels of an outline, and keys that it names of objects in lists.
 
 _SEPARATORS = ",\t;|"
-_LOOKED_AT = 20
-"""Rows that decide about the separator."""
-_LONGEST = 1_000
-"""Characters of a CSV cell."""
+_LOOKED_AT = 20  # Rows that decide about the separator.
+_LONGEST = 1_000  # Characters of a CSV cell.
 
 
 class Number(str):

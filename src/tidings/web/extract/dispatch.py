@@ -18,8 +18,8 @@ from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOption
 
 T = TypeVar("T")
 
+# Takes the body, the charset or None, the URL and the options.
 Reader = Callable[[bytes, str | None, str, ExtractOptions], Extracted]
-"""Takes the body, the charset or None, the URL and the options."""
 
 _TYPES_OF_READERS = {
     "html.read:read_html": "text/html application/xhtml+xml",
@@ -39,9 +39,9 @@ _TYPES_OF_READERS = {
         "application/sql application/x-sh text/*"
     ),
 }
+# Content type to `module:function` of this package, imported for the first body of the type. `*+json` and `*+xml` match
+# the types that end so, `text/*` all other text.
 READERS = {kind: reader for reader, kinds in _TYPES_OF_READERS.items() for kind in kinds.split()}
-"""Content type to `module:function` of this package, imported for the first body of the type. `*+json` and `*+xml`
-match the types that end so, `text/*` all other text."""
 
 _NEVER = ("image/", "audio/", "video/", "font/", "model/")
 

@@ -53,8 +53,7 @@ class ParsedFeed:
     published_at: str | None = None
     updated_at: str | None = None
     entries: Sequence[FeedEntry] = ()
-    total: int = 0
-    """The number of entries in the feed, of which `entries` may be the first."""
+    total: int = 0  # The number of entries in the feed, of which `entries` may be the first.
     warnings: tuple[ExtractWarning, ...] = ()
 
 
@@ -155,7 +154,7 @@ def _body(text: str) -> str:
     return _LINE_START.sub(r"\1\\\2", escaped(text)).replace("\n", "\n\n")
 
 
-_PREFIXES: Final = {
+_PREFIXES: Final = {  # The prefixes of namespaces in the names of parts. Parts of other namespaces are ignored.
     "": "",
     "http://www.w3.org/2005/Atom": "",
     "http://purl.org/atom/ns#": "",
@@ -168,7 +167,6 @@ _PREFIXES: Final = {
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
     "http://search.yahoo.com/mrss/": "media:",
 }
-"""The prefixes of namespaces in the names of parts. Parts of other namespaces are ignored."""
 
 _TEXT: Final = ("summary", "description", "content:encoded", "content", "dc:description", "itunes:summary",
                 "media:description")  # fmt: skip
@@ -177,8 +175,7 @@ _UPDATED: Final = ("updated", "modified", "dcterms:modified", "lastBuildDate")
 _AUTHOR: Final = ("author", "dc:creator", "itunes:author", "managingEditor", "dc:publisher", "webMaster")
 _LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
-Parts = dict[str, list[Element]]
-"""The children of an element by name, with the prefix of their namespace."""
+Parts = dict[str, list[Element]]  # The children of an element by name, with the prefix of their namespace.
 
 
 def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:

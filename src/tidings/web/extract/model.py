@@ -42,17 +42,12 @@ class Caps:
     """The largest output of each kind. The rest is left out, and a warning says how much that is."""
 
     characters: int = 2_000_000
-    pages: int = 2_000
-    """Pages of a PDF."""
-    rows: int = 1_000
-    """Rows of a table."""
+    pages: int = 2_000  # Pages of a PDF.
+    rows: int = 1_000  # Rows of a table.
     columns: int = 100
-    entries: int = 500
-    """Entries of a feed."""
-    summary: int = 2_000
-    """Characters of the summary of a feed's entry."""
-    unpacked: int = 32 * 1024 * 1024
-    """Bytes of a body that is a gzip file, decompressed."""
+    entries: int = 500  # Entries of a feed.
+    summary: int = 2_000  # Characters of the summary of a feed's entry.
+    unpacked: int = 32 * 1024 * 1024  # Bytes of a body that is a gzip file, decompressed.
 
 
 @dataclass(frozen=True)
@@ -61,10 +56,9 @@ class ExtractOptions:
 
     keep_tables: bool = True
     keep_code_blocks: bool = True
+    # CSS selectors (tag, #id, .class and combinations of them) of parts to leave out.
     remove_selectors: tuple[str, ...] = ()
-    """CSS selectors (tag, #id, .class and combinations of them) of parts to leave out."""
-    prefer_readability: bool = False
-    """Treat the page as an article, whatever kind it is."""
+    prefer_readability: bool = False  # Treat the page as an article, whatever kind it is.
     bounds: TreeBounds = field(default_factory=TreeBounds)
     caps: Caps = field(default_factory=Caps)
 
@@ -88,13 +82,12 @@ class Extracted:
     links: tuple[PageLink, ...] = ()
     page_count: int | None = None
     warnings: tuple[ExtractWarning, ...] = ()
+    # Text of the page that readers do not see; some of it (tabs, for example) may be in `text`.
     hidden: tuple[str, ...] = ()
-    """Text of the page that readers do not see; some of it (tabs, for example) may be in `text`."""
-    concealed: tuple[tuple[int, int], ...] = ()
-    """The spans of such text in `markdown`, as start and end, in order."""
+    concealed: tuple[tuple[int, int], ...] = ()  # The spans of such text in `markdown`, as start and end, in order.
     entries: tuple[FeedEntry, ...] = ()
+    # The reason why there is no text: "empty", "script-only", "login" or "scanned"; None if there is.
     empty: str | None = None
-    """The reason why there is no text: "empty", "script-only", "login" or "scanned"; None if there is."""
 
 
 class Unsupported(Exception):

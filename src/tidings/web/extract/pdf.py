@@ -38,21 +38,15 @@ _pdfium: Final[Any] = pypdfium2  # It has no types.
 _raw: Final[Any] = pypdfium2.raw
 
 _PASSWORD, _SECURITY = 4, 5
-_OBJECTS: Final = 200
-"""Objects of a page that are checked for pictures."""
-_BROKEN_WORD: Final = "￾\x02\N{SOFT HYPHEN}"
-"""The characters with which PDFium ends a line inside a hyphenated word."""
+_OBJECTS: Final = 200  # Objects of a page that are checked for pictures.
+_BROKEN_WORD: Final = "￾\x02\N{SOFT HYPHEN}"  # The characters with which PDFium ends a line inside a hyphenated word.
 _CLEAN: Final = {ord(letter): "\N{SOFT HYPHEN}" for letter in _BROKEN_WORD} | {ord("\0"): None, ord("\t"): " "}
 
-_LARGER: Final = 1.12
-"""The least size of a heading, relative to the body text."""
+_LARGER: Final = 1.12  # The least size of a heading, relative to the body text.
 _LEVELS: Final = 4
-_LONGEST: Final = 200
-"""Characters of a heading."""
-_REPEATED: Final = 4
-"""Pages from which repeated lines are searched for."""
-_NUMBER: Final = "0"
-"""The mask of a number; a line of only a number is a page number."""
+_LONGEST: Final = 200  # Characters of a heading.
+_REPEATED: Final = 4  # Pages from which repeated lines are searched for.
+_NUMBER: Final = "0"  # The mask of a number; a line of only a number is a page number.
 _DIGITS: Final = re.compile(r"\d+|\b[ivxl]+\b", re.IGNORECASE)
 _BULLET: Final = re.compile(r"[•‣▪●◦\u2043∙·\u2013-]\s+|\(?\d{1,3}[.)]\s+|\(?[a-z]\)\s+")
 _END: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f\u201d\"')\]]$")

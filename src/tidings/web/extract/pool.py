@@ -28,8 +28,7 @@ from tidings.web.extract.model import (
 
 GIB: Final = 1024**3
 
-Job = tuple[bytes, str, str, ExtractOptions]
-"""Body, content type, URL, options."""
+Job = tuple[bytes, str, str, ExtractOptions]  # Body, content type, URL, options.
 Failure = Unsupported | ExtractionFailed | BadSelector
 
 

@@ -23,8 +23,7 @@ _VOID = frozenset(b"area base br col embed hr img input link meta param source t
 # A parser closes these when the next one opens: pages that never close them are not deep.
 _SELF_CLOSING = frozenset(b"p li dt dd tr td th option optgroup thead tbody tfoot colgroup".split())
 
-_LONG = 2_000
-"""Bytes of a tag from which its attributes are counted: shorter tags cannot hold enough of them."""
+_LONG = 2_000  # Bytes of a tag from which its attributes are counted: shorter tags cannot hold enough of them.
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class TreeBounds:
 
     depth: int = 1_000
     elements: int = 150_000
+    # On one tag; all wide tags together may have five times as many, because scripts can look like wide tags.
     attributes: int = 10_000
-    """On one tag; all wide tags together may have five times as many, because scripts can look like wide tags."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ class TreeShape:
     refused: str | None = None
 
 
-_Tag = tuple[bytes, bytes, bytes]
-"""The slash of a closing tag, the name and the rest."""
+_Tag = tuple[bytes, bytes, bytes]  # The slash of a closing tag, the name and the rest.
 
 
 def scan(body: bytes, bounds: TreeBounds | None = None) -> TreeShape:

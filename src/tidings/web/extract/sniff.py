@@ -20,11 +20,10 @@ from contextlib import suppress
 from posixpath import splitext
 from urllib.parse import urlsplit
 
-GENERIC = frozenset(
+GENERIC = frozenset(  # Labels without meaning.
     ("", "application/octet-stream", "binary/octet-stream", "application/unknown", "application/x-download",
      "application/force-download", "application/download", "unknown/unknown", "*/*", "application/x-unknown")
 )  # fmt: skip
-"""Labels without meaning."""
 PACKED = frozenset(("application/gzip", "application/x-gzip", "application/gunzip"))
 MARKUP = frozenset(("text/html", "application/xhtml+xml", "text/xml", "application/xml"))
 
@@ -175,13 +174,13 @@ _MARKS = (
 _SAID = re.compile(
     rb"<(?:meta\s[^>]{0,500}?charset|\?xml\s[^>]{0,200}?encoding)\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE
 )
+# The encodings that browsers use for these names.
 _ALIASES = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
             "gb2312": "gb18030", "gbk": "gb18030", "x-gbk": "gb18030", "x-sjis": "cp932", "shift_jis": "cp932",
             "shift-jis": "cp932", "sjis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "windows-949": "cp949",
             "x-euc-jp": "euc_jp", "windows-874": "cp874", "dos-866": "cp866", "x-mac-cyrillic": "mac-cyrillic",
             "iso-8859-9": "cp1254", "iso-8859-8-i": "iso8859-8", "iso-8859-11": "cp874", "tis-620": "cp874",
             "x-x-big5": "big5hkscs", "big5": "big5hkscs", "unicode-1-1-utf-8": "utf-8"}  # fmt: skip
-"""The encodings that browsers use for these names."""
 _ENCODING_NAMES = (
     "utf-8 cp866 koi8-r koi8-u mac-roman mac-cyrillic cp874 gb18030 big5hkscs euc_jp iso2022_jp cp932 cp949 cp1250 "
     "cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 "
@@ -189,8 +188,7 @@ _ENCODING_NAMES = (
 )
 _ENCODINGS = frozenset(_ENCODING_NAMES.split())
 _WIDE = {"utf-16": ("utf-16-le", "utf-16-be"), "utf-16le": ("utf-16-le",), "utf-16be": ("utf-16-be",)}
-_CHARSET_BYTES = 2_048
-"""Bytes that are searched for the zeros of UTF-16 and UTF-32."""
+_CHARSET_BYTES = 2_048  # Bytes that are searched for the zeros of UTF-16 and UTF-32.
 _LOST = "\N{REPLACEMENT CHARACTER}"
 
 

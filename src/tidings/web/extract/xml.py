@@ -26,8 +26,7 @@ from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOption
 from tidings.web.extract.prescan import TreeBounds, scan
 from tidings.web.extract.sniff import as_utf8
 
-_DEPTH = 250
-"""libxml2 silently stops at 256."""
+_DEPTH = 250  # libxml2 silently stops at 256.
 _DOCTYPE = re.compile(
     rb"<!DOCTYPE\s++[^>\[]{0,2000}+"
     rb"(?:\[((?:<!--(?:[^-]++|-(?!->))*+-->|[^\]\"'<]++|<(?!!--)|\"[^\"]*+\"|'[^']*+')*+)\]\s*+)?+>?+"
@@ -37,8 +36,7 @@ _ENTITY = re.compile(rb"<!ENTITY\s++(%\s++)?+([\w:.-]++)\s++(?:\"([^\"]*+)\"|'([
 _REFERENCE = re.compile(rb"&([A-Za-z][\w:.-]{0,60});")
 _DECLARATION = re.compile(rb"^\s*<\?xml\b[^>]{0,200}\?>")
 _OWN = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
-_MOST_GROWTH = 1_000_000
-"""Characters that entities may add."""
+_MOST_GROWTH = 1_000_000  # Characters that entities may add.
 
 
 @dataclass(frozen=True)
@@ -122,8 +120,7 @@ def _resolved(text: bytes, declared: Mapping[bytes, bytes]) -> bytes:
     return _REFERENCE.sub(written, text)
 
 
-_DEEPEST = 20
-"""Levels of indentation; deeper elements stay at the last."""
+_DEEPEST = 20  # Levels of indentation; deeper elements stay at the last.
 _LINKS = 1_000
 
 

@@ -25,7 +25,7 @@ from tidings.web.extract.html.vocabulary import (
 )
 
 _NAME, _CLASS, _ID, _ROLE, _STYLE, _HIDDEN, _MUTE, _NOTED = range(8)
-_SORTS: Final = {
+_SORTS: Final = {  # The attributes that are read; those with names come first.
     **dict.fromkeys(("itemprop", "aria-label", "data-testid"), _NAME),
     "class": _CLASS,
     "id": _ID,
@@ -35,10 +35,8 @@ _SORTS: Final = {
     "aria-hidden": _MUTE,
     **dict.fromkeys(("itemtype", "rel", "data-preloaded"), _NOTED),
 }
-"""The attributes that are read; those with names come first."""
 
-AttributeFacts = tuple[str, int, int]
-"""The names of an element, joined; its semantics; its degree of hiding."""
+AttributeFacts = tuple[str, int, int]  # The names of an element, joined; its semantics; its degree of hiding.
 
 
 class Attributes:
@@ -47,8 +45,8 @@ class Attributes:
     def __init__(self, visibility: Visibility) -> None:
         self._classes, self._ids, self._styles = visibility.classes, visibility.ids, visibility.styles
         self._named: dict[str, tuple[str, Sequence[str], int]] = {}
+        # The elements with one of these attributes, and its value.
         self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}
-        """The elements with one of these attributes, and its value."""
 
     def read(self, element: Element) -> AttributeFacts:  # noqa: C901 - one pass over all attributes
         """Reads all attributes of an element."""
@@ -89,10 +87,9 @@ class Attributes:
         return known
 
 
+# The character for a `br` in the text of a block: white space that pages do not use for formatting.
 BREAK: Final = "\N{LINE SEPARATOR}"
-"""The character for a `br` in the text of a block: white space that pages do not use for formatting."""
-_DEEPEST = 151
-"""Levels of the walk, including the body; deeper elements become one run of text."""
+_DEEPEST = 151  # Levels of the walk, including the body; deeper elements become one run of text.
 
 
 class Node:
@@ -130,8 +127,8 @@ class PageBlock:
         self.hidden_spans: Sequence[HiddenSpan] = ()
 
 
+# The first and the end of pieces that no reader sees, and the outermost element that hides them.
 HiddenSpan = tuple[int, int, Element]
-"""The first and the end of pieces that no reader sees, and the outermost element that hides them."""
 
 
 class Blocks:
@@ -157,8 +154,8 @@ class Blocks:
         self._marks: list[tuple[int, Element, bool]] = []
         self._links = 0
         self._link: Element | None = None
+        # The links around the current link. HTML forbids nesting, but pages have it.
         self._around: list[Element | None] = []
-        """The links around the current link. HTML forbids nesting, but pages have it."""
         self._walk(root)
         self._sum_up()
 

@@ -22,14 +22,11 @@ from tidings.web.extract.html.features import NAMES, FeatureReader
 from tidings.web.extract.html.kinds import KINDS, page_features
 from tidings.web.extract.html.page import HtmlPage
 
-USUAL = 0.5
-"""The worth of unknown words."""
+USUAL = 0.5  # The worth of unknown words.
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-NEIGHBOURS = 0.2
-"""The share of its neighbours in a block's odds."""
+NEIGHBOURS = 0.2  # The share of its neighbours in a block's odds.
 
-Sum = Callable[[Sequence[float]], float]
-"""Returns the sum of the leaves for a row of features."""
+Sum = Callable[[Sequence[float]], float]  # Returns the sum of the leaves for a row of features.
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from tidings.web.extract.html.vocabulary import (
 PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!\w)")
 DATE: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:/.]\d{2}\b|\bago\b")
 WORD: Final = re.compile(r"\w+")
-SHORT: Final = 15
-"""The most words of a block that is judged by its words."""
+SHORT: Final = 15  # The most words of a block that is judged by its words.
 
 _TAG_NAMES = (
     "p h1 h2 h3 h4 h5 h6 blockquote pre figcaption dd dt td th li main article section div summary button label form "
@@ -44,19 +43,16 @@ _HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ENDS: Final = frozenset('.!?:;"”)。\N{FULLWIDTH EXCLAMATION MARK}\N{FULLWIDTH QUESTION MARK}')
 _NOTHING: Final = (0.0, 0.0, 0.0, 0.0)
 _LEVELS: Final = 4
-_SIZES: Final = 4
-"""The containers whose sizes are features, and the numbers for each."""
+_SIZES: Final = 4  # The containers whose sizes are features, and the numbers for each.
 
-_TELLING: Final = (
+_TELLING: Final = (  # The groups of names that matter beyond their learned worth, in the order of `GROUPS`.
     *("navigation", "footer", "header", "side", "popup", "tags", "content", "post", "description", "review", "list"),
     *("headline", "slides", "hidden"),
 )
-"""The groups of names that matter beyond their learned worth, in the order of `GROUPS`."""
 
-Worths = Mapping[str, float]
-"""The learned worth of words: the usual share of content with them."""
+Worths = Mapping[str, float]  # The learned worth of words: the usual share of content with them.
+# The least, the greatest, the sum and the number of the worths of several words.
 Worth = tuple[float, float, float, int]
-"""The least, the greatest, the sum and the number of the worths of several words."""
 _UNKNOWN: Final[Worth] = (1.0, 0.0, 0.0, 0)
 
 NAMES: Final = (
@@ -105,8 +101,7 @@ class NameWorths:
 class Inherited:
     """The features that a node passes on to everything in it. A node that adds nothing shares its parent's."""
 
-    chain: tuple[float, ...]
-    """The sizes of the container and of those around it, joined."""
+    chain: tuple[float, ...]  # The sizes of the container and of those around it, joined.
     groups: int
     semantics: int
     dominance: float

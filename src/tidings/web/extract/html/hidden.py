@@ -22,22 +22,20 @@ from typing import Final
 from tidings.web.extract.html.tree import Element, is_hiding, text_pieces
 from tidings.web.extract.html.vocabulary import INLINE, SILENT
 
-_RULES = 200_000
-"""Characters of style elements that are read."""
+_RULES = 200_000  # Characters of style elements that are read.
+# The most hidden texts that are reported, and the most characters of each and of all.
 _PARTS, _PART, _ALL = 200, 2_000, 40_000
-"""The most hidden texts that are reported, and the most characters of each and of all."""
-_LISTENERS = frozenset(
+_LISTENERS = frozenset(  # Classes for users of screen readers.
     (
         *("sr-only", "visually-hidden", "visuallyhidden", "u-visually-hidden", "show-for-sr", "assistive-text"),
         *("screen-reader-text", "screen-reader-only", "screenreader-only"),
     )
 )
-"""Classes for users of screen readers."""
 
 _LIKELY = re.compile(r"none|hidden|[:.\s]0|1px|collapse|transparent|color|clip|-\d|[(,]\s?0|100%", re.IGNORECASE)
 _MEASURE = re.compile(r"([+-]?\d{0,9}(?:\.\d{1,9})?)([a-z]{0,4}|%)")
+# Offsets from which an element is off the screen.
 _AWAY = {"": -999.0, "px": -999.0, "pt": -750.0, "em": -60.0, "rem": -60.0, "%": -100.0, "vw": -100.0, "vh": -100.0}
-"""Offsets from which an element is off the screen."""
 _MOVED = re.compile(r"translate[xy3d]{0,2}\([^)]{0,30}-(?:\d{4,9}px|\d{3,9}v[wh])|scale[xy]?\(0[,)]")
 _CLEAR = re.compile(
     r"transparent|(?:rgba?|hsla?)\([^()]{1,60}[,/]\s?0?(?:\.0{1,9}|0)%?\s?\)|#[\da-f]{3}0|#[\da-f]{6}00"
@@ -68,8 +66,7 @@ class Visibility:
     """The degree of hiding of a page's elements by class, id and style; 0 is visible."""
 
     def __init__(self, rules: frozenset[str] = frozenset()) -> None:
-        self.ids = frozenset(one for one in rules if one[0] == "#")
-        """With their "#", in lower case."""
+        self.ids = frozenset(one for one in rules if one[0] == "#")  # With their "#", in lower case.
         self.classes = _ClassCache(partial(_of_classes, rules))
         self.styles = _ClassCache(
             lambda style: PLAINLY_HIDDEN if is_hiding(style) else INVISIBLE if hides(style) else 0

@@ -25,10 +25,8 @@ from tidings.web.extract.html.hidden import Visibility, hidden_texts, visibility
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
 
-_ENOUGH = 100
-"""Words from which the page's own text suffices."""
-_LONGEST = 500_000
-"""Characters of JSON-LD; more is data, not a description."""
+_ENOUGH = 100  # Words from which the page's own text suffices.
+_LONGEST = 500_000  # Characters of JSON-LD; more is data, not a description.
 
 _TAGS = ("base", "link", "meta", "script", "style", "time", "title")
 
@@ -38,21 +36,15 @@ class HtmlPage:
     """A parsed page, the input of all later steps."""
 
     url: str
-    base: str
-    """The base URL of its links."""
+    base: str  # The base URL of its links.
     root: Element
     body: Element
-    parts: dict[str, list[Element]]
-    """The elements of the tags in `_TAGS`."""
-    metas: dict[str, str]
-    """The first content of each meta tag, by its name or property in lower case."""
-    data: tuple[dict[str, Any], ...]
-    """The objects of all JSON-LD scripts, including nested ones, in order."""
+    parts: dict[str, list[Element]]  # The elements of the tags in `_TAGS`.
+    metas: dict[str, str]  # The first content of each meta tag, by its name or property in lower case.
+    data: tuple[dict[str, Any], ...]  # The objects of all JSON-LD scripts, including nested ones, in order.
     blocks: Blocks
-    title: str
-    """The text of the `title` element."""
-    hidden: tuple[str, ...]
-    """Text that readers do not see."""
+    title: str  # The text of the `title` element.
+    hidden: tuple[str, ...]  # Text that readers do not see.
 
     @property
     def types(self) -> list[str]:
@@ -160,10 +152,10 @@ _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 _DASHES: Final = "|·•»\N{EN DASH}\N{EM DASH}-"
 _SEPARATOR: Final = re.compile(rf"\s+(?:[{_DASHES}]|::)\s+")
 _LONGEST_METADATA: Final = 500
+# URLs that are absolute and normal already, as nearly all links to other sites are.
 _PLAIN_ADDRESS: Final = re.compile(
     r"https?://[\w.-]+(?::\d+)?(?:/[\w./~+,@!$*()%&=-]*)?(?:\?[\w./~+,@!$*()%&=-]+)?(?:#[\w.-]+)?", re.ASCII
 )
-"""URLs that are absolute and normal already, as nearly all links to other sites are."""
 
 
 @dataclass(frozen=True)
@@ -303,8 +295,7 @@ def web_address(base: str, link: str) -> str | None:
 
 _LONGEST_EMBEDDED = 5_000_000
 _BODIES = ("articleBody", "text", "reviewBody", "description")
-_WORTH = 25
-"""Words from which a description is useful."""
+_WORTH = 25  # Words from which a description is useful.
 
 
 def discourse(page: HtmlPage) -> bytes | None:

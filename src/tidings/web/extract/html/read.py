@@ -67,10 +67,8 @@ def _after(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
     return found + (len(end) if end == b"-->" else 0)
 
 
-_FEW = 30
-"""Words below which a page may show nothing without scripts."""
-_FORM = 200
-"""Words below which a page with a password field is a login page."""
+_FEW = 30  # Words below which a page may show nothing without scripts.
+_FORM = 200  # Words below which a page with a password field is a login page.
 _NEEDS_SCRIPTS = re.compile(r"(?:enable|requires?|turn on|without|disabled).{0,40}\bjavascript|javascript.{0,40}"
                             r"(?:enable|require|disabled|needed)", re.IGNORECASE)  # fmt: skip
 
@@ -81,8 +79,7 @@ class _HtmlFound:
     text: str
     markdown: str
     writer: MarkdownWriter
-    over: tuple[ExtractWarning, ...] = ()
-    """The warning that it is cut."""
+    over: tuple[ExtractWarning, ...] = ()  # The warning that it is cut.
 
 
 def read_html(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:

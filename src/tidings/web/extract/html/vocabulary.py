@@ -18,18 +18,17 @@ _SILENT_TAGS = (
     "canvas audio video map link meta title"
 )
 SILENT: Final = frozenset(_SILENT_TAGS.split())
+# Inline elements whose beginning and end are recorded.
 MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
-"""Inline elements whose beginning and end are recorded."""
 
 PASS, MARK, POINT, SKIP = range(4)
-WAYS: Final = {
+WAYS: Final = {  # The treatment of elements; tags that are not listed are containers.
     **dict.fromkeys(("input", "source", "hr", "col", "track", "param"), SKIP),
     **dict.fromkeys(("br", "img"), POINT),
     **dict.fromkeys(SILENT, SKIP),
     **dict.fromkeys(INLINE, PASS),
     **dict.fromkeys(MARKED, MARK),
 }
-"""The treatment of elements; tags that are not listed are containers."""
 
 NAV, HEADER, FOOTER, ASIDE, MAIN, ARTICLE, FORM, TABLE, LIST, TERMS, SECTION, FIGURE = (1 << bit for bit in range(12))
 QUOTE, DETAILS, VERBATIM, BUTTON, ITEM, DIALOG, LABEL, HEADING, UNSEEN, MUTE = (1 << bit for bit in range(12, 22))
@@ -76,8 +75,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
 
 _WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
 _PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
+# Most words belong to no group, which one search shows faster than one for each group.
 _ANY = re.compile("|".join(pattern for _, pattern in GROUPS))
-"""Most words belong to no group, which one search shows faster than one for each group."""
 _KEPT = 50_000
 
 

@@ -17,13 +17,11 @@ from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.tree import Element, pieces_within
 from tidings.web.extract.model import ExtractOptions, PageLink, escaped, escaped_url, fenced
 
-HiddenRange = tuple[int, int]
-"""Start and end in the Markdown."""
+HiddenRange = tuple[int, int]  # Start and end in the Markdown.
 
 # Unicode reserves these two for such purposes; no text contains them.
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
-_APART = 10_000
-"""Ranges from which adjacent ones are merged."""
+_APART = 10_000  # Ranges from which adjacent ones are merged.
 _LINK_END = re.compile(r"[*\s]{0,5}\]\([^()\s]*\)")
 _MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
 
@@ -34,8 +32,7 @@ class HiddenPlaces:
     def __init__(self) -> None:
         self.found: list[HiddenRange] = []
         self._end = 0
-        self._hider: Element | None = None
-        """The element that hides all of the last part."""
+        self._hider: Element | None = None  # The element that hides all of the last part.
 
     def add(self, gap: str, text: str, hidden: Sequence[HiddenRange], hider: Element | None) -> None:
         """Adds a part after `gap`; `hider` is the element that hides all of it, if there is one."""
@@ -114,8 +111,8 @@ _SLANTED = frozenset(("i", "em"))
 _CODE = frozenset(("code", "kbd", "samp"))
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|[0-9]{1,9}[.)]\s)", re.MULTILINE)
+# The first characters of lines that could be read as a heading, an item or a quote.
 _STARTS = frozenset(("#", "-", "+", ">", *"0123456789"))
-"""The first characters of lines that could be read as a heading, an item or a quote."""
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
@@ -130,10 +127,8 @@ class MarkdownWriter:
         self._invisible = invisible
         self._base = base
         self._options = options
-        self._room = options.caps.characters
-        """Characters left for URLs: a long base URL makes every short link long."""
-        self._items: set[Node] = set()
-        """List items that already have their bullet."""
+        self._room = options.caps.characters  # Characters left for URLs: a long base URL makes every short link long.
+        self._items: set[Node] = set()  # List items that already have their bullet.
 
     def write(self, blocks: Sequence[PageBlock]) -> str:
         """Returns all blocks as Markdown, in order."""
