@@ -278,7 +278,7 @@ def test_a_link_that_ends_in_a_hidden_part_belongs_to_it() -> None:
 
 def test_blocks_that_two_elements_hide_have_no_one_veil() -> None:
     one, other = parse(b"<p>a"), parse(b"<p>b")
-    blocks = [PageBlock(Node(one, "p", None), "a", ["a"], []) for _ in range(2)]
+    blocks = [PageBlock(Node(one, "p", None, 0, 0, "p"), "a", 1, 0, ["a"], []) for _ in range(2)]
     assert hider_of(blocks) is None
     blocks[0].hidden_spans = blocks[1].hidden_spans = [(0, 1, one)]
     assert hider_of(blocks) is one

@@ -8,22 +8,23 @@ import pytest
 from tests.web.extract.sample import SENTENCES
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html.page import (
-    PageMetadata,
     described,
     discourse,
     iso_date,
     moment,
     pdf_moment,
-    read_metadata,
     read_page,
     web_address,
+    with_metadata,
 )
+from tidings.web.extract.model import Extracted
 
 URL = "https://harbour.example/a/b"
 
 
-def known(head: str = "", body: str = "", tag: str = "<html>") -> PageMetadata:
-    return read_metadata(read_page(f"{tag}<head>{head}</head><body>{body}</body></html>".encode(), URL))
+def known(head: str = "", body: str = "", tag: str = "<html>") -> Extracted:
+    page = read_page(f"{tag}<head>{head}</head><body>{body}</body></html>".encode(), URL)
+    return with_metadata(Extracted("page", "blocks"), page)
 
 
 def data(*values: object) -> str:
@@ -68,7 +69,7 @@ def test_the_elements_of_the_page_are_trusted_last() -> None:
 
 
 def test_nothing_is_made_up() -> None:
-    assert known() == PageMetadata(None, None, None, None, None, None, None, None)
+    assert known() == Extracted("page", "blocks")
 
 
 @pytest.mark.parametrize("title", ["Winter | Times", "Times \N{EN DASH} Winter", "Winter :: times", "Winter"])

@@ -6,6 +6,7 @@ begin and end are kept beside the text, so that a block can become Markdown with
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tidings.web.extract.html.hidden import HIDDEN_FROM_SOME, INVISIBLE, PLAINLY_HIDDEN, Visibility
@@ -36,20 +37,18 @@ _SORTS: Final = {  # The attributes that are read; those with names come first.
     **dict.fromkeys(("itemtype", "rel", "data-preloaded"), _NOTED),
 }
 
-AttributeFacts = tuple[str, int, int]  # The names of an element, joined; its semantics; its degree of hiding.
-
 
 class Attributes:
     """Reads the attributes of one page's elements."""
 
     def __init__(self, visibility: Visibility) -> None:
-        self._classes, self._ids, self._styles = visibility.classes, visibility.ids, visibility.styles
+        self._of_classes, self._of_style, self._ids = visibility.of_classes, visibility.of_style, visibility.ids
         self._named: dict[str, tuple[str, Sequence[str], int]] = {}
         # The elements with one of these attributes, and its value.
         self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}
 
-    def read(self, element: Element) -> AttributeFacts:  # noqa: C901 - one pass over all attributes
-        """Reads all attributes of an element."""
+    def read(self, element: Element) -> tuple[str, int, int]:  # noqa: C901 - one pass over all attributes
+        """Returns the names of an element, joined; its semantics; its degree of hiding."""
         named = ""
         semantics = degree = 0
         for key, value in element.items():
@@ -60,7 +59,7 @@ class Attributes:
             if sort <= _ID:
                 named = f"{named}{value} "
                 if sort == _CLASS:
-                    found = self._classes[value]
+                    found = self._of_classes(value)
                 elif sort == _ID and self._ids and f"#{value}".lower() in self._ids:
                     found = INVISIBLE
             elif sort == _NOTED:
@@ -71,7 +70,7 @@ class Attributes:
                 if value == "true":
                     semantics |= MUTE
                     found = HIDDEN_FROM_SOME
-            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._styles[value]) == PLAINLY_HIDDEN:
+            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._of_style(value)) == PLAINLY_HIDDEN:
                 semantics |= UNSEEN
             if found > degree:  # noqa: PLR1730 - max() takes three times as long
                 degree = found
@@ -89,46 +88,40 @@ class Attributes:
 
 # The character for a `br` in the text of a block: white space that pages do not use for formatting.
 BREAK: Final = "\N{LINE SEPARATOR}"
+# The first and the end of pieces that no reader sees, and the outermost element that hides them.
+HiddenSpan = tuple[int, int, Element]
 _DEEPEST = 151  # Levels of the walk, including the body; deeper elements become one run of text.
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """A block-level element: its place, its names, and sums over all the text in it."""
 
-    __slots__ = (
-        *("depth", "element", "groups", "key", "links", "long", "names", "parent", "semantics", "tag", "widest"),
-        "words",
-    )
-
-    def __init__(self, element: Element, tag: str, parent: "Node | None") -> None:
-        self.element = element
-        self.tag = tag
-        self.parent = parent
-        self.depth: int = parent.depth + 1 if parent is not None else 0
-        self.words = self.links = self.long = self.widest = 0
-        self.groups = 0
-        self.semantics = BY_TAG.get(tag, 0)
-        self.names: Sequence[str] = ()
-        self.key = tag
+    element: Element
+    tag: str
+    parent: "Node | None"
+    depth: int
+    semantics: int
+    key: str
+    names: Sequence[str] = ()
+    groups: int = 0
+    words: int = 0
+    links: int = 0
+    long: int = 0
+    widest: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class PageBlock:
     """A run of text: its words, its words in links, the pieces it is made of and the marks between them."""
 
-    __slots__ = ("hidden_spans", "links", "marks", "node", "pieces", "text", "words")
-
-    def __init__(self, node: Node, text: str, pieces: list[str], marks: list[tuple[int, Element, bool]]) -> None:
-        self.node = node
-        self.text = text
-        self.words: int = text.count(" ") + 1
-        self.links = 0
-        self.pieces = pieces
-        self.marks = marks
-        self.hidden_spans: Sequence[HiddenSpan] = ()
-
-
-# The first and the end of pieces that no reader sees, and the outermost element that hides them.
-HiddenSpan = tuple[int, int, Element]
+    node: Node
+    text: str
+    words: int
+    links: int
+    pieces: list[str]
+    marks: list[tuple[int, Element, bool]]
+    hidden_spans: Sequence[HiddenSpan] = ()
 
 
 class Blocks:
@@ -140,7 +133,7 @@ class Blocks:
 
     def __init__(self, root: Element, silent: frozenset[str] = SILENT, visibility: Visibility | None = None) -> None:
         self.blocks: list[PageBlock] = []
-        self.root = Node(root, "body", None)
+        self.root = Node(root, "body", None, 0, 0, "body")
         self.nodes = [self.root]
         self.invisible: set[Element] = set()
         self.hidden: list[Element] = []
@@ -203,10 +196,8 @@ class Blocks:
                     if way is None:
                         if self._pieces:
                             self._end(node)
-                        node = Node(element, tag, node)
+                        node = Node(element, tag, node, node.depth + 1, BY_TAG.get(tag, 0) | semantics, tag)
                         self.nodes.append(node)
-                        if semantics:
-                            node.semantics |= semantics
                         if named:
                             node.key, node.names, node.groups = self._attributes.meaning(tag, named)
                     if degree >= INVISIBLE and self._hider is None:
@@ -263,8 +254,8 @@ class Blocks:
             return
         text = " ".join("".join(pieces).split())
         if text:
-            block = PageBlock(node, text, pieces, self._marks)
-            block.links = min(self._links, block.words)
+            words = text.count(" ") + 1
+            block = PageBlock(node, text, words, min(self._links, words), pieces, self._marks)
             if self._hider is not None or self._hidden_spans:
                 self._end_hidden_span()
                 block.hidden_spans = self._hidden_spans

@@ -15,23 +15,25 @@ the page.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import Final
 
-from tidings.web.extract.html.tree import Element, is_hiding, text_pieces
+from tidings.web.extract.html.tree import Element, text_pieces
 from tidings.web.extract.html.vocabulary import INLINE, SILENT
 
 _RULES = 200_000  # Characters of style elements that are read.
 # The most hidden texts that are reported, and the most characters of each and of all.
 _PARTS, _PART, _ALL = 200, 2_000, 40_000
-_LISTENERS = frozenset(  # Classes for users of screen readers.
-    (
-        *("sr-only", "visually-hidden", "visuallyhidden", "u-visually-hidden", "show-for-sr", "assistive-text"),
-        *("screen-reader-text", "screen-reader-only", "screenreader-only"),
-    )
+_FOR_LISTENERS = (
+    "sr-only visually-hidden visuallyhidden u-visually-hidden show-for-sr assistive-text screen-reader-text "
+    "screen-reader-only screenreader-only"
 )
+_LISTENERS = frozenset(_FOR_LISTENERS.split())  # Classes for users of screen readers.
 
+_PLAINLY_HIDING = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:px|em|%)?\s*(?:;|!|$)", re.IGNORECASE
+)
 _LIKELY = re.compile(r"none|hidden|[:.\s]0|1px|collapse|transparent|color|clip|-\d|[(,]\s?0|100%", re.IGNORECASE)
 _MEASURE = re.compile(r"([+-]?\d{0,9}(?:\.\d{1,9})?)([a-z]{0,4}|%)")
 # Offsets from which an element is off the screen.
@@ -40,6 +42,7 @@ _MOVED = re.compile(r"translate[xy3d]{0,2}\([^)]{0,30}-(?:\d{4,9}px|\d{3,9}v[wh]
 _CLEAR = re.compile(
     r"transparent|(?:rgba?|hsla?)\([^()]{1,60}[,/]\s?0?(?:\.0{1,9}|0)%?\s?\)|#[\da-f]{3}0|#[\da-f]{6}00"
 )
+_COLOURS = {"white": "#ffffff", "rgb(255,255,255)": "#ffffff", "black": "#000000", "rgb(0,0,0)": "#000000"}
 _CLIPPED = re.compile(r"rect\(\s?(?:[01](?:px)?[,\s]{0,3}){4}\)")
 _CUT = re.compile(r"inset\(\s?(?:[5-9]\d|100)%|(?:circle|ellipse)\(\s?0|polygon\(\s?(?:0(?:px|%)?[,\s]{0,3}){4,20}\)")
 _SELECTOR = re.compile(r"[a-z]{0,10}\d?([.#][\w-]{1,100})")
@@ -50,27 +53,14 @@ INVISIBLE: Final = 2
 PLAINLY_HIDDEN: Final = 3
 
 
-class _ClassCache(dict[str, int]):
-    """Degrees, cached by class list or style."""
-
-    def __init__(self, find: Callable[[str], int]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, key: str) -> int:
-        found = self[key] = self._find(key)
-        return found
-
-
 class Visibility:
     """The degree of hiding of a page's elements by class, id and style; 0 is visible."""
 
     def __init__(self, rules: frozenset[str] = frozenset()) -> None:
         self.ids = frozenset(one for one in rules if one[0] == "#")  # With their "#", in lower case.
-        self.classes = _ClassCache(partial(_of_classes, rules))
-        self.styles = _ClassCache(
-            lambda style: PLAINLY_HIDDEN if is_hiding(style) else INVISIBLE if hides(style) else 0
-        )
+        # Pages repeat their classes and styles.
+        self.of_classes = cache(partial(_of_classes, rules))
+        self.of_style = cache(_of_style)
 
 
 def _of_classes(rules: frozenset[str], named: str) -> int:
@@ -78,6 +68,10 @@ def _of_classes(rules: frozenset[str], named: str) -> int:
     if rules and any(f".{word}" in rules for word in words):
         return INVISIBLE
     return 0 if _LISTENERS.isdisjoint(words) else HIDDEN_FROM_SOME
+
+
+def _of_style(style: str) -> int:
+    return PLAINLY_HIDDEN if _PLAINLY_HIDING.search(style) else INVISIBLE if hides(style) else 0
 
 
 def hides(style: str) -> bool:
@@ -104,9 +98,8 @@ def _reasons(said: dict[str, str]) -> Iterator[bool]:
     yield _colourless(said)
     yield _CLIPPED.match(of("clip")) is not None or _CUT.match(of("clip-path")) is not None
     yield of("position") in {"absolute", "fixed"} and any(_far(of(side)) for side in ("left", "top", "right", "bottom"))
-    yield _far(of("text-indent")) or any(
-        _far(of(side)) for side in ("margin-left", "margin-top") if "%" not in of(side)
-    )
+    yield _far(of("text-indent"))
+    yield any(_far(of(side)) for side in ("margin-left", "margin-top") if "%" not in of(side))
     yield _MOVED.search(of("transform")) is not None
     if of("overflow") in {"hidden", "clip"}:
         yield any(_small(of(size), 1) for size in ("width", "height", "max-width", "max-height"))
@@ -145,9 +138,7 @@ def _normal(colour: str) -> str:
     short = colour.replace(" ", "")
     if len(short) == 4 and short[0] == "#":
         short = "#" + "".join(2 * one for one in short[1:])
-    return {"white": "#ffffff", "rgb(255,255,255)": "#ffffff", "black": "#000000", "rgb(0,0,0)": "#000000"}.get(
-        short, short
-    )
+    return _COLOURS.get(short, short)
 
 
 def visibility_of(styles: Iterable[Element]) -> Visibility:

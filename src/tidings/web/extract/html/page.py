@@ -12,7 +12,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -21,9 +21,10 @@ from urllib.parse import urljoin, urlsplit
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings.web.extract.html.blocks import Blocks
-from tidings.web.extract.html.hidden import Visibility, hidden_texts, visibility_of
+from tidings.web.extract.html.hidden import hidden_texts, visibility_of
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
+from tidings.web.extract.model import Extracted
 
 _ENOUGH = 100  # Words from which the page's own text suffices.
 _LONGEST = 500_000  # Characters of JSON-LD; more is data, not a description.
@@ -67,29 +68,28 @@ def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None =
     parts: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
     for one in root.iter(*_TAGS):
         parts[one.tag].append(one)
-    blocks = _blocks(within, visibility_of(parts["style"]))
+    metas: dict[str, str] = {}
+    for meta in parts["meta"]:
+        name = meta.get("property") or meta.get("name") or meta.get("itemprop")
+        if name and (content := meta.get("content")):
+            metas.setdefault(name.lower(), content.strip())
+    visibility = visibility_of(parts["style"])
+    blocks = Blocks(within, visibility=visibility)
+    if blocks.root.words < _ENOUGH:  # `noscript` is used only if there is next to nothing without it.
+        others = Blocks(within, SILENT - {"noscript"}, visibility)
+        blocks = others if others.root.words >= _ENOUGH else blocks
     return HtmlPage(
         url=url,
         base=_base(parts["base"], url),
         root=root,
         body=within,
         parts=parts,
-        metas=_metas(parts["meta"]),
-        data=tuple(_json_ld(parts["script"])),
+        metas=metas,
+        data=tuple(one for script in parts["script"] for one in _json_ld(script)),
         blocks=blocks,
         title=" ".join("".join(text for one in parts["title"][:1] for text in one.itertext()).split()),
         hidden=tuple(hidden_texts(blocks.hidden)),
     )
-
-
-def _blocks(body: Element, visibility: Visibility) -> Blocks:
-    """Returns the blocks of a page, including `noscript` if there is next to nothing without it."""
-    blocks = Blocks(body, visibility=visibility)
-    if blocks.root.words < _ENOUGH:
-        others = Blocks(body, SILENT - {"noscript"}, visibility)
-        if others.root.words >= _ENOUGH:
-            return others
-    return blocks
 
 
 def _base(bases: Iterable[Element], url: str) -> str:
@@ -100,34 +100,22 @@ def _base(bases: Iterable[Element], url: str) -> str:
     return url
 
 
-def _metas(metas: Iterable[Element]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for meta in metas:
-        name = meta.get("property") or meta.get("name") or meta.get("itemprop")
-        content = meta.get("content")
-        if name and content:
-            found.setdefault(name.lower(), content.strip())
-    return found
-
-
-def _json_ld(scripts: Iterable[Element]) -> Iterator[dict[str, Any]]:
-    for script in scripts:
-        text = script.text if "ld+json" in (script.get("type") or "") else None
-        if text and len(text) < _LONGEST:
-            with contextlib.suppress(ValueError, RecursionError):
-                yield from _objects(json.loads(text, strict=False), 0)
+def _json_ld(script: Element) -> Iterator[dict[str, Any]]:
+    text = script.text if "ld+json" in (script.get("type") or "") else None
+    if text and len(text) < _LONGEST:
+        with contextlib.suppress(ValueError, RecursionError):
+            yield from _objects(json.loads(text, strict=False), 0)
 
 
 def _objects(value: object, depth: int) -> Iterator[dict[str, Any]]:
-    if depth > 12:
-        return
+    inside: Iterable[object] = ()
     if isinstance(value, list):
-        for one in cast("list[object]", value):
-            yield from _objects(one, depth + 1)
+        inside = cast("list[object]", value)
     elif isinstance(value, dict):
-        one = cast("dict[str, Any]", value)
-        yield one
-        for inner in one.values():
+        yield (one := cast("dict[str, Any]", value))
+        inside = one.values()
+    if depth < 12:
+        for inner in inside:
             if isinstance(inner, dict | list):
                 yield from _objects(cast("object", inner), depth + 1)
 
@@ -158,28 +146,15 @@ _PLAIN_ADDRESS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class PageMetadata:
-    """The metadata of a page; None for what it does not state."""
-
-    title: str | None
-    author: str | None
-    published_at: str | None
-    modified_at: str | None
-    language: str | None
-    site_name: str | None
-    description: str | None
-    canonical_url: str | None
-
-
-def read_metadata(page: HtmlPage) -> PageMetadata:
-    """Returns the metadata of a page."""
+def with_metadata(found: Extracted, page: HtmlPage) -> Extracted:
+    """Returns `found` with the metadata of its page; None for what the page does not state."""
     about = [one for one in page.data if not _SUBJECTS.isdisjoint(_types(one))]
     metas = page.metas
     sites = (one.get("name") for one in page.data if one.get("@type") == "WebSite")
     publishers = (as_dict(one.get("publisher")).get("name") for one in page.data)
     site = _first(metas.get("og:site_name"), metas.get("application-name"), *sites, *publishers)
-    return PageMetadata(
+    return replace(
+        found,
         title=_title(page, about, site),
         author=_author(page, about),
         published_at=_date((one.get("datePublished") for one in about), metas, _PUBLISHED) or _time(page),
@@ -265,8 +240,8 @@ def iso_date(text: str) -> str | None:
 
 
 def _language(page: HtmlPage) -> str | None:
-    for value in (page.root.get("lang"), page.root.get("xml:lang"), page.metas.get("content-language"),
-                  page.metas.get("og:locale")):  # fmt: skip
+    root, metas = page.root, page.metas
+    for value in (root.get("lang"), root.get("xml:lang"), metas.get("content-language"), metas.get("og:locale")):
         if value and _LANGUAGE.fullmatch(value.strip()):
             return value.strip().replace("_", "-")
     return None

@@ -11,12 +11,12 @@ import gc
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
 from tidings.web.extract.html.kinds import KINDS
-from tidings.web.extract.html.page import HtmlPage, PageMetadata, described, discourse, read_metadata, read_page
+from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import TooDeep
 from tidings.web.extract.html.write import MarkdownWriter
@@ -69,17 +69,9 @@ def _after(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
 
 _FEW = 30  # Words below which a page may show nothing without scripts.
 _FORM = 200  # Words below which a page with a password field is a login page.
+_FILLED_BY_SCRIPTS = frozenset(("root", "app", "__next", "__nuxt", "main", "svelte", "gatsby"))
 _NEEDS_SCRIPTS = re.compile(r"(?:enable|requires?|turn on|without|disabled).{0,40}\bjavascript|javascript.{0,40}"
                             r"(?:enable|require|disabled|needed)", re.IGNORECASE)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _HtmlFound:
-    method: str
-    text: str
-    markdown: str
-    writer: MarkdownWriter
-    over: tuple[ExtractWarning, ...] = ()  # The warning that it is cut.
 
 
 def read_html(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
@@ -106,9 +98,16 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
-    found = _posts(page, url, options) or _written("blocks", choose(page, kinds), page, options)
-    kind = "forum" if found.method == "discourse" else kind
-    return _concluded(page, kind, found, read_metadata(page))
+    found = _posts(page, options) or _written(kind, "blocks", choose(page, kinds), page, options)
+    if any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data):
+        paywall = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
+        found = replace(found, warnings=(paywall, *found.warnings))
+    found = replace(with_metadata(found, page), hidden=page.hidden, empty=_emptiness(page, found))
+    if found.empty is None or (text := described(page)) is None:
+        return found
+    message = f"the page shows nothing ({found.empty}): this is how it describes itself"
+    warnings = (*found.warnings, ExtractWarning("extraction_fallback", message))
+    return replace(found, method="described", markdown=text, text=text, warnings=warnings, concealed=())
 
 
 def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
@@ -118,54 +117,27 @@ def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
     return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
 
 
-def _posts(page: HtmlPage, url: str, options: ExtractOptions) -> _HtmlFound | None:
+def _posts(page: HtmlPage, options: ExtractOptions) -> Extracted | None:
     """Reads the posts of a forum that keeps them as data."""
     posts = discourse(page)
     if posts is None or scan(posts, options.bounds).refused:
         return None
-    inner = read_page(posts, url)
-    found = _written("discourse", inner.blocks.blocks, inner, options)
+    inner = read_page(posts, page.url)
+    found = _written("forum", "discourse", inner.blocks.blocks, inner, options)
     return found if len(found.text) > 2 * sum(len(block.text) for block in page.blocks.blocks) else None
 
 
-def _written(method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> _HtmlFound:
+def _written(kind: str, method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> Extracted:
     writer = MarkdownWriter(page.base, options, page.blocks.invisible)
-    most = options.caps.characters
-    text, _ = bounded("\n".join(block.text for block in blocks), most, "the page")
-    markdown, over = bounded(writer.write(blocks), most, "the page")
-    return _HtmlFound(method, text, markdown, writer, over)
+    text, _ = bounded("\n".join(block.text for block in blocks), options.caps.characters, "the page")
+    markdown, over = bounded(writer.write(blocks), options.caps.characters, "the page")
+    most = len(markdown)
+    concealed = tuple((start, min(end, most)) for start, end in writer.concealed if start < most)
+    links = tuple(dict.fromkeys(writer.links))
+    return Extracted(kind, method, markdown, text, links=links, warnings=over, concealed=concealed)
 
 
-def _concluded(page: HtmlPage, kind: str, found: _HtmlFound, known: PageMetadata) -> Extracted:
-    most = len(found.markdown)
-    paid = any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data)
-    warning = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
-    paywall = (warning,) if paid else ()
-    extracted = Extracted(
-        kind=kind,
-        method=found.method,
-        markdown=found.markdown,
-        text=found.text,
-        links=tuple(dict.fromkeys(found.writer.links)),
-        warnings=(*paywall, *found.over),
-        hidden=page.hidden,
-        concealed=tuple((start, min(end, most)) for start, end in found.writer.concealed if start < most),
-        **vars(known),
-    )
-    reason = _emptiness(page, found)
-    if reason is None:
-        return extracted
-    text = described(page)
-    if text is None:
-        return replace(extracted, empty=reason)
-    message = f"the page shows nothing ({reason}): this is how it describes itself"
-    warnings = (*extracted.warnings, ExtractWarning("extraction_fallback", message))
-    return replace(
-        extracted, method="described", markdown=text, text=text, empty=reason, warnings=warnings, concealed=()
-    )
-
-
-def _emptiness(page: HtmlPage, found: _HtmlFound) -> str | None:
+def _emptiness(page: HtmlPage, found: Extracted) -> str | None:
     """Returns why the page shows nothing, or None if it shows something."""
     words = page.blocks.root.words
     if found.method == "discourse" or words >= _FORM:
@@ -181,9 +153,5 @@ def _drawn_by_scripts(page: HtmlPage) -> bool:
     """Returns whether the little text asks for scripts, or the page has an empty container that scripts fill."""
     shown = " ".join("".join(one.itertext()) for one in page.body.iter("noscript"))
     shown += " ".join(block.text for block in page.blocks.blocks)
-    if _NEEDS_SCRIPTS.search(shown):
-        return True
-    return any(
-        node.words == 0 and node.element.get("id") in {"root", "app", "__next", "__nuxt", "main", "svelte", "gatsby"}
-        for node in page.blocks.nodes
-    )
+    empty = (node.element.get("id") for node in page.blocks.nodes if not node.words)
+    return _NEEDS_SCRIPTS.search(shown) is not None or not _FILLED_BY_SCRIPTS.isdisjoint(empty)

@@ -10,9 +10,6 @@ from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttribut
 
 # Browsers read content after the end of the page; lxml does so only without the end tags.
 _ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
-_CONCEALING = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:px|em|%)?\s*(?:;|!|$)", re.IGNORECASE
-)
 
 
 class TooDeep(Exception):
@@ -119,8 +116,3 @@ def pieces_within(element: Element, among: Collection[Element]) -> Iterator[tupl
             within -= one in among
             if one is not element and one.tail:
                 yield one.tail, within > 0
-
-
-def is_hiding(style: str) -> bool:
-    """Returns whether an element's own style hides it in the plainest way."""
-    return _CONCEALING.search(style) is not None
