@@ -1,6 +1,6 @@
 """Feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0, JSON Feed 1 and 1.1.
 
-A feed becomes a `ParsedFeed` and then Markdown. The root element tells the XML formats apart; otherwise they are read
+The root element tells the XML formats apart; otherwise they are read
 alike: the parts of an entry are found by name in all namespaces that feeds use. Common errors are corrected: undeclared
 HTML, dates of any format, ids that are missing or repeated. A body that is labelled as a feed and is not is read as XML
 or JSON.
@@ -9,9 +9,8 @@ or JSON.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
-from itertools import islice
 from typing import Any, Final, cast
 
 from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
@@ -24,7 +23,6 @@ from tidings.web.extract.html.tree import Element
 from tidings.web.extract.model import (
     Caps,
     Extracted,
-    ExtractionFailed,
     ExtractOptions,
     ExtractWarning,
     FeedEntry,
@@ -35,34 +33,18 @@ from tidings.web.extract.model import (
     left_out,
 )
 from tidings.web.extract.sniff import as_text
-from tidings.web.extract.xml import faults, local, read_tree, written_tree
+from tidings.web.extract.xml import LANGUAGE, local, read_tree, written_tree
 
 _MARKUP = re.compile(r"<[a-zA-Z/!][^<>]{0,5000}>|&(?:[a-zA-Z]{2,20}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|\d{1,9}[.)]\s)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class ParsedFeed:
-    """A feed before it is written. Its summaries are complete and plain text."""
-
-    method: str
-    title: str | None = None
-    author: str | None = None
-    language: str | None = None
-    description: str | None = None
-    published_at: str | None = None
-    updated_at: str | None = None
-    entries: Sequence[FeedEntry] = ()
-    total: int = 0  # The number of entries in the feed, of which `entries` may be the first.
-    warnings: tuple[ExtractWarning, ...] = ()
-
-
-def as_extracted(feed: ParsedFeed, caps: Caps) -> Extracted:
-    """Returns the feed, its first entries and their text."""
+def _finished(feed: Extracted, total: int, caps: Caps) -> Extracted:
+    """Writes a feed that has its metadata and its first entries, of `total`, with complete summaries."""
     warnings = list(feed.warnings)
-    entries, cut = _prepared(feed.entries[: caps.entries], caps.summary)
-    if feed.total > len(entries):
-        warnings.append(left_out("the feed", len(entries), feed.total, "entries"))
+    entries, cut = _prepared(feed.entries, caps.summary)
+    if total > len(entries):
+        warnings.append(left_out("the feed", len(entries), total, "entries"))
     if cut:
         message = f"the text of {cut:,} entries is cut at {caps.summary:,} characters: see their links"
         warnings.append(ExtractWarning("truncated", message))
@@ -70,18 +52,11 @@ def as_extracted(feed: ParsedFeed, caps: Caps) -> Extracted:
         warnings.append(ExtractWarning("empty", "the feed has no entries at present"))
     markdown, over = bounded(_markdown(feed, entries), caps.characters, "the feed")
     text, _ = bounded(_text(feed, entries), caps.characters, "the feed")
-    return Extracted(
-        kind="feed",
-        method=feed.method,
+    return replace(
+        feed,
         markdown=markdown,
         text=text,
-        title=feed.title,
-        author=feed.author,
-        published_at=feed.published_at,
-        modified_at=feed.updated_at,
-        language=feed.language,
         site_name=feed.title,
-        description=feed.description,
         links=tuple(dict.fromkeys(PageLink(entry.title or entry.url, entry.url) for entry in entries if entry.url)),
         warnings=(*warnings, *over),
         entries=entries,
@@ -124,7 +99,7 @@ def _prepared(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry,
     return tuple(prepared), cut
 
 
-def _markdown(feed: ParsedFeed, entries: Iterable[FeedEntry]) -> str:
+def _markdown(feed: Extracted, entries: Iterable[FeedEntry]) -> str:
     parts = [f"# {escaped(feed.title)}"] if feed.title else []
     if feed.description and feed.description != feed.title:
         parts.append(_body(feed.description))
@@ -139,7 +114,7 @@ def _markdown(feed: ParsedFeed, entries: Iterable[FeedEntry]) -> str:
     return "\n\n".join(parts)
 
 
-def _text(feed: ParsedFeed, entries: Iterable[FeedEntry]) -> str:
+def _text(feed: Extracted, entries: Iterable[FeedEntry]) -> str:
     parts = [feed.title or "", feed.description or "" if feed.description != feed.title else ""]
     for entry in entries:
         parts += ("\n".join(filter(None, (entry.title or entry.url or entry.id, _about(entry)))), entry.summary)
@@ -173,37 +148,32 @@ _TEXT: Final = ("summary", "description", "content:encoded", "content", "dc:desc
 _PUBLISHED: Final = ("published", "pubDate", "issued", "dc:date", "dcterms:created", "created", "dcterms:issued")
 _UPDATED: Final = ("updated", "modified", "dcterms:modified", "lastBuildDate")
 _AUTHOR: Final = ("author", "dc:creator", "itunes:author", "managingEditor", "dc:publisher", "webMaster")
-_LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 Parts = dict[str, list[Element]]  # The children of an element by name, with the prefix of their namespace.
 
 
 def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     """Reads a feed in XML."""
-    tree = read_tree(body, charset, options.bounds)
+    tree = read_tree(body, charset, options.bounds, "a feed")
     if tree is None:
-        if body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
-            raise ExtractionFailed("broken", "It is sent as a feed and has no element in it: ask for it as raw.")
         return Extracted("feed", "rss", empty="empty")
     method, head, items = _identified(tree.root)
     if head is None:
         return written_tree(tree, url, options)
     parts = _parts(head)
-    return as_extracted(
-        ParsedFeed(
-            method=method,
-            title=line(_first(parts, "title")) or None,
-            author=_author(parts),
-            language=tree.root.get(_LANGUAGE) or line(_first(parts, "language", "dc:language")) or None,
-            description=plain(_first(parts, "subtitle", "description", "tagline", "itunes:summary")) or None,
-            published_at=_when(parts, _PUBLISHED),
-            updated_at=_when(parts, _UPDATED),
-            entries=[_entry(item, url) for item in islice(items, options.caps.entries)],
-            total=len(items),
-            warnings=faults(tree),
-        ),
-        options.caps,
+    feed = Extracted(
+        kind="feed",
+        method=method,
+        title=line(_first(parts, "title")) or None,
+        author=_author(parts),
+        published_at=_when(parts, _PUBLISHED),
+        modified_at=_when(parts, _UPDATED),
+        language=tree.root.get(LANGUAGE) or line(_first(parts, "language", "dc:language")) or None,
+        description=plain(_first(parts, "subtitle", "description", "tagline", "itunes:summary")) or None,
+        warnings=tree.warnings,
+        entries=tuple(_entry(item, url) for item in items[: options.caps.entries]),
     )
+    return _finished(feed, len(items), options.caps)
 
 
 def _identified(root: Element) -> tuple[str, Element | None, Sequence[Element]]:
@@ -226,10 +196,8 @@ def _parts(element: Element) -> Parts:
     found: Parts = {}
     for child in element:
         if isinstance(child.tag, str):
-            space, _, name = child.tag.rpartition("}")
-            # An undeclared prefix is a part of the name.
-            prefix = _PREFIXES.get(space.lstrip("{"))
-            if prefix is not None:
+            space, _, name = child.tag.rpartition("}")  # An undeclared prefix is a part of the name.
+            if (prefix := _PREFIXES.get(space.lstrip("{"))) is not None:
                 found.setdefault(prefix + name, []).append(child)
     return found
 
@@ -293,17 +261,14 @@ def _author(parts: Parts) -> str | None:
     for key in _AUTHOR:
         for element in parts.get(key, ()):
             inner = next((child for child in element if local(child.tag) == "name"), element)
-            if name := _person_name(line("".join(inner.itertext()))):
-                names[name] = None
+            text = line("".join(inner.itertext()))
+            before, _, name = text.partition("(")  # RSS writes `mail@example.org (Name)`.
+            name = name.rstrip(") ") if "@" in before else ""
+            names[name or text] = None
+        names.pop("", None)
         if names:
             return ", ".join(list(names)[:5])
     return None
-
-
-def _person_name(text: str) -> str:
-    """Returns the name of a person, which RSS writes as `mail@example.org (Name)`."""
-    before, bracket, name = text.partition("(")
-    return name.rstrip(") ") if bracket and "@" in before and name.rstrip(") ") else text
 
 
 def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
@@ -316,18 +281,16 @@ def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractO
     if not isinstance(items, list):
         return read_json(body, charset, url, options)
     entries = [cast("dict[str, Any]", one) for one in cast("list[Any]", items) if isinstance(one, dict)]
-    return as_extracted(
-        ParsedFeed(
-            method="jsonfeed",
-            title=_line(feed, "title"),
-            author=_json_author(feed),
-            language=_line(feed, "language"),
-            description=_line(feed, "description"),
-            entries=[_json_entry(one, url) for one in entries[: options.caps.entries]],
-            total=len(entries),
-        ),
-        options.caps,
+    found = Extracted(
+        kind="feed",
+        method="jsonfeed",
+        title=_line(feed, "title"),
+        author=_json_author(feed),
+        language=_line(feed, "language"),
+        description=_line(feed, "description"),
+        entries=tuple(_json_entry(one, url) for one in entries[: options.caps.entries]),
     )
+    return _finished(found, len(entries), options.caps)
 
 
 def _json_entry(item: dict[str, Any], base: str) -> FeedEntry:

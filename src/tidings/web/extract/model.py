@@ -144,9 +144,15 @@ def fenced(text: str, language: str = "") -> str:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Returns a Markdown table. The first row is the header; all rows become as wide as the widest."""
-    lines = [[" ".join(cell.split()).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
-    width = max(map(len, lines), default=0)
-    written = ["| " + " | ".join((*line, *[""] * (width - len(line)))) + " |" for line in lines]
+    return rows_as_table(
+        [[" ".join(cell.split()).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
+    )
+
+
+def rows_as_table(rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table of cells that are Markdown already."""
+    width = max(map(len, rows), default=0)
+    written = ["| " + " | ".join((*row, *[""] * (width - len(row)))) + " |" for row in rows]
     written.insert(1, "|" + " --- |" * width)
     return "\n".join(written)
 

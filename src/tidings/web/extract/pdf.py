@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Final
 
@@ -77,68 +78,51 @@ class PdfPage:
     pictured: bool
 
 
-class Pdf:
-    """An open PDF. Raises `ExtractionFailed` if it is encrypted or broken."""
+def _opened(body: bytes) -> Any:
+    """Returns PDFium's document. Raises `ExtractionFailed` if it is encrypted or broken."""
+    try:
+        return _pdfium.PdfDocument(body)
+    except _pdfium.PdfiumError as error:
+        if getattr(error, "err_code", None) in {_PASSWORD, _SECURITY}:
+            message = "The PDF is encrypted and needs a password: ask for it as raw."
+            raise ExtractionFailed("encrypted", message) from error
+        raise ExtractionFailed("broken", "The PDF is broken or incomplete: ask for it as raw.") from error
 
-    def __init__(self, body: bytes) -> None:
-        try:
-            self._document = _pdfium.PdfDocument(body)
-        except _pdfium.PdfiumError as error:
-            if getattr(error, "err_code", None) in {_PASSWORD, _SECURITY}:
-                message = "The PDF is encrypted and needs a password: ask for it as raw."
-                raise ExtractionFailed("encrypted", message) from error
-            raise ExtractionFailed("broken", "The PDF is broken or incomplete: ask for it as raw.") from error
 
-    def close(self) -> None:
-        """Frees PDFium's memory."""
-        self._document.close()
+def _declared(pdf: Any, key: str) -> str:
+    """Returns a value of the document's metadata, for example Title, Author or CreationDate."""
+    return " ".join(pdf.get_metadata_value(key).replace("\0", "").split())[:500]
 
-    def __len__(self) -> int:
-        return len(self._document)
 
-    def metadata(self, key: str) -> str:
-        """Returns a value of the document's metadata, for example Title, Author or CreationDate."""
-        said = self._document.get_metadata_value(key)
-        return " ".join(said.replace("\0", "").split())[:500]
+def _language(pdf: Any) -> str | None:
+    size = _raw.FPDFCatalog_GetLanguage(pdf, None, 0)
+    if not 2 < size < 200:
+        return None
+    buffer = (ctypes.c_ushort * (size // 2))()
+    _raw.FPDFCatalog_GetLanguage(pdf, buffer, size)
+    language = bytes(buffer).decode("utf-16-le", "ignore").strip("\0 ")
+    return language if _LANGUAGE.fullmatch(language) else None
 
-    def language(self) -> str:
-        """Returns the language that the document declares."""
-        size = _raw.FPDFCatalog_GetLanguage(self._document, None, 0)
-        if not 2 < size < 200:
-            return ""
-        buffer = (ctypes.c_ushort * (size // 2))()
-        _raw.FPDFCatalog_GetLanguage(self._document, buffer, size)
-        return bytes(buffer).decode("utf-16-le", "ignore").strip("\0 ")
 
-    def page(self, number: int) -> PdfPage | None:
-        """Returns a page, or None if it is broken."""
-        try:
-            page = self._document[number]
-        except _pdfium.PdfiumError:
-            return None
-        try:
+def _page(pdf: Any, number: int) -> PdfPage | None:
+    """Returns a page, or None if it is broken."""
+    try:
+        with closing(pdf[number]) as page:
             lines = tuple(_lines(page))
             return PdfPage(lines, pictured=not lines and _has_pictures(page))
-        except _pdfium.PdfiumError:
-            return None
-        finally:
-            page.close()
+    except _pdfium.PdfiumError:
+        return None
 
 
 def _lines(page: Any) -> Iterator[PdfLine]:
-    letters = page.get_textpage()
-    try:
+    with closing(page.get_textpage()) as letters:
         if letters.count_chars() <= 0:
             return
         at = 0
         for text in letters.get_text_range().split("\r\n"):
             start, at = at, at + len(text.encode("utf-16-le", "surrogatepass")) // 2 + 2
-            bare = text.strip()
-            if bare:
-                size, x, y = _measured(letters, start, text)
-                yield PdfLine(bare.translate(_CLEAN), size, x, y)
-    finally:
-        letters.close()
+            if bare := text.strip():
+                yield PdfLine(bare.translate(_CLEAN), *_measured(letters, start, text))
 
 
 def _measured(letters: Any, start: int, text: str) -> tuple[float, float, float]:
@@ -214,10 +198,10 @@ def _levels(lines: Sequence[PdfLine]) -> dict[float, int]:
     for line in lines:
         sizes[line.size] += len(line.text)
     least = (sizes.most_common(1)[0][0] if sizes else 0.0) * _LARGER
-    larger = sorted({line.size for line in lines if line.size > least and len(line.text) < _LONGEST}, reverse=True)
+    larger = {line.size for line in lines if line.size > least and len(line.text) < _LONGEST}
     levels: dict[float, int] = {}
     level, before = 0, 0.0
-    for size in larger:
+    for size in sorted(larger, reverse=True):
         # Sizes that look the same share a level.
         if level == 0 or size < before * 0.95:
             level, before = level + 1, size
@@ -227,8 +211,10 @@ def _levels(lines: Sequence[PdfLine]) -> dict[float, int]:
 
 def _joined(lines: Sequence[PdfLine], levels: dict[float, int]) -> Iterator[PdfPart]:
     """Yields the headings and paragraphs of a page."""
+    steps = Counter(round(step) for before, line in pairwise(lines) if 0 < (step := before.y - line.y) < 200)
+    step, count = steps.most_common(1)[0] if steps else (0, 0)
+    gap = step if count > 2 else 0  # The most common distance between lines; 0 if there are too few.
     held: list[PdfLine] = []
-    gap = _gap(lines)
     for line in lines:
         if held and _breaks(held[-1], line, gap, levels):
             yield _part(held, levels)
@@ -236,13 +222,6 @@ def _joined(lines: Sequence[PdfLine], levels: dict[float, int]) -> Iterator[PdfP
         held.append(line)
     if held:
         yield _part(held, levels)
-
-
-def _gap(lines: Sequence[PdfLine]) -> float:
-    """Returns the most common distance between lines of a page; 0 if there are too few."""
-    steps = Counter(round(step) for before, line in pairwise(lines) if 0 < (step := before.y - line.y) < 200)
-    step, count = steps.most_common(1)[0] if steps else (0, 0)
-    return float(step) if count > 2 else 0.0
 
 
 def _breaks(before: PdfLine, line: PdfLine, gap: float, levels: dict[float, int]) -> bool:
@@ -260,9 +239,7 @@ def _breaks(before: PdfLine, line: PdfLine, gap: float, levels: dict[float, int]
 
 
 def _part(lines: Sequence[PdfLine], levels: dict[float, int]) -> PdfPart:
-    text = lines[0].text
-    for line in lines[1:]:
-        text = _concatenated(text, line.text)
+    text = reduce(_concatenated, (line.text for line in lines))
     text = " ".join(text.replace("\N{SOFT HYPHEN}", "").split())
     level = levels.get(lines[0].size, 0)
     return PdfPart(level if len(text) < _LONGEST and any(map(str.isalpha, text)) else 0, text)
@@ -278,18 +255,17 @@ def read_pdf(body: bytes, _charset: str | None, _url: str, options: ExtractOptio
     """Reads a PDF."""
     if not body.strip():
         return Extracted("document", "pdf", empty="empty")
-    with closing(Pdf(body)) as pdf:
+    with closing(_opened(body)) as pdf:
         return _read(pdf, options.caps)
 
 
-def _read(pdf: Pdf, caps: Caps) -> Extracted:
+def _read(pdf: Any, caps: Caps) -> Extracted:
     count = len(pdf)
     pages, broken = _pages(pdf, min(count, caps.pages), caps.characters)
     if not pages:
         raise ExtractionFailed("broken", "The PDF has no page that can be read: ask for it as raw.")
     warnings: list[ExtractWarning] = []
-    scanned = sum(page.pictured for page in pages)
-    if scanned:
+    if scanned := sum(page.pictured for page in pages):
         message = f"{scanned:,} of {len(pages):,} pages are pictures without text, and nothing is read of them"
         warnings.append(ExtractWarning("scanned_pdf", message))
     if broken:
@@ -299,30 +275,29 @@ def _read(pdf: Pdf, caps: Caps) -> Extracted:
     parts = parts_of(pages)
     markdown, over = bounded("\n\n".join(map(_markdown, parts)), caps.characters, "the PDF")
     text, _ = bounded("\n".join(part.text for part in parts), caps.characters, "the PDF")
-    language = pdf.language()
     return Extracted(
         kind="document",
         method="pdf",
         markdown=markdown,
         text=text,
-        title=_title(pdf.metadata("Title"), parts),
-        author=pdf.metadata("Author") or None,
-        published_at=pdf_moment(pdf.metadata("CreationDate")),
-        modified_at=pdf_moment(pdf.metadata("ModDate")),
-        language=language if _LANGUAGE.fullmatch(language) else None,
-        description=pdf.metadata("Subject") or None,
+        title=_title(_declared(pdf, "Title"), parts),
+        author=_declared(pdf, "Author") or None,
+        published_at=pdf_moment(_declared(pdf, "CreationDate")),
+        modified_at=pdf_moment(_declared(pdf, "ModDate")),
+        language=_language(pdf),
+        description=_declared(pdf, "Subject") or None,
         page_count=count,
         warnings=(*warnings, *over),
         empty=None if text else "scanned" if scanned else "empty",
     )
 
 
-def _pages(pdf: Pdf, count: int, most: int) -> tuple[list[PdfPage], int]:
+def _pages(pdf: Any, count: int, most: int) -> tuple[list[PdfPage], int]:
     """Returns the pages until there is more text than will be given, and the number of broken ones."""
     pages: list[PdfPage] = []
     broken = size = 0
     for number in range(count):
-        page = pdf.page(number)
+        page = _page(pdf, number)
         if page is None:
             broken += 1
             continue

@@ -41,21 +41,27 @@ _MOST_GROWTH = 1_000_000  # Characters that entities may add.
 
 @dataclass(frozen=True)
 class Tree:
-    """The root, and a description of the first error in the text, or None."""
+    """The root, and a warning if the text is not well-formed."""
 
     root: Element
-    fault: str | None
+    warnings: tuple[ExtractWarning, ...]
 
 
-def read_tree(body: bytes, charset: str | None, bounds: TreeBounds) -> Tree | None:
-    """Returns the tree, or None without an element. Raises `ExtractionFailed` for a bomb or entities that are files."""
+def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -> Tree | None:
+    """Returns the tree of a body that is sent as `what`, or None if it is empty.
+
+    Raises `ExtractionFailed` for a bomb, entities that are files, or a body without an element.
+    """
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))
     shape = scan(text, replace(bounds, depth=min(bounds.depth, _DEPTH)))
     if shape.refused:
         raise ExtractionFailed("bomb", f"The XML has {shape.refused} and is not read: ask for it as raw.")
-    return _parsed(_resolved(text, declared))
+    tree = _parsed(_resolved(text, declared))
+    if tree is None and body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
+        raise ExtractionFailed("broken", f"It is sent as {what} and has no element in it: ask for it as raw.")
+    return tree
 
 
 def _parsed(text: bytes) -> Tree | None:
@@ -68,16 +74,15 @@ def _parsed(text: bytes) -> Tree | None:
         root = lxml.fromstring(text, parser)
     except lxml.XMLSyntaxError:
         return None
-    faults = [
-        error
-        for error in parser.error_log
-        if error.level >= lxml.ErrorLevels.ERROR and error.domain_name != "NAMESPACE"
-    ]
+    errors = (error for error in parser.error_log if error.level >= lxml.ErrorLevels.ERROR)
+    faults = [error for error in errors if error.domain_name != "NAMESPACE"]
     if any("depth" in error.message.lower() for error in faults):
         raise ExtractionFailed("bomb", f"The XML is nested more than {_DEPTH} deep and is not read: ask for it as raw.")
     if root is None:
         return None
-    return Tree(cast("Element", root), f"line {faults[0].line}: {faults[0].message}" if faults else None)
+    fault = f"line {faults[0].line}: {faults[0].message}" if faults else ""
+    warning = ExtractWarning("extraction_fallback", f"it is not well-formed ({fault}): parts may be missing")
+    return Tree(cast("Element", root), (warning,) if fault else ())
 
 
 def _without_doctype(text: bytes) -> tuple[bytes, dict[bytes, bytes]]:
@@ -106,15 +111,14 @@ def _resolved(text: bytes, declared: Mapping[bytes, bytes]) -> bytes:
         name = reference[1]
         if name in _OWN:
             return reference[0]
-        if name in declared:
-            found = declared[name]
-        else:
+        found = declared.get(name)
+        if found is None:
             letters = html5.get(f"{name.decode('ascii', 'replace')};")
             found = escape(letters).encode() if letters else b"&amp;" + name + b";"
         room -= len(found)
         if room < 0:
-            grown = f"The entities of the XML add more than {_MOST_GROWTH:,} characters"
-            raise ExtractionFailed("bomb", f"{grown}: ask for it as raw.")
+            message = f"The entities of the XML add more than {_MOST_GROWTH:,} characters: ask for it as raw."
+            raise ExtractionFailed("bomb", message)
         return found
 
     return _REFERENCE.sub(written, text)
@@ -122,41 +126,32 @@ def _resolved(text: bytes, declared: Mapping[bytes, bytes]) -> bytes:
 
 _DEEPEST = 20  # Levels of indentation; deeper elements stay at the last.
 _LINKS = 1_000
+LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_xml(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     """Reads any XML."""
-    tree = read_tree(body, charset, options.bounds)
-    if tree is None:
-        if body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
-            raise ExtractionFailed("broken", "It is sent as XML and has no element in it: ask for it as raw.")
-        return Extracted("data", "xml", empty="empty")
-    return written_tree(tree, url, options)
+    tree = read_tree(body, charset, options.bounds, "XML")
+    return Extracted("data", "xml", empty="empty") if tree is None else written_tree(tree, url, options)
 
 
 def written_tree(tree: Tree, url: str, options: ExtractOptions) -> Extracted:
     """Writes a tree as an outline."""
     markdown, warnings = bounded("\n".join(_lines(tree.root)), options.caps.characters, "the XML")
     text = "\n".join(line.replace("- ", "", 1) for line in markdown.split("\n"))
+    titles = (_flat(child)[:500] for child in tree.root if local(child.tag).lower() in {"title", "name"})
     has_content = any(one.items() or (one.text or "").strip() or (one.tail or "").strip() for one in tree.root.iter())
     return Extracted(
         kind="data",
         method="xml",
         markdown=markdown,
         text=text,
-        title=_title(tree.root),
-        language=tree.root.get("{http://www.w3.org/XML/1998/namespace}lang"),
+        title=next(filter(None, titles), None),
+        language=tree.root.get(LANGUAGE),
         links=_links(tree.root, url),
-        warnings=(*faults(tree), *warnings),
+        warnings=(*tree.warnings, *warnings),
         empty=None if has_content else "empty",
     )
-
-
-def faults(tree: Tree) -> tuple[ExtractWarning, ...]:
-    """Returns the warning of a tree from broken XML."""
-    if tree.fault is None:
-        return ()
-    return (ExtractWarning("extraction_fallback", f"it is not well-formed ({tree.fault}): parts may be missing"),)
 
 
 def local(tag: object) -> str:
@@ -174,20 +169,14 @@ def _lines(root: Element) -> Iterator[str]:
     while todo:
         element, level = todo.pop()
         children = [child for child in element if isinstance(child.tag, str)]
-        mixed = bool(children) and (
-            bool((element.text or "").strip()) or any((child.tail or "").strip() for child in children)
-        )
+        around = (element.text, *(child.tail for child in children))
+        mixed = bool(children) and any((text or "").strip() for text in around)
         text = _flat(element) if mixed or not children else ""
         attributes = ", ".join(f"{local(key)}: {' '.join(value.split())}" for key, value in element.items())
         name = local(element.tag) + (f" ({attributes})" if attributes else "")
         yield "  " * min(level, _DEEPEST) + "- " + (f"{name}: {text}" if text else name)
         if not mixed:
             todo.extend((child, level + 1) for child in reversed(children))
-
-
-def _title(root: Element) -> str | None:
-    titles = (_flat(child)[:500] for child in root if local(child.tag).lower() in {"title", "name"})
-    return next(filter(None, titles), None)
 
 
 def _links(root: Element, url: str) -> tuple[PageLink, ...]:

@@ -21,9 +21,9 @@ from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.features import NAMES, FeatureReader
 from tidings.web.extract.html.kinds import KINDS, page_features
 from tidings.web.extract.html.page import HtmlPage
+from tidings.web.extract.html.vocabulary import HEADINGS
 
 USUAL = 0.5  # The worth of unknown words.
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 NEIGHBOURS = 0.2  # The share of its neighbours in a block's odds.
 
 Sum = Callable[[Sequence[float]], float]  # Returns the sum of the leaves for a row of features.
@@ -93,33 +93,28 @@ def kind_of(page: HtmlPage) -> tuple[str, list[float]]:
     return KINDS[found.index(max(found))], found
 
 
-def likelihoods(page: HtmlPage, kinds: Sequence[float]) -> list[float]:
-    """Returns the probability of each block to be content."""
-    learned = model()
-    rows = FeatureReader(page.blocks, learned.names, learned.texts, USUAL).read()
-    for row in rows:
-        row.extend(kinds)
-    odds = list(map(learned.blocks, rows))
-    return [1 / (1 + math.exp(-one)) for one in smoothed(odds)]
-
-
 def smoothed(odds: Sequence[float]) -> list[float]:
     """Returns odds that are moved a little towards those of the neighbours, because content stands together."""
-    before = [*odds[:1], *odds[:-1]]
-    after = [*odds[1:], *odds[-1:]]
-    side = NEIGHBOURS / 2
-    return [
-        (1 - NEIGHBOURS) * own + side * (left + right) for own, left, right in zip(odds, before, after, strict=True)
-    ]
+    around = zip(odds, [*odds[:1], *odds[:-1]], [*odds[1:], *odds[-1:]], strict=True)
+    return [(1 - NEIGHBOURS) * own + NEIGHBOURS / 2 * (before + after) for own, before, after in around]
 
 
 def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
     """Returns the blocks to keep, in the order of the page."""
-    blocks = page.blocks.blocks
-    likely = likelihoods(page, kinds)
+    blocks, learned = page.blocks.blocks, model()
+    rows = FeatureReader(page.blocks, learned.names, learned.texts, USUAL).read()
+    for row in rows:
+        row.extend(kinds)
+    likely = [1 / (1 + math.exp(-odds)) for odds in smoothed(list(map(learned.blocks, rows)))]
     keep = set(best_cut(likely, [block.words for block in blocks]))
     keep |= _headings_of(blocks, keep)
-    return [blocks[index] for index in sorted(keep | _headline(page, keep))]
+    # The first `h1` is kept, unless the title or a kept block has the same text.
+    first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
+    if first is not None and keep:
+        text = blocks[first].text
+        if text.lower() not in page.title.lower() and not any(text in blocks[index].text for index in keep):
+            keep.add(first)
+    return [blocks[index] for index in sorted(keep)]
 
 
 def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
@@ -127,21 +122,10 @@ def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]
     above: set[int] = set()
     for index in keep:
         place = index - 1
-        while place >= 0 and place not in keep and blocks[place].node.tag in _HEADINGS:
+        while place >= 0 and place not in keep and blocks[place].node.tag in HEADINGS:
             above.add(place)
             place -= 1
     return above
-
-
-def _headline(page: HtmlPage, keep: Collection[int]) -> set[int]:
-    """Returns the page's first `h1`, unless its title or a kept block has the same text."""
-    blocks = page.blocks.blocks
-    first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
-    if first is None or not keep:
-        return set()
-    text = blocks[first].text
-    said = text.lower() in page.title.lower() or any(text in blocks[index].text for index in keep)
-    return set() if said else {first}
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int]) -> list[int]:

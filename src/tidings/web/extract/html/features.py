@@ -14,20 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
-from tidings.web.extract.html.vocabulary import (
-    ASIDE,
-    DIALOG,
-    FOOTER,
-    FORM,
-    GROUPS,
-    HEADER,
-    HEADING,
-    ITEM,
-    LIST,
-    MAIN,
-    NAV,
-    UNSEEN,
-)
+from tidings.web.extract.html.vocabulary import GROUPS, HEADINGS, SEMANTICS
 
 PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!\w)")
 DATE: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:/.]\d{2}\b|\bago\b")
@@ -39,7 +26,6 @@ _TAG_NAMES = (
     "header footer nav aside"
 )
 _TAGS: Final = {tag: float(number) for number, tag in enumerate(_TAG_NAMES.split())}
-_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ENDS: Final = frozenset('.!?:;"”)。\N{FULLWIDTH EXCLAMATION MARK}\N{FULLWIDTH QUESTION MARK}')
 _NOTHING: Final = (0.0, 0.0, 0.0, 0.0)
 _LEVELS: Final = 4
@@ -67,12 +53,10 @@ NAMES: Final = (
     *(f"near worth {what}" for what in ("least", "greatest", "mean", "count")),
     *(f"above worth {what}" for what in ("least", "greatest", "mean", "count")),
     *(f"group {name}" for name in _TELLING),
-    *("nav", "header", "footer", "aside", "main", "form", "list", "item", "dialog", "heading", "unseen"),
+    *SEMANTICS,
 )
 _GROUP_BITS: Final = tuple(number for number, (name, _) in enumerate(GROUPS) if name in _TELLING)
-_SEMANTIC_BITS: Final = tuple(
-    mark.bit_length() - 1 for mark in (NAV, HEADER, FOOTER, ASIDE, MAIN, FORM, LIST, ITEM, DIALOG, HEADING, UNSEEN)
-)
+_SEMANTIC_BITS: Final = tuple(mark.bit_length() - 1 for mark in SEMANTICS.values())
 
 
 @dataclass(slots=True, eq=False)
@@ -221,6 +205,9 @@ class FeatureReader:
         for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
             node = block.node
             own = self._inherited[node]
+            close, outer = node.groups, node.parent  # The names of the container and of the two around it.
+            if outer is not None:
+                close |= outer.groups | (outer.parent.groups if outer.parent is not None else 0)
             found.append(
                 [
                     *itself,
@@ -243,18 +230,16 @@ class FeatureReader:
                     *looks[index + 1],
                     *looks[index + 3],
                     *looks[index + 4],
-                    heading[0],
-                    heading[1],
+                    *heading[:2],
                     since,
                     heading[2],
                     *own.named_above.features(usual),
-                    *_container_features(_close(node), own.groups, own.semantics),
+                    *_container_features(close, own.groups, own.semantics),
                 ]
             )
             since += 1.0
-            if node.tag in _HEADINGS:
-                heading = (itself[3], itself[4], float(node.tag[1]))
-                since = 0.0
+            if node.tag in HEADINGS:
+                heading, since = (itself[3], itself[4], float(node.tag[1])), 0.0
             before += block.words
             if block.words >= 12 and block.links * 3 < block.words:
                 long += block.words
@@ -262,13 +247,10 @@ class FeatureReader:
 
     def _alike(self) -> dict[str, tuple[float, float]]:
         """Returns the blocks in each kind of container, and their share of the words."""
-        times: dict[str, int] = {}
-        sizes: dict[str, int] = {}
+        sizes: dict[str, list[int]] = {}
         for block in self._page.blocks:
-            key = block.node.key
-            times[key] = times.get(key, 0) + 1
-            sizes[key] = sizes.get(key, 0) + block.words
-        return {key: (math.log1p(number), sizes[key] / self._words) for key, number in times.items()}
+            sizes.setdefault(block.node.key, []).append(block.words)
+        return {key: (math.log1p(len(words)), sum(words) / self._words) for key, words in sizes.items()}
 
     def _itself(self, block: PageBlock) -> tuple[float, ...]:
         text, words = block.text, block.words
@@ -287,13 +269,3 @@ class FeatureReader:
             len(text) / words,
             text.count(",") / words,
         )
-
-
-def _close(node: Node) -> int:
-    """Returns the groups of the names of a container and of the two around it."""
-    close = node.groups
-    if node.parent is not None:
-        close |= node.parent.groups
-        if node.parent.parent is not None:
-            close |= node.parent.parent.groups
-    return close

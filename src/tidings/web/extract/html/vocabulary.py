@@ -19,6 +19,7 @@ _SILENT_TAGS = (
 )
 SILENT: Final = frozenset(_SILENT_TAGS.split())
 # Inline elements whose beginning and end are recorded.
+HEADINGS: Final = frozenset(f"h{level}" for level in range(1, 7))
 MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
 
 PASS, MARK, POINT, SKIP = range(4)
@@ -37,12 +38,17 @@ BY_TAG: Final = {
     "nav": NAV, "header": HEADER, "footer": FOOTER, "aside": ASIDE, "main": MAIN, "article": ARTICLE, "form": FORM,
     "table": TABLE, "ul": LIST, "ol": LIST, "dl": TERMS, "section": SECTION, "figure": FIGURE, "blockquote": QUOTE,
     "details": DETAILS, "pre": VERBATIM, "button": BUTTON, "li": ITEM, "dialog": DIALOG, "fieldset": LABEL,
-    **{f"h{level}": HEADING for level in range(1, 7)},
+    **dict.fromkeys(HEADINGS, HEADING),
 }  # fmt: skip
 BY_ROLE: Final = {
     "navigation": NAV, "menu": NAV, "menubar": NAV, "menuitem": NAV, "tablist": NAV, "banner": HEADER,
     "contentinfo": FOOTER, "complementary": ASIDE, "main": MAIN, "article": ARTICLE, "form": FORM, "search": FORM,
     "list": LIST, "listitem": ITEM, "button": BUTTON, "dialog": DIALOG, "alertdialog": DIALOG, "heading": HEADING,
+}  # fmt: skip
+
+SEMANTICS: Final = {  # Those that are features of a block, with their names.
+    "nav": NAV, "header": HEADER, "footer": FOOTER, "aside": ASIDE, "main": MAIN, "form": FORM, "list": LIST,
+    "item": ITEM, "dialog": DIALOG, "heading": HEADING, "unseen": UNSEEN,
 }  # fmt: skip
 
 GROUPS: tuple[tuple[str, str], ...] = (

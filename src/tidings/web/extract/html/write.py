@@ -15,7 +15,8 @@ from itertools import groupby
 from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
 from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.tree import Element, pieces_within
-from tidings.web.extract.model import ExtractOptions, PageLink, escaped, escaped_url, fenced
+from tidings.web.extract.html.vocabulary import HEADINGS
+from tidings.web.extract.model import ExtractOptions, PageLink, escaped, escaped_url, fenced, rows_as_table
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
 
@@ -138,21 +139,20 @@ class MarkdownWriter:
         wholes: dict[Node, Node | None] = {}
         for whole, grouped in groupby(blocks, key=lambda block: _whole(block.node, wholes)):
             group = list(grouped)
-            if whole is not None:
-                text, found = self._code(whole) if whole.tag == "pre" else self._with_ranges(group, self._table)
+            for part in [[block] for block in group] if whole is None else [group]:
+                item = _nearest(part[0].node, "li") if whole is None else None
+                hider = hider_of(part)
+                if whole is not None and whole.tag == "pre":
+                    text, found = self._code(whole)
+                else:
+                    write = self._block if whole is None else self._table
+                    text, found = (write(part), []) if hider is not None else self._with_ranges(part, write)
                 if text:
-                    parts += ("\n\n", text)
-                    hidden.add("\n\n", text, *_all_of(group, text, found))
-                before = None
-                continue
-            for block in group:
-                text, found = self._with_ranges([block], lambda one: self._block(one[0]))
-                if text:
-                    item = _nearest(block.node, "li")
                     together = item is not None and before is not None and _list(item) is _list(before)
                     gap = "\n" if together else "\n\n"
                     parts += (gap, text)
-                    hidden.add(gap, text, *_all_of([block], text, found))
+                    hidden.add(gap, text, found if hider is None else [(0, len(text))], hider)
+                if text or whole is not None:
                     before = item
         written = "".join(parts)
         kept = written.strip()
@@ -163,7 +163,7 @@ class MarkdownWriter:
         self, blocks: list[PageBlock], write: Callable[[list[PageBlock]], str]
     ) -> tuple[str, list[HiddenRange]]:
         """Returns what `write` makes of blocks, and the hidden ranges in it."""
-        if not any(block.hidden_spans for block in blocks) or hider_of(blocks) is not None:
+        if not any(block.hidden_spans for block in blocks):
             return write(blocks), []
         links, room, items = len(self.links), self._room, len(self._items)
         with_marks = write([_marked(block) for block in blocks])
@@ -176,7 +176,8 @@ class MarkdownWriter:
         text = write(blocks)
         return text, places(text, with_marks)
 
-    def _block(self, block: PageBlock) -> str:
+    def _block(self, blocks: list[PageBlock]) -> str:
+        [block] = blocks
         text = self.inline(block)
         if not text:
             return ""
@@ -291,40 +292,23 @@ class MarkdownWriter:
         for _, row in groupby(blocks, key=lambda block: _nearest(block.node, "tr")):
             cells = groupby(row, key=lambda block: _nearest(block.node, "td", "th") or block.node)
             rows.append([" ".join(filter(None, map(self.inline, cell))).replace("\n", " ") for _, cell in cells])
-        width = max(map(len, rows))
-        if width == 1 or len(rows) == 1:
+        if max(map(len, rows)) == 1 or len(rows) == 1:
             return "\n\n".join(cell for row in rows for cell in row if cell)
         if not self._options.keep_tables:
             return "\n".join(", ".join(filter(None, row)) for row in rows)
-        padded = ((*row, *[""] * (width - len(row))) for row in rows)
-        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in padded]
-        lines.insert(1, "|" + " --- |" * width)
-        return "\n".join(lines)
-
-
-def _all_of(
-    blocks: Sequence[PageBlock], text: str, found: list[HiddenRange]
-) -> tuple[list[HiddenRange], Element | None]:
-    """Returns the hidden ranges in the text of blocks, and the element that hides all of it, if there is one."""
-    hider = hider_of(blocks)
-    return (found, None) if hider is None else ([(0, len(text))], hider)
+        return rows_as_table([[cell.replace("|", "\\|") for cell in row] for row in rows])
 
 
 def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
     """Returns the code block or the table around `node`, which is written as a whole, or None."""
-    if node in known:
-        return known[node]
-    above = _whole(node.parent, known) if node.parent is not None else None
-    if above is not None and above.tag == "pre":
-        found = above
-    elif node.tag == "pre":
-        found = node
-    elif node.tag == "table":
-        found = node if above is None else None  # A table in a table is layout.
-    else:
-        found = above
-    known[node] = found
-    return found
+    if node not in known:
+        above = _whole(node.parent, known) if node.parent is not None else None
+        if (above is None or above.tag != "pre") and node.tag in {"pre", "table"}:
+            # A table in a table is layout.
+            known[node] = node if above is None or node.tag == "pre" else None
+        else:
+            known[node] = above
+    return known[node]
 
 
 def _nearest(node: Node | None, *tags: str) -> Node | None:
@@ -335,19 +319,17 @@ def _nearest(node: Node | None, *tags: str) -> Node | None:
 
 def _list(item: Node) -> Node | None:
     """Returns the outermost list around `item`."""
-    found = node = _nearest(item, "ul", "ol")
-    while node is not None:
-        found = node
-        node = _nearest(node.parent, "ul", "ol")
+    found = _nearest(item, "ul", "ol")
+    while found is not None and (outer := _nearest(found.parent, "ul", "ol")) is not None:
+        found = outer
     return found
 
 
 def _heading(node: Node) -> int:
     inner: Node | None = node
     while inner is not None and inner.depth > node.depth - 3:
-        tag = inner.tag
-        if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
-            return int(tag[1])
+        if inner.tag in HEADINGS:
+            return int(inner.tag[1])
         inner = inner.parent
     return 0
 
