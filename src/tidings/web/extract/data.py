@@ -8,10 +8,11 @@ a warning. CSV becomes a Markdown table; the first rows decide which character s
 import csv
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
 
-from tidings._kit.bounded_json import NotJson
+from tidings._kit.bounded_json import NotJson, as_dict, as_list
 from tidings.web.extract.html.page import iso_date
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded, fenced, left_out, table
 from tidings.web.extract.sniff import as_text
@@ -73,12 +74,11 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
         (opening, closing), named = "{}", cast("dict[str, Any]", value).items()
     else:
         (opening, closing), named = "[]", [(None, inner) for inner in cast("list[Any]", value)]
-    yield opening
-    between = ""
+    before = opening
     for key, inner in named:
-        yield f"{between}\n{indent}" if key is None else f"{between}\n{indent}{_scalar(key)}: "
+        yield f"{before}\n{indent}" if key is None else f"{before}\n{indent}{_scalar(key)}: "
         yield from _pieces(inner, depth + 1)
-        between = ","
+        before = ","
     yield f"\n{indent[2:]}{closing}"
 
 
@@ -107,30 +107,24 @@ def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptio
     try:
         return _shown("json", parsed(text), options)
     except NotJson as fault:
-        lines = text.strip().split("\n")
-        return _lines(lines, options) if len(lines) > 1 and _is_json(lines[0]) else _unparsed(text, fault, options)
+        first, _, more = text.strip().partition("\n")
+        with suppress(NotJson):
+            if more and isinstance(parsed(first), dict | list):
+                return _lines(text, options)
+        return _unparsed(text, fault, options)
 
 
 def read_json_lines(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
     """Reads JSON lines: one value on each line, or after each record separator."""
     text = as_text(body, charset).replace("\x1e", "")
-    if not text.strip():
-        return Extracted("data", "ndjson", empty="empty")
-    return _lines(text.strip().split("\n"), options)
+    return _lines(text, options) if text.strip() else Extracted("data", "ndjson", empty="empty")
 
 
-def _lines(lines: list[str], options: ExtractOptions) -> Extracted:
+def _lines(text: str, options: ExtractOptions) -> Extracted:
     try:
-        return _shown("ndjson", [parsed(line) for line in lines if line.strip()], options)
+        return _shown("ndjson", [parsed(line) for line in text.split("\n") if line.strip()], options)
     except NotJson as fault:
-        return _unparsed("\n".join(lines), fault, options)
-
-
-def _is_json(line: str) -> bool:
-    try:
-        return isinstance(parsed(line), dict | list)
-    except NotJson:
-        return False
+        return _unparsed(text, fault, options)
 
 
 def _unparsed(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
@@ -141,11 +135,10 @@ def _unparsed(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
 
 
 def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
-    about = _about(value)
-    if method == "json" or not isinstance(value, list):
-        whole = written(value)
-    else:
-        whole = "\n".join(map(written, cast("list[Any]", value)))
+    about = as_dict(value)
+    if (graph := as_list(about.get("@graph"))) and isinstance(graph[0], dict):
+        about = as_dict(graph[0])  # The metadata of JSON-LD is that of its first object.
+    whole = written(value) if method == "json" else "\n".join(map(written, as_list(value)))
     text, over = bounded(whole, options.caps.characters, "the JSON")
     rows = _rows(value, options)
     if rows is not None and not over:
@@ -171,24 +164,13 @@ def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
     )
 
 
-def _about(value: Any) -> dict[str, Any]:
-    """Returns the object with the metadata: the value itself, or the first of a JSON-LD graph."""
-    if not isinstance(value, dict):
-        return {}
-    found = cast("dict[str, Any]", value)
-    graph = found.get("@graph")
-    if isinstance(graph, list) and graph and isinstance(graph[0], dict):
-        return cast("dict[str, Any]", graph[0])
-    return found
-
-
 def _said(about: dict[str, Any], *keys: str) -> str | None:
     for key in keys:
         value = about.get(key)
-        if isinstance(value, list) and value:
-            value = cast("list[Any]", value)[0]
+        if items := as_list(value):
+            value = items[0]
         if isinstance(value, dict):
-            value = cast("dict[str, Any]", value).get("name")
+            value = as_dict(value).get("name")
         if isinstance(value, str) and not isinstance(value, Number) and value.strip():
             return " ".join(value.split())[:500]
     return None
@@ -196,27 +178,21 @@ def _said(about: dict[str, Any], *keys: str) -> str | None:
 
 def _rows(value: Any, options: ExtractOptions) -> list[list[str]] | None:
     """Returns the rows of a table if the value is a small list of flat objects, else None."""
-    if not options.keep_tables or not isinstance(value, list):
-        return None
-    objects = cast("list[Any]", value)
-    if not 0 < len(objects) <= options.caps.rows:
+    objects = as_list(value)
+    if not options.keep_tables or not 0 < len(objects) <= options.caps.rows:
         return None
     columns: dict[str, None] = {}
     for one in objects:
         if not isinstance(one, dict) or not one:
             return None
         columns.update(dict.fromkeys(cast("dict[str, Any]", one)))
-        if len(columns) > _COLUMNS or any(_is_large(cell) for cell in cast("dict[str, Any]", one).values()):
+        for cell in cast("dict[str, Any]", one).values():
+            if isinstance(cell, dict | list) or (isinstance(cell, str) and len(cell) > _CELL):
+                return None
+        if len(columns) > _COLUMNS:
             return None
-    return [list(columns), *([_cell(one[key]) if key in one else "" for key in columns] for one in objects)]
-
-
-def _is_large(cell: Any) -> bool:
-    return isinstance(cell, dict | list) or (isinstance(cell, str) and len(cell) > _CELL)
-
-
-def _cell(value: Any) -> str:
-    return str(value) if isinstance(value, str) else _scalar(value)
+    cells = ([one.get(key, "") for key in columns] for one in objects)
+    return [list(columns), *([str(cell) if isinstance(cell, str) else _scalar(cell) for cell in row] for row in cells)]
 
 
 def _keys(value: Any, depth: int) -> Iterator[str]:
@@ -249,13 +225,11 @@ def _described(value: Any) -> str:
 
 def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
     """Reads separated values: the first rows, and a warning about the rest."""
-    text = as_text(body, charset)
-    caps = options.caps
-    separator = _separator(text)
+    text, caps = as_text(body, charset), options.caps
     rows: list[list[str]] = []
     total = widest = 0
     cut = False
-    for row in _csv_rows(text, separator):
+    for row in _csv_rows(text, _separator(text)):
         if not any(cell.strip() for cell in row):
             continue
         total += 1

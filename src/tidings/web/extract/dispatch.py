@@ -49,9 +49,7 @@ _NEVER = ("image/", "audio/", "video/", "font/", "model/")
 def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | None = None) -> Extracted:
     """Reads `body` as its content type, or as what it really is if the label is wrong.
 
-    Raises:
-        Unsupported: There is no reader for it.
-        ExtractionFailed: It is broken, encrypted or a bomb.
+    Raises `Unsupported` if there is no reader for it, `ExtractionFailed` if it is broken, encrypted or a bomb.
     """
     options = options or ExtractOptions()
     label, _, parameters = content_type.partition(";")
@@ -64,7 +62,12 @@ def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | 
         label = "" if label in sniff.PACKED else label
     kind = sniff.truly(body, label, url)
     found = _reader(kind)(body, _charset(parameters), url, options)
-    return encodable(_with_label_warning(found, label, kind))
+    # A label that is only less precise than the truth is not wrong.
+    close = label == kind or label in sniff.GENERIC or label == "text/plain" or {label, kind} <= sniff.MARKUP
+    if not (close or found.entries or READERS.get(label) == READERS.get(kind)):
+        warning = ExtractWarning("extraction_fallback", f"it was sent as {label}, and read as the {kind} that it is")
+        found = replace(found, warnings=(*found.warnings, warning))
+    return encodable(found)
 
 
 def _gunzipped(body: bytes, limit: int) -> bytes:
@@ -89,16 +92,6 @@ def _reader(kind: str) -> Reader:
     return cast("Reader", getattr(import_module(f"tidings.web.extract.{module}"), name))
 
 
-def _with_label_warning(found: Extracted, label: str, kind: str) -> Extracted:
-    """Adds a warning if the label was wrong. One that is only less precise than the truth is not wrong."""
-    if label == kind or label in sniff.GENERIC or label == "text/plain" or {label, kind} <= sniff.MARKUP:
-        return found
-    if found.entries or READERS.get(label) == READERS.get(kind):
-        return found
-    warning = ExtractWarning("extraction_fallback", f"it was sent as {label}, and read as the {kind} that it is")
-    return replace(found, warnings=(*found.warnings, warning))
-
-
 def _charset(parameters: str) -> str | None:
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
@@ -115,17 +108,13 @@ def encodable(value: T) -> T:
                 value.encode()
         except UnicodeEncodeError:
             return cast("T", value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-        return value
-    if isinstance(value, tuple):
+    elif isinstance(value, tuple):
         before = cast("tuple[Any, ...]", value)
-        after = tuple(encodable(one) for one in before)
-        same = all(one is other for one, other in zip(before, after, strict=True))
-        return cast("T", before if same else after)
-    if is_dataclass(value) and not isinstance(value, type):
-        changed = {
-            one.name: after
-            for one in fields(value)
-            if (after := encodable(before := getattr(value, one.name))) is not before
-        }
+        after = tuple(map(encodable, before))
+        if any(one is not other for one, other in zip(before, after, strict=True)):
+            return cast("T", after)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = ((one.name, getattr(value, one.name)) for one in fields(value))
+        changed = {name: after for name, part in parts if (after := encodable(part)) is not part}
         return cast("T", replace(value, **changed)) if changed else value
     return value

@@ -86,20 +86,15 @@ class ExtractionPool:
         raise outcome
 
     def _failed(self, failure: WorkerFailed) -> ExtractionFailed:
-        match failure.kind:
-            case "start":
-                return ExtractionFailed("crash", f"No process that reads pages can be started: {failure}.")
-            case "busy":
-                busy = f"All {self._pool.count} processes that read pages were busy for {self._wait:g} s"
-                return ExtractionFailed("busy", f"{busy}: try again later.")
-            case "timeout":
-                late = f"Reading it took longer than {self._timeout:g} s and was stopped"
-                return ExtractionFailed("timeout", f"{late}: ask for it as raw.")
-            case "crash":
-                crashed = f"The process that read it crashed ({failure}), which a bomb can cause"
-                return ExtractionFailed("crash", f"{crashed}: ask for it as raw.")
-            case "stopped":
-                return ExtractionFailed("stopped", "The server is stopping.")
+        count = self._pool.count
+        messages = {
+            "start": f"No process that reads pages can be started: {failure}.",
+            "busy": f"All {count} processes that read pages were busy for {self._wait:g} s: try again later.",
+            "timeout": f"Reading it took longer than {self._timeout:g} s and was stopped: ask for it as raw.",
+            "crash": f"The process that read it crashed ({failure}), which a bomb can cause: ask for it as raw.",
+            "stopped": "The server is stopping.",
+        }
+        return ExtractionFailed("crash" if failure.kind == "start" else failure.kind, messages[failure.kind])
 
 
 def warm_up() -> None:
@@ -112,23 +107,19 @@ def warm_up() -> None:
 
 def answer(job: Job) -> bytes:
     """Answers a job. After one that ran out of memory the process ends."""
-    outcome = _outcome(*job)
-    content = encoded_outcome(outcome)
-    return LastAnswer(content) if isinstance(outcome, ExtractionFailed) and outcome.kind == "memory" else content
-
-
-def _outcome(body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted | Failure:
     try:
-        return extract(body, content_type, url, options)
+        return encoded_outcome(extract(*job))
     except (Unsupported, ExtractionFailed, BadSelector) as error:
-        return error
+        return encoded_outcome(error)
     except MemoryError:
-        return ExtractionFailed("memory", "Reading it takes more memory than is allowed: ask for it as raw.")
+        message = "Reading it takes more memory than is allowed: ask for it as raw."
+        return LastAnswer(encoded_outcome(ExtractionFailed("memory", message)))
     except RecursionError:
-        return ExtractionFailed("bomb", "It is nested too deep to be read: ask for it as raw.")
+        return encoded_outcome(ExtractionFailed("bomb", "It is nested too deep to be read: ask for it as raw."))
     except Exception as error:  # noqa: BLE001 - untrusted content may cause any error in a reader
-        kind = content_type.partition(";")[0].strip() or "a body without a type"
-        return ExtractionFailed("broken", f"It cannot be read as {kind} ({type(error).__name__}): ask for it as raw.")
+        kind = job[1].partition(";")[0].strip() or "a body without a type"
+        message = f"It cannot be read as {kind} ({type(error).__name__}): ask for it as raw."
+        return encoded_outcome(ExtractionFailed("broken", message))
 
 
 def encoded_outcome(outcome: Extracted | Failure) -> bytes:

@@ -36,40 +36,30 @@ class TreeBounds:
     attributes: int = 10_000
 
 
-@dataclass(frozen=True)
-class TreeShape:
-    """The counts, at least those of a parser, and a description of the limit that was exceeded, or None."""
-
-    elements: int
-    depth: int
-    refused: str | None = None
-
-
 _Tag = tuple[bytes, bytes, bytes]  # The slash of a closing tag, the name and the rest.
 
 
-def scan(body: bytes, bounds: TreeBounds | None = None) -> TreeShape:
-    """Counts `body`, and stops where a limit is exceeded."""
+def scan(body: bytes, bounds: TreeBounds | None = None) -> str | None:
+    """Returns a description of the limit that `body` exceeds, or None."""
     bounds = bounds or TreeBounds()
     body = body.lower()
     # `findall` is faster than `finditer`, but would hold too many tags for a bomb.
     if body.count(b"<") <= bounds.elements:
         tags = TAG.findall(body)
-        depth = _at_most(tags, bounds.depth)
         long = [rest for _, _, rest in tags if len(rest) > _LONG]
         # An upper bound: each attribute has a letter and a separator.
         wide = sum(map(len, long)) // 2 + len(long)
         if wide > bounds.attributes:
             wide = sum(_attributes(rest, bounds.attributes) for rest in long)
-        if depth <= bounds.depth and wide <= bounds.attributes:
-            return TreeShape([closing for closing, _, _ in tags].count(b""), depth)
+        if wide <= bounds.attributes and _is_surely_flat(tags, bounds.depth):
+            return None
     return _exactly(((tag[1], tag[2], tag[3]) for tag in TAG.finditer(body)), bounds)
 
 
-def _at_most(tags: Iterable[_Tag], bound: int) -> int:
-    """Returns an upper bound of the depth: each closing tag closes one tag of its name and nothing else."""
+def _is_surely_flat(tags: Iterable[_Tag], bound: int) -> bool:
+    """Returns whether the depth stays within `bound` even if each closing tag closes only one tag of its name."""
     standing: dict[bytes, int] = {}
-    depth = deepest = 0
+    depth = 0
     for closing, name, _ in tags:
         number = standing.get(name)
         if number is None:
@@ -79,21 +69,19 @@ def _at_most(tags: Iterable[_Tag], bound: int) -> int:
         if not closing:
             standing[name] = number + 1
             depth += 1
-            if depth > deepest:
-                deepest = depth
-                if depth > bound:
-                    break
+            if depth > bound:
+                return False
         elif number:
             standing[name] = number - 1
             depth -= 1
-    return deepest
+    return True
 
 
-def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> TreeShape:  # noqa: C901 - one pass, three bounds
+def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> str | None:  # noqa: C901 - one pass, three bounds
     """Counts as a parser does, with tags that close themselves and closing tags that close others."""
     stack: list[bytes] = []
     standing: dict[bytes, int] = {}
-    elements = deepest = wide = 0
+    elements = wide = 0
     for closing, name, rest in tags:
         if closing:
             if standing.get(name):
@@ -101,23 +89,24 @@ def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> TreeShape:  # noqa: C9
             continue
         elements += 1
         if elements > bounds.elements:
-            return TreeShape(elements, deepest, f"more than {bounds.elements:,} elements")
+            return f"more than {bounds.elements:,} elements"
         if len(rest) > _LONG:
             number = _attributes(rest, bounds.attributes)
             wide += number
             if number > bounds.attributes or wide > 5 * bounds.attributes:
-                return TreeShape(elements, deepest, f"tags with more than {bounds.attributes:,} attributes")
+                return f"tags with more than {bounds.attributes:,} attributes"
         if name in _VOID or rest[-1:] == b"/":
             continue
-        if name in _SELF_CLOSING and _closes_itself(name, stack, standing):
-            _close(name, stack, standing)
+        if name in _SELF_CLOSING and standing.get(name):
+            # It closes the one before it, if nothing inside that keeps it open.
+            around = next(last for last in reversed(stack) if last == name or last not in _SELF_CLOSING)
+            if around == name:
+                _close(name, stack, standing)
         stack.append(name)
         standing[name] = standing.get(name, 0) + 1
-        if len(stack) > deepest:
-            deepest = len(stack)
-            if deepest > bounds.depth:
-                return TreeShape(elements, deepest, f"tags nested more than {bounds.depth:,} deep")
-    return TreeShape(elements, deepest)
+        if len(stack) > bounds.depth:
+            return f"tags nested more than {bounds.depth:,} deep"
+    return None
 
 
 def _close(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> None:
@@ -126,18 +115,6 @@ def _close(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> None:
     while last != name:
         last = stack.pop()
         standing[last] -= 1
-
-
-def _closes_itself(name: bytes, stack: list[bytes], standing: dict[bytes, int]) -> bool:
-    """Returns whether a tag of the same name is open with nothing inside that keeps it open."""
-    if not standing.get(name):
-        return False
-    for last in reversed(stack):
-        if last == name:
-            return True
-        if last not in _SELF_CLOSING:
-            break
-    return False
 
 
 def _attributes(text: bytes, most: int) -> int:

@@ -37,7 +37,7 @@ _BINARY = (
     (b"ID3", "audio/mpeg"), (b"%!PS-Adobe-", "application/postscript"), (b"\x28\xb5\x2f\xfd", "application/zstd"),
 )  # fmt: skip
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-_SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s++|<!--.{0,2000}?-->|<\?.{0,2000}?\?>)*+", re.DOTALL)
+_SKIPPED = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s++|<!--.{0,2000}?-->|<\?.{0,2000}?\?>)*+", re.DOTALL)
 _PAGE = re.compile(rb"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
 _PIECE = re.compile(
     rb"<(?:head|body|title|meta|script|style|div|p|h[1-6]|table|ul|ol|a|b|br|font|iframe|article|section|main|nav)[\s>/]",
@@ -66,7 +66,7 @@ def truly(body: bytes, said: str, url: str) -> str:
         return binary
     if b"%PDF-" in start[: 1024 if said == "application/pdf" or said in GENERIC else 8].lstrip():
         return "application/pdf"
-    at = start[_end_of_preamble(start) :]
+    at = _SKIPPED.sub(b"", start, count=1)  # The first tag, or the text.
     if _PAGE.match(at):
         # XHTML that is labelled as XML is a page, too.
         return said if said == "application/xhtml+xml" else "text/html"
@@ -77,25 +77,16 @@ def truly(body: bytes, said: str, url: str) -> str:
 
 
 def _binary(start: bytes) -> str | None:
-    for magic, kind in _BINARY:
-        if start.startswith(magic):
-            return kind
     if start.startswith(b"RIFF"):
         return _RIFF.get(start[8:12])
-    return "video/mp4" if start[4:8] == b"ftyp" else None
-
-
-def _end_of_preamble(start: bytes) -> int:
-    """Returns where the white space, comments and declarations before the first tag end."""
-    found = _SKIPPED.match(start)
-    return found.end() if found else 0
+    last = "video/mp4" if start[4:8] == b"ftyp" else None
+    return next((kind for magic, kind in _BINARY if start.startswith(magic)), last)
 
 
 def _feed(start: bytes, at: bytes) -> str | None:
     """Returns the content type of a feed, or None if the body does not begin as one."""
     if doctype := _DOCTYPE.match(at):
-        at = at[doctype.end() :]
-        at = at[_end_of_preamble(at) :]
+        at = _SKIPPED.sub(b"", at[doctype.end() :], count=1)
     found = _FEED.match(at)
     if found is None:
         return None
@@ -155,13 +146,11 @@ def _is_marked(at: bytes, body: bytes) -> bool:
 
 
 def _is_json(body: bytes) -> bool:
-    if body.rstrip()[-1:] not in (b"}", b"]"):
-        return False
-    try:
-        json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    if body.rstrip()[-1:] in (b"}", b"]"):
+        with suppress(ValueError, RecursionError):
+            json.loads(body)
+            return True
+    return False
 
 
 _MARKS = (
@@ -242,15 +231,13 @@ def _wide(body: bytes) -> str | None:
     if start.count(0) * 5 < len(start) or len(start) < 4:
         return None
     zeros = [start[place::4].count(0) * 4 / len(start) for place in range(4)]
-    if min(zeros[2:]) > 0.9 and zeros[0] < 0.1:
-        return "utf-32-le"
-    if min(zeros[:2]) > 0.9 and zeros[3] < 0.1:
-        return "utf-32-be"
-    if min(zeros[1::2]) > 0.4 and max(zeros[0::2]) < 0.1:
-        return "utf-16-le"
-    if min(zeros[0::2]) > 0.4 and max(zeros[1::2]) < 0.1:
-        return "utf-16-be"
-    return None
+    shapes = {
+        "utf-32-le": min(zeros[2:]) > 0.9 and zeros[0] < 0.1,
+        "utf-32-be": min(zeros[:2]) > 0.9 and zeros[3] < 0.1,
+        "utf-16-le": min(zeros[1::2]) > 0.4 and max(zeros[0::2]) < 0.1,
+        "utf-16-be": min(zeros[0::2]) > 0.4 and max(zeros[1::2]) < 0.1,
+    }
+    return next((encoding for encoding, fits in shapes.items() if fits), None)
 
 
 def _wide_as_said(body: bytes, charset: str | None) -> str | None:
@@ -259,12 +246,10 @@ def _wide_as_said(body: bytes, charset: str | None) -> str | None:
     if len(start) < 16 or (start.count(b" ") + start.count(b"\n")) * 20 > len(start):
         return None  # It has words in letters of one byte.
     for encoding in _WIDE.get((charset or "").strip().lower(), ()):
-        try:
+        with suppress(UnicodeDecodeError):
             text = body.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if sum(map(str.isalpha, text)) * 2 > len(text):
-            return text
+            if sum(map(str.isalpha, text)) * 2 > len(text):
+                return text
     return None
 
 

@@ -7,6 +7,8 @@ because its dashes would turn its last line into a heading. Comments, which no M
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from posixpath import splitext
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,9 +33,8 @@ def read_text(body: bytes, charset: str | None, _url: str, options: ExtractOptio
 def read_code(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     """Reads text that is not prose as one code block."""
     text, warnings = bounded(_text(body, charset), options.caps.characters, "the text")
-    if not text:
-        return Extracted("text", "text", empty="empty")
-    return Extracted("text", "text", fenced(text, _language(url)), text, warnings=warnings)
+    markdown = fenced(text, _language(url)) if text else ""
+    return Extracted("text", "text", markdown, text, warnings=warnings, empty=None if text else "empty")
 
 
 def _text(body: bytes, charset: str | None) -> str:
@@ -70,9 +71,8 @@ def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOp
     whole = as_text(body, charset).lstrip("\N{ZERO WIDTH NO-BREAK SPACE}\n")
     front = _FRONT.match(whole)
     fields = _fields(front[2]) if front else {}
-    rest = whole[front.end() :] if front else whole
     hidden: list[str] = []
-    rest = "\n".join(_shown(rest, hidden)).strip("\n").rstrip()
+    rest = "\n".join(_shown(whole[front.end() :] if front else whole, hidden)).strip("\n").rstrip()
     title = fields.get("title") or _title(rest)
     if front and front[2].strip():
         rest = f"{fenced(front[2].strip(), 'yaml' if front[1] == '---' else 'toml')}\n\n{rest}".rstrip()
@@ -108,29 +108,20 @@ def _fields(front: str) -> dict[str, str]:
 
 
 def _shown(text: str, hidden: list[str]) -> Iterator[str]:
-    """Yields the lines without comments, which go to `hidden`; code blocks stay as they are."""
-    held: list[str] = []
-    for line, code in _lines(text):
-        if code:
-            yield from _uncommented(held, hidden)
-            yield line
-        else:
-            held.append(line)
-    yield from _uncommented(held, hidden)
+    """Yields the text between code blocks without comments, which go to `hidden`, and the code as it is."""
+    for code, group in groupby(_lines(text), key=itemgetter(1)):
+        lines = "\n".join(line for line, _ in group)
+        yield lines if code else _uncommented(lines, hidden)
 
 
-def _uncommented(lines: list[str], hidden: list[str]) -> list[str]:
-    """Returns the lines without comments, and empties the list."""
-    if not lines:
-        return []
-    text, kept, at = "\n".join(lines), [""], 0
-    lines.clear()
+def _uncommented(text: str, hidden: list[str]) -> str:
+    kept, at = [""], 0
     while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
         kept.append(text[at:begin])
         if said := " ".join(text[begin + 4 : end].split()):
             hidden.append(said[:2_000])
         at = end + 3
-    return "".join((*kept, text[at:])).split("\n")
+    return "".join((*kept, text[at:]))
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -148,15 +139,12 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 def _title(text: str) -> str | None:
     before = ""
     for line, code in _lines(text):
-        if code:
-            before = ""
-            continue
-        heading = _PROSE_HEADING.match(line)
+        heading = None if code else _PROSE_HEADING.match(line)
         if heading and heading[1]:
             return heading[1]
-        if before and _UNDERLINE.match(line):
+        if before and not code and _UNDERLINE.match(line):
             return before
-        before = line.strip()
+        before = "" if code else line.strip()
     return None
 
 
@@ -164,13 +152,12 @@ def plain_markdown(text: str) -> str:
     """Returns the text of Markdown without its markup."""
     out: list[str] = []
     for line, code in _lines(text):
-        if code:
-            if not _FENCE.match(line):
-                out.append(line)
-            continue
-        found = _LINE.match(line)
-        bare = _LINK.sub(r"\1", _IMAGE.sub(r"\1", found[1] if found else line))
-        out.append(_MARKS.sub("", _TAG.sub("", bare)))
+        if not code:
+            found = _LINE.match(line)
+            bare = _LINK.sub(r"\1", _IMAGE.sub(r"\1", found[1] if found else line))
+            out.append(_MARKS.sub("", _TAG.sub("", bare)))
+        elif not _FENCE.match(line):
+            out.append(line)
     return "\n".join(out).strip("\n")
 
 

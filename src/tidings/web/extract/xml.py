@@ -55,9 +55,8 @@ def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))
-    shape = scan(text, replace(bounds, depth=min(bounds.depth, _DEPTH)))
-    if shape.refused:
-        raise ExtractionFailed("bomb", f"The XML has {shape.refused} and is not read: ask for it as raw.")
+    if refused := scan(text, replace(bounds, depth=min(bounds.depth, _DEPTH))):
+        raise ExtractionFailed("bomb", f"The XML has {refused} and is not read: ask for it as raw.")
     tree = _parsed(_resolved(text, declared))
     if tree is None and body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
         raise ExtractionFailed("broken", f"It is sent as {what} and has no element in it: ask for it as raw.")

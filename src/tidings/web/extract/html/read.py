@@ -88,9 +88,8 @@ def read_html(body: bytes, charset: str | None, url: str, options: ExtractOption
 
 def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     body = as_utf8(body, charset)
-    shape = scan(body, options.bounds)
-    if shape.refused:
-        return _unparsed(body, shape.refused, options)
+    if refused := scan(body, options.bounds):
+        return _unparsed(body, refused, options)
     try:
         page = read_page(body, url, lambda root: remove(root, options.remove_selectors))
     except TooDeep:
@@ -120,7 +119,7 @@ def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
 def _posts(page: HtmlPage, options: ExtractOptions) -> Extracted | None:
     """Reads the posts of a forum that keeps them as data."""
     posts = discourse(page)
-    if posts is None or scan(posts, options.bounds).refused:
+    if posts is None or scan(posts, options.bounds):
         return None
     inner = read_page(posts, page.url)
     found = _written("forum", "discourse", inner.blocks.blocks, inner, options)
