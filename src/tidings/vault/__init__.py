@@ -15,7 +15,7 @@ An edit of a note passes through these files, from the disk to the subscribers:
     view.py              the index at one moment, and how fresh it is
     resources/           contents of vault:// URIs; lists and completions
     tools/               tools for agents
-    prompts/             prompts filled from the vault
+    prompts.py           prompts filled from the vault
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import anyio
@@ -42,12 +43,9 @@ _LONGEST_PAUSE: Final = 10.0
 
 
 class SubscribedResources:
-    """The resources that have subscribers, or had some a while ago.
+    """The resources that have subscribers, or had some in the last `keep` seconds.
 
-    Args:
-        outlived: The log of changes may be older than this memory.
-        keep: Seconds that a resource without subscribers is remembered.
-        clock: The time in seconds.
+    `outlived`: the log of changes may be older than this memory.
     """
 
     def __init__(self, *, outlived: bool, keep: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
@@ -78,7 +76,7 @@ class SubscribedResources:
         return [*self._present, *self._left]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Touched:
     """Everything that a batch of files touches and resources depend on."""
 
@@ -87,13 +85,16 @@ class Touched:
     linked: frozenset[str] = frozenset()  # The keys of the names that these files link to, or linked to.
     tags: frozenset[str] = frozenset()  # The keys of the tags that they have or had, with all tags above them.
     everything: bool = False  # True if all resources may differ, for example because the status of the index changed.
-    names: frozenset[str] = field(init=False)  # The keys of the names of the files.
-    folders: frozenset[str] = field(init=False)  # The folders of the files, with all folders above them.
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset(map(link_name, self.paths)))
-        folders = {above for path in self.paths for above in ("", *upward(path.rpartition("/")[0]))}
-        object.__setattr__(self, "folders", frozenset(folders))
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The keys of the names of the files."""
+        return frozenset(map(link_name, self.paths))
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders of the files, with all folders above them."""
+        return frozenset(above for path in self.paths for above in ("", *upward(path.rpartition("/")[0])))
 
     def __bool__(self) -> bool:
         return self.everything or bool(self.paths)
@@ -141,40 +142,30 @@ def all_of(queries: Queries) -> Touched:
 
 def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str], *, deep: bool = True) -> Touched:
     """Returns what storing `entries`, and removing `gone`, touches; `deep`: with links and tags."""
-    rows = queries.connection.execute(
-        "SELECT path, id, hash, mtime, size FROM files WHERE path IN (SELECT value FROM json_each(?))",
+    ask, some = queries.connection.execute, "IN (SELECT value FROM json_each(?))"
+    rows = ask(
+        f"SELECT path, id, hash, mtime, size FROM files WHERE path {some}",  # noqa: S608 - our own text, as below
         (json.dumps([*(entry.path for entry in entries), *gone]),),
     )
-    ids: dict[str, int] = {}
-    states: dict[str, tuple[str | None, int, int]] = {}
-    for path, id_, *state in rows:
-        ids[path], states[path] = id_, tuple(state)
+    known = {path: (id_, tuple(state)) for path, id_, *state in rows}
     changed = [
-        entry for entry in entries if states.get(entry.path) != (entry.hash, entry.stamp.mtime, entry.stamp.size)
+        entry
+        for entry in entries
+        if entry.path not in known or known[entry.path][1] != (entry.hash, entry.stamp.mtime, entry.stamp.size)
     ]
-    went = [path for path in gone if path in ids]
+    went = [path for path in gone if path in known]
     paths = frozenset([*(entry.path for entry in changed), *went])
-    moved = bool(went) or any(entry.path not in ids for entry in changed)
+    moved = bool(went) or any(entry.path not in known for entry in changed)
     if not deep:
         return Touched(paths, moved)
-    old = [id_ for path, id_ in ids.items() if path in paths]
-    tags = [*_found(queries, "tags", "key", old), *_first_of(changed, "tags")]
-    linked = [*_found(queries, "links", "name", old), *_first_of(changed, "links")]
-    return Touched(
-        paths, moved, linked=frozenset(linked), tags=frozenset(above for tag in tags for above in upward(tag))
-    )
+    old = json.dumps([id_ for path, (id_, _) in known.items() if path in paths])
 
+    def found(table: str, column: str) -> set[str]:
+        rows = ask(f"SELECT DISTINCT {column} FROM {table} WHERE file {some}", (old,))  # noqa: S608
+        return {value for (value,) in rows} | {row[0] for entry in changed for row in entry.rows.get(table, ())}
 
-def _found(queries: Queries, table: str, column: str, files: Sequence[int]) -> list[str]:
-    rows = queries.connection.execute(
-        f"SELECT DISTINCT {column} FROM {table} WHERE file IN (SELECT value FROM json_each(?))",  # noqa: S608 - our own
-        (json.dumps(files),),
-    )
-    return [value for (value,) in rows]
-
-
-def _first_of(entries: Iterable[IndexEntry], table: str) -> list[str]:
-    return [row[0] for entry in entries for row in entry.rows.get(table, ())]
+    tags = frozenset(above for tag in found("tags", "key") for above in upward(tag))
+    return Touched(paths, moved, linked=frozenset(found("links", "name")), tags=tags)
 
 
 class ChangeDetector:
@@ -193,9 +184,8 @@ class ChangeDetector:
             return []
         wanted = Filter.of(subscriptions)
         self._last = {uri: last for uri, last in self._last.items() if uri in wanted.uris}
-        before = {
-            uri: self._last.get(uri) or self._fingerprint(queries, uri) for uri in _affected(queries, what, wanted)
-        }
+        affected = _affected(queries, what, wanted)
+        before = {uri: self._last.get(uri) or self._fingerprint(queries, uri) for uri in affected}
         store()
         after = {uri: self._fingerprint(queries, uri) for uri in before}
         self._last |= {uri: now for uri, now in after.items() if uri in wanted.uris}

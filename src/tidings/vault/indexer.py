@@ -53,18 +53,9 @@ class PublishChanges(Protocol):
 class IndexListener(Protocol):
     """Gets to know what the indexer does."""
 
-    def index_changed(self) -> None:
-        """The index, the settings of the app or the state of the index changed."""
-        ...
-
-    async def settings_changed(self) -> None:
-        """The settings of the app changed."""
-        ...
-
-    async def index_closes(self) -> None:
-        """The index is about to be closed or replaced: close all readers."""
-        ...
-
+    def index_changed(self) -> None: ...  # Also the state of the index.
+    async def settings_changed(self) -> None: ...  # Those of the app.
+    async def index_closes(self) -> None: ...  # All readers have to be closed: it is about to be closed or replaced.
     def index_opened(self, index: Index) -> None: ...
 
 
@@ -90,16 +81,15 @@ class Indexer:
         self.status = IndexStatus("indexing", IndexProgress(0, 0))
         self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
         self.complete = asyncio.Event()  # Set once the index has been equal to the disk.
-        self.lost: str | None = None
-        """The reason why the folder in the vault's place is not taken for the vault, in words for the user."""
+        self.lost: str | None = None  # Why the folder in the vault's place is not the vault, in words for the user.
         self.index: Index
         self._thread: ThreadPoolExecutor
         self._stored = asyncio.Event()
         self._following: anyio.CancelScope | None = None
         self._stopping = False
         self._damaged = False
+        # Files that `refresh` stored while a full scan is being stored: the scan must not overwrite them.
         self._refreshed: set[str] | None = None
-        """Files that `refresh` stored while a full scan is being stored: the scan must not overwrite them."""
 
     def view(self, queries: Queries) -> VaultView:
         """Returns the view of a question that is asked now."""
@@ -131,10 +121,6 @@ class Indexer:
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         """Calls a function in the thread of the index, after its current work."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-
-    async def refresh(self, paths: Iterable[str]) -> None:
-        """Looks at these files and folders, and stores the differences."""
-        await self._look(frozenset(paths))
 
     def begin_anew(self) -> None:
         """Rebuilds the index, because it turned out to be damaged."""
@@ -176,7 +162,7 @@ class Indexer:
     async def _follow(self, happening: Happening) -> None:
         match happening:
             case Changed(paths):
-                await self._look(frozenset(filter(None, map(self._vault.relative, paths))))
+                await self.refresh(filter(None, map(self._vault.relative, paths)))
                 if any(map(is_settings, paths)):
                     await self._listener.settings_changed()
             case LookAround(by, note):
@@ -206,10 +192,11 @@ class Indexer:
                 await anyio.sleep(_RETRY_SECONDS)
             finally:
                 self._refreshed = None
-        await self._look(frozenset(unsettled))
+        await self.refresh(unsettled)
 
-    async def _look(self, paths: frozenset[str]) -> None:
+    async def refresh(self, paths: Iterable[str]) -> None:
         """Stores the differences of these files, and of everything in these folders."""
+        paths = frozenset(paths)
         for _ in range(_UNSETTLED_TRIES):
             if not paths:
                 return

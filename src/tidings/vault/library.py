@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import date
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 
 from tidings.vault.change_detection import SEARCH, Searches, SubscribedResources
-from tidings.vault.files.outcomes import WriteFailed
+from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
@@ -33,12 +33,12 @@ from tidings.vault.watch import Happening, watch
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+OutcomeT = TypeVar("OutcomeT", FileWritten, FileMoved, FileDeleted, Retagged)
 
 _THREADS = 3
 _DAY_LOOK_SECONDS = 30.0
 _FIRST_SECONDS = 0.5  # A question right after the start waits this long for a complete index: most vaults are small.
 _DAILY = "vault://daily/"
-_TODAY = _DAILY + "today"
 
 
 class Readers:
@@ -69,16 +69,6 @@ class Readers:
             self._connected.append(queries)
         with queries.snapshot():
             return question(queries)
-
-
-class HasTouched(Protocol):
-    """The result of a write: it names the paths that may differ now."""
-
-    @property
-    def touched(self) -> Sequence[str]: ...
-
-
-HasTouchedT = TypeVar("HasTouchedT", bound=HasTouched)
 
 
 class VaultLibrary:
@@ -131,7 +121,7 @@ class VaultLibrary:
                 self._indexer.begin_anew()
             raise problem from error
 
-    async def write(self, operation: Callable[[VaultWriter], HasTouchedT]) -> HasTouchedT:
+    async def write(self, operation: Callable[[VaultWriter], OutcomeT]) -> OutcomeT:
         """Changes files. When this returns, the index is up to date, and the changes are published.
 
         If the index cannot be written now, it follows later. Raises `WriteFailed` if the folder in the vault's
@@ -226,7 +216,7 @@ class VaultLibrary:
                 self._searches.changed()
             yesterday, today = today, date.today()  # noqa: DTZ011 - see above
             if today != yesterday:
-                uris = [uri for uri in remembered if uri.startswith(_TODAY)]
+                uris = [uri for uri in remembered if uri.startswith(f"{_DAILY}today")]
                 await self._publish(await self._indexer.in_thread(self._different, uris, yesterday, today), False)
 
     def _different(self, uris: Sequence[str], before: date, now: date) -> list[str]:

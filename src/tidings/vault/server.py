@@ -8,21 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import anyio
+import mcp_types as types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp_types import (
-    CallToolResult,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    GetPromptResult,
-    InputRequiredResult,
-    PromptReference,
-    Resource,
-    ResourceTemplate,
-    ResourceTemplateReference,
-)
 
 from tidings._kit.tasks import Shared
 from tidings._version import __version__
@@ -33,6 +22,7 @@ from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
 from tidings.server import LiveServer, Notifier
 from tidings.server.exact_calls import ExactCalls
+from tidings.vault import prompts
 from tidings.vault.change_detection import SEARCH, SubscribedResources
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
@@ -40,10 +30,9 @@ from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for
 from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
-from tidings.vault.prompts import prompts
 from tidings.vault.resources import listing, render
 from tidings.vault.resources.addresses import FAMILY
-from tidings.vault.resources.shapes import RenderedResource
+from tidings.vault.resources.render import RenderedResource
 from tidings.vault.tools import tools
 
 logger = logging.getLogger(__name__)
@@ -159,19 +148,15 @@ class VaultServer(LiveServer[None]):
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Calls a tool. See `MCPServer.call_tool`.
-
-        Raises:
-            ToolError: It refuses. The message is for the caller.
-        """
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Calls a tool. See `MCPServer.call_tool`. Raises `ToolError` if it refuses, with a message for the caller."""
         if self.read_only and name in tools.WRITING and name not in self._exact.tools:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await self._exact.call_tool(name, partial(super().call_tool, name, arguments, context))
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
-    ) -> GetPromptResult | InputRequiredResult:
+    ) -> types.GetPromptResult | types.InputRequiredResult:
         """Returns a prompt. See `MCPServer.get_prompt`."""
         get = partial(super().get_prompt, name, arguments, context)
         return await self._exact.get_prompt(name, arguments, get)
@@ -196,10 +181,10 @@ class VaultServer(LiveServer[None]):
 
     async def _complete(
         self,
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        context: CompletionContext | None,
-    ) -> Completion:
+        ref: listing.Reference,
+        argument: types.CompletionArgument,
+        context: types.CompletionContext | None,
+    ) -> types.Completion:
         return await self.library.ask(lambda view: listing.complete(view, ref, argument, context))
 
 
@@ -213,10 +198,10 @@ class _VaultResources:
         # There are endless searches and dates, so that a prefix of them cannot be followed.
         return uri.startswith("vault://") and not (uri.endswith("*") and uri.startswith(_ENDLESS))
 
-    def templates(self) -> Sequence[ResourceTemplate]:
+    def templates(self) -> Sequence[types.ResourceTemplate]:
         return FAMILY.templates()
 
-    async def page(self, cursor: str | None) -> tuple[Sequence[Resource], str | None]:
+    async def page(self, cursor: str | None) -> tuple[Sequence[types.Resource], str | None]:
         return await self._library.ask(lambda view: listing.page(view, cursor))
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
@@ -230,17 +215,16 @@ class _VaultResources:
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
 
     async def _render(self, uri: str) -> RenderedResource:
-        library = self._library
-        search = uri.startswith(SEARCH)
+        ask = partial(self._library.ask, lambda view: render.render(view, uri), search=uri.startswith(SEARCH))
         try:
-            return await library.ask(lambda view: render.render(view, uri), search=search)
+            return await ask()
         except LookupError:
-            if library.status.phase != "indexing":
+            if self._library.status.phase != "indexing":
                 raise
         # It may exist, and not be indexed yet.
         with anyio.move_on_after(_READ_SECONDS):
-            await library.settled()
-        return await library.ask(lambda view: render.render(view, uri), search=search)
+            await self._library.settled()
+        return await ask()
 
 
 def _name_and_title(vault: Vault) -> tuple[str, str]:

@@ -28,9 +28,7 @@ logger = logging.getLogger(__name__)
 
 _SETTINGS: Final = frozenset({"app.json", "daily-notes.json"})
 _MOUNTS: Final = Path("/proc/self/mounts")
-_REMOTE: Final = frozenset(
-    {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
-)
+_REMOTE: Final = {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +174,6 @@ class _Inbox:
         self._begun = Event()
         self._filled = Event()
 
-    # Called by the thread
-
     def begin(self) -> None:
         self._sees = True
         self._call(self._begun.set)
@@ -198,8 +194,6 @@ class _Inbox:
     def _call(self, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(call)
-
-    # Called by the event loop
 
     async def begun(self) -> bool:
         """Waits for the start, and returns whether it succeeded."""

@@ -13,8 +13,8 @@ from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent,
 
 from tests.vault.shelf import BEGINNING, Shelf
 from tidings.server.families import BadAddress, ResourceMissing
+from tidings.vault import prompts
 from tidings.vault.notes.sections import EditRefused
-from tidings.vault.prompts import briefs, links, prompts
 from tidings.vault.view import IndexProgress, IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +122,7 @@ async def test_a_wrong_argument_is_told_to_who_gave_it(
     [(IndexStatus("indexing", IndexProgress(1, 2)), "still being built"), (IndexStatus("away"), "cannot be reached")],
 )
 async def test_what_may_lack_something_says_so(shelf: Shelf, status: IndexStatus, told: str) -> None:
-    assert told in said(briefs.recent_brief(shelf.view(status), "", ""))
+    assert told in said(prompts.recent_brief(shelf.view(status), "", ""))
 
 
 # The daily note
@@ -140,7 +140,7 @@ def test_the_plan_of_a_day_brings_its_note_the_last_one_and_what_changed(shelf: 
         }
     )
 
-    blocks = briefs.brief(shelf.view(), "today", today=TODAY)
+    blocks = prompts.daily_brief(shelf.view(), "today", today=TODAY)
 
     assert facts(blocks) == snapshot("""\
 Help me plan Saturday, 2026-01-31, in my daily note.
@@ -158,7 +158,7 @@ Open in the last daily note, '2026-01-29.md':
 
 
 def test_a_day_without_notes_before_it_says_where_its_note_would_be(shelf: Shelf) -> None:
-    blocks = briefs.brief(shelf.view(), "2026-02-01", today=TODAY)
+    blocks = prompts.daily_brief(shelf.view(), "2026-02-01", today=TODAY)
 
     assert "Sunday, 2026-02-01" in said(blocks)
     assert "It does not exist yet; it would be '2026-02-01.md'." in said(blocks)
@@ -169,8 +169,8 @@ def test_a_day_without_notes_before_it_says_where_its_note_would_be(shelf: Shelf
 def test_many_open_tasks_are_bounded(shelf: Shelf) -> None:
     shelf.put({"2026-01-30.md": "- [ ] task\n" * 60, "2026-01-31.md": ""})
 
-    assert "- and 10 more" in said(briefs.brief(shelf.view(), "", today=TODAY))
-    assert "left nothing open" in said(briefs.brief(shelf.view(), "2026-02-01", today=TODAY))
+    assert "- and 10 more" in said(prompts.daily_brief(shelf.view(), "", today=TODAY))
+    assert "left nothing open" in said(prompts.daily_brief(shelf.view(), "2026-02-01", today=TODAY))
 
 
 # Tags
@@ -185,7 +185,7 @@ def test_tidying_tags_names_those_that_look_alike_with_their_counts(shelf: Shelf
         }
     )
 
-    assert facts(briefs.tags_brief(shelf.view(), "")) == snapshot("""\
+    assert facts(prompts.tags_brief(shelf.view(), "")) == snapshot("""\
 Help me tidy the tags of my vault: 7 in use.
 
 These look alike (with the number of notes):
@@ -198,7 +198,7 @@ These are one tag each to Obsidian, but written in several ways:
 
 Only one note has each of these: #area/home, #idea, #proejct, #projects, #to-do.\
 """)
-    assert facts(briefs.tags_brief(shelf.view(), "#Area")) == snapshot("""\
+    assert facts(prompts.tags_brief(shelf.view(), "#Area")) == snapshot("""\
 Help me tidy the tags in #area: 1 in use.
 
 No two of them look alike.
@@ -210,7 +210,7 @@ Only one note has each of these: #area/home.\
 def test_tags_that_are_in_order_are_said_to_be(shelf: Shelf) -> None:
     shelf.put({"a.md": "#work", "b.md": "#work"})
 
-    assert facts(briefs.tags_brief(shelf.view(), "")) == snapshot("""\
+    assert facts(prompts.tags_brief(shelf.view(), "")) == snapshot("""\
 Help me tidy the tags of my vault: 1 in use.
 
 No two of them look alike.\
@@ -221,7 +221,7 @@ def test_many_tags_are_bounded(shelf: Shelf) -> None:
     words = [f"tag{chr(97 + a)}{chr(97 + b)}{chr(97 + c)}" for a in range(8) for b in range(8) for c in range(8)]
     shelf.put({"a.md": " ".join(f"#{word} #{word}s #{word.title()}" for word in words)})
 
-    text = said(briefs.tags_brief(shelf.view(), ""))
+    text = said(prompts.tags_brief(shelf.view(), ""))
 
     assert len(text) < 12_000
     assert " more" in text
@@ -233,7 +233,7 @@ def test_many_tags_are_bounded(shelf: Shelf) -> None:
 def test_a_summary_brings_the_notes_that_changed_last(shelf: Shelf) -> None:
     shelf.put({"old.md": "old", "Board.canvas": "{}", "new.md": "new"})
 
-    blocks = briefs.recent_brief(shelf.view(), "2", "")
+    blocks = prompts.recent_brief(shelf.view(), "2", "")
 
     assert facts(blocks) == snapshot("""\
 Summarise what is new in my vault: the notes that changed last, the newest first.
@@ -242,22 +242,22 @@ Summarise what is new in my vault: the notes that changed last, the newest first
 - old.md (2026-01-01T00:01:00.000Z)\
 """)
     assert brought(blocks) == {"vault://note/new.md": "new", "vault://note/old.md": "old"}
-    assert list(brought(briefs.recent_brief(shelf.view(), "1", ""))) == ["vault://note/new.md"]
+    assert list(brought(prompts.recent_brief(shelf.view(), "1", ""))) == ["vault://note/new.md"]
 
 
 def test_a_summary_since_a_day_leaves_out_what_is_older(shelf: Shelf) -> None:
     shelf.put({"old.md": "old"})
     day = datetime.fromtimestamp(BEGINNING).astimezone().date()
 
-    assert list(brought(briefs.recent_brief(shelf.view(), "", day.isoformat()))) == ["vault://note/old.md"]
-    nothing = briefs.recent_brief(shelf.view(), "", "today", today=date(2026, 2, 1))
+    assert list(brought(prompts.recent_brief(shelf.view(), "", day.isoformat()))) == ["vault://note/old.md"]
+    nothing = prompts.recent_brief(shelf.view(), "", "today", today=date(2026, 2, 1))
     assert said(nothing) == "No note changed since 2026-02-01. Tell me so."
 
 
 def test_what_a_summary_brings_is_bounded(shelf: Shelf) -> None:
     shelf.put({f"{number:02}.md": "word " * 1000 for number in range(60)})
 
-    blocks = briefs.recent_brief(shelf.view(), "50", "")
+    blocks = prompts.recent_brief(shelf.view(), "50", "")
 
     assert len(brought(blocks)) + len(pointed(blocks)) == 50
     assert pointed(blocks)
@@ -268,12 +268,12 @@ def test_what_a_summary_brings_is_bounded(shelf: Shelf) -> None:
 @pytest.mark.parametrize("count", ["0", "51", "100", "-1", "ten"])
 def test_a_count_that_is_none_is_refused(shelf: Shelf, count: str) -> None:
     with pytest.raises(ValueError, match="count cannot be"):
-        briefs.recent_brief(shelf.view(), count, "")
+        prompts.recent_brief(shelf.view(), count, "")
 
 
 def test_a_day_that_is_none_is_refused(shelf: Shelf) -> None:
     with pytest.raises(BadAddress, match="not a date"):
-        briefs.recent_brief(shelf.view(), "", "soon")
+        prompts.recent_brief(shelf.view(), "", "soon")
 
 
 # Links
@@ -298,7 +298,7 @@ LINKED = {
 def test_links_are_suggested_for_what_is_mentioned_tagged_or_alike(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
-    blocks = links.brief(shelf.view(), "garden", "")
+    blocks = prompts.links_brief(shelf.view(), "garden", "")
 
     assert facts(blocks) == snapshot("""\
 Suggest links between 'Garden.md' and other notes of my vault.
@@ -324,7 +324,7 @@ These have words in common that few notes have:
 def test_links_are_suggested_for_one_section(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
-    text = said(links.brief(shelf.view(), "Garden.md", "beds"))
+    text = said(prompts.links_brief(shelf.view(), "Garden.md", "beds"))
 
     assert "the section 'beds' of 'Garden.md' (from line 6)" in text
     assert "'Water Butt' in line 7" in text
@@ -335,17 +335,17 @@ def test_links_need_a_note_and_a_heading_that_are_there(shelf: Shelf) -> None:
     shelf.put(LINKED)
 
     with pytest.raises(ResourceMissing, match=r"'pic.png' is no note"):
-        links.brief(shelf.view(), "pic.png", "")
+        prompts.links_brief(shelf.view(), "pic.png", "")
     with pytest.raises(ResourceMissing, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
-        links.brief(shelf.view(), "Gardn", "")
+        prompts.links_brief(shelf.view(), "Gardn", "")
     with pytest.raises(EditRefused, match="There is no heading 'nope'"):
-        links.brief(shelf.view(), "Garden", "nope")
+        prompts.links_brief(shelf.view(), "Garden", "nope")
 
 
 def test_a_note_that_stands_alone_is_said_to(shelf: Shelf) -> None:
     shelf.put({"A.md": "b\nc d"})
 
-    assert "Nothing was found that is not linked already." in said(links.brief(shelf.view(), "A", ""))
+    assert "Nothing was found that is not linked already." in said(prompts.links_brief(shelf.view(), "A", ""))
 
 
 def test_suggestions_are_bounded(shelf: Shelf) -> None:
@@ -353,6 +353,6 @@ def test_suggestions_are_bounded(shelf: Shelf) -> None:
     shelf.put({f"name{number}.md": "" for number in range(40)})
     shelf.put({f"t{number}.md": "#t about the hub" for number in range(40)})
 
-    text = said(links.brief(shelf.view(), "Hub", ""))
+    text = said(prompts.links_brief(shelf.view(), "Hub", ""))
 
     assert text.count("\n- ") == 3 * 15

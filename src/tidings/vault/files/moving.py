@@ -1,27 +1,38 @@
-"""Moving a file or folder, and updating the links to it.
+"""Moving a file or folder, and updating the links to it; deleting, which moves it to the folder `.trash`.
 
 Only links that would lead elsewhere afterwards, or nowhere, are rewritten, in the style they were written in: by name,
 relative to the note, or from the vault's folder. That covers links to the moved files, links in them, and links that a
 file with the same name would catch. All new texts are made before anything is moved; if one cannot be written,
 everything is put back. A note that another program changes in the meantime is left alone and reported.
+
+Nothing is deleted permanently. In the trash of its vault, a file keeps its folders, as in Obsidian, and gets a number
+if its name is taken.
 """
 
+import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent
-from tidings.vault.files.disk import Disk, OpenedFile
-from tidings.vault.files.folders import OpenFolder
-from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, WriteFailed, explained
-from tidings.vault.files.paths import BadPath, Mount
-from tidings.vault.files.trash import check_match, files_in, take
+from tidings.vault.files.disk import Disk, OpenedFile, check_version
+from tidings.vault.files.folders import OpenFolder, move_to_free_name
+from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, explained
+from tidings.vault.files.paths import BadPath, Mount, is_scratch
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_rewrite
 from tidings.vault.notes.links import Style, link_name, resolve, rewrite, rewritten
 from tidings.vault.notes.model import NoteLink, key
+
+TRASH = ".trash"
+
+# Files that systems and programs leave in any folder.
+_LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
+_MOST_NAMES = 10_000
 
 
 class References(Protocol):
@@ -41,7 +52,7 @@ def move(
     with disk.everything():
         step = _check(disk, path, to)
         path, to = step.place.real, step.to.real  # Notes know nothing of symbolic links on the way.
-        old = files_in(disk, step.place) if step.is_folder else [path]
+        old = _files_in(disk, step.place) if step.is_folder else [path]
         moved = {each: to + each.removeprefix(path) for each in old}
         plans, skipped = _plan(disk, moved, references)
         if dry_run:
@@ -64,7 +75,9 @@ def move(
             left = _undo(disk, step, [plan for plan in plans if plan.path in changed])
             there.discard()
             state = f"These could not be put back: {', '.join(left)}." if left else "Everything was put back."
-            raise WriteFailed(f"{path!r} was not moved, because of a note with links to it: {error} {state}") from error
+            raise outcomes.WriteFailed(
+                f"{path!r} was not moved, because of a note with links to it: {error} {state}"
+            ) from error
         touched = dict.fromkeys([*moved, *moved.values(), *changed])
         return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped))
 
@@ -104,10 +117,10 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
         for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
             stack.enter_context(folder.locked())
-        check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
+        _check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
         if _is_same(here, step.place.name, there, step.to.name):
             here.rename(step.place.name, there, step.to.name)  # Only the case of letters changes.
-        elif not take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
+        elif not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
             raise _taken(step)
         return there
 
@@ -115,7 +128,7 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
 def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
     """Refuses what `_rename` would refuse, and changes nothing."""
     with step.place.enter() as here:
-        check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
+        _check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
         try:
             there = step.to.enter()
         except FileNotFoundError:
@@ -230,3 +243,90 @@ def _rewriter(references: References, mount: Mount, moved: Mapping[str, str]) ->
         return rewrite(text, parse.parse(text, source).links, new_target)
 
     return updated
+
+
+def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: bool = False) -> outcomes.FileDeleted:
+    """Moves a file or folder to the trash; see `VaultWriter.delete`."""
+    with disk.everything(), explained(path, "deleted"), ExitStack() as stack:
+        place = disk.place(path, follow=False)
+        found = folder = None
+        with suppress(FileNotFoundError):
+            folder = stack.enter_context(place.enter())
+            stack.enter_context(folder.locked())
+            found = folder.stat(place.name)
+        if found is None or folder is None:
+            raise NotThere(f"There is nothing at {path!r} to delete. Check the spelling.")
+        is_folder = stat.S_ISDIR(found.st_mode)
+        _check_match(disk, folder, place, if_match, is_folder=is_folder)
+        if is_folder and not recursive:
+            with OpenFolder(place.mount.root, (*place.folder, place.name)) as inside:
+                count = len(inside.names())
+            if count:
+                many = f"it has {count} entries. Set recursive=true to delete all."
+                raise AlreadyThere(f"The folder {place.path!r} is not empty: {many}")
+        touched = _files_in(disk, place) if is_folder else [place.real]
+        trash, name = _put(place, folder, is_folder=is_folder)
+        return outcomes.FileDeleted(path, f"{trash}/{name}", tuple(touched))
+
+
+def _check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str | None, *, is_folder: bool) -> None:
+    """Refuses a file that is not the version the caller has read (see `check_version`), and a version of a folder."""
+    if if_match is None:
+        return
+    if is_folder:
+        raise outcomes.NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
+    check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
+
+
+def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
+    """Returns the paths of all served files in a folder that is to be moved; the folder's own if it is empty.
+
+    Raises `BadPath` if it contains something that is not served, and would be moved unnoticed.
+    """
+    found: list[str] = []
+    unseen = 0
+    for at, folders, files in os.walk(place.mount.root.joinpath(*place.folder, place.name)):
+        served = {name: path for name in (*folders, *files) if (path := disk.vault.relative(Path(at, name)))}
+        litter = {name for name in files if name in _LITTER or name.startswith("._") or is_scratch(name)}
+        unseen += len({*folders, *files} - served.keys() - litter)
+        folders[:] = [name for name in folders if name in served]
+        found += [served[name] for name in files if name in served]
+    if unseen:
+        what = "something that is" if unseen == 1 else f"{unseen:,} files or folders that are"
+        raise BadPath(
+            f"The folder {place.path!r} contains {what} not served, because of a leading dot or an exclusion.",
+            "Move or delete its files one by one, or ask the user to do it: hidden files are not taken along.",
+        )
+    return sorted(found) or [place.real]
+
+
+def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str, str]:
+    """Moves it to the trash, under its own folders if possible, else at the top. Returns folder and name there."""
+    for names in ((TRASH, *place.folder), (TRASH,)):
+        try:
+            trash = OpenFolder(place.mount.root, names, create=True)
+        except NotADirectoryError:
+            continue
+        with trash, trash.locked():
+            for name in _candidates(place.name, is_folder=is_folder):
+                if _take(folder, place.name, trash, name, is_folder=is_folder):
+                    return "/".join(names), name
+    raise AlreadyThere(f"There is no room for {place.path!r} in the trash. Empty the folder '{TRASH}' of the vault.")
+
+
+def _take(folder: OpenFolder, name: str, other: OpenFolder, to: str, *, is_folder: bool) -> bool:
+    """Moves a file or folder to a name that is free. Returns False if it is taken."""
+    if other.stat(to) is not None:
+        return False
+    if not is_folder:
+        return move_to_free_name(folder, name, other, to)
+    folder.rename(name, other, to)
+    return True
+
+
+def _candidates(name: str, *, is_folder: bool) -> list[str]:
+    stem, dot, extension = (name, "", "") if is_folder else name.rpartition(".")
+    stem, ending = (stem, dot + extension) if stem else (name, "")
+    while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:
+        stem = stem[:-1]
+    return [name, *(f"{stem} {number}{ending}" for number in range(1, _MOST_NAMES))]

@@ -11,16 +11,18 @@ Permissions, owner, encoding and line endings are kept. Everything is synchronou
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+from tidings._kit.text import quoted
+from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, with_endings_of
 from tidings.vault.files.disk import Disk, Make, WriteLimits, check_version
 from tidings.vault.files.folders import sweep
-from tidings.vault.files.moving import References, move
-from tidings.vault.files.outcomes import AlreadyThere, FileDeleted, FileMoved, FileWritten, NotText, NotThere, Retagged
+from tidings.vault.files.moving import References, delete, move
+from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, NotText, NotThere, Retagged, Skipped
 from tidings.vault.files.paths import Vault
-from tidings.vault.files.retagging import rename_tag
-from tidings.vault.files.trash import delete
+from tidings.vault.notes import parse
 from tidings.vault.notes.edits import Edit, ReplaceSection, apply_edits
-from tidings.vault.notes.sections import append, prepend
+from tidings.vault.notes.model import key
+from tidings.vault.notes.sections import EditRefused, append, prepend
 
 
 class VaultWriter:
@@ -66,7 +68,7 @@ class VaultWriter:
                 if create == "never":
                     raise _not_there(path)
             elif create == "only" or (if_match is None and not overwrite):
-                raise AlreadyThere(
+                raise outcomes.AlreadyThere(
                     f"{path!r} already exists (version {before.version}). Choose another name; or read it, and give "
                     "its version as if_match to replace it."
                 )
@@ -121,9 +123,44 @@ class VaultWriter:
     def rename_tag(self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False) -> Retagged:
         """Renames a tag, and those nested in it, in the properties and the text of `notes`, with or without `#`.
 
-        `dry_run` only finds out what would be changed. Raises `EditRefused` if one of the names is not a tag.
+        Only the letters of the tag change, wherever the parser finds it; never in code. A note whose tags would not be
+        right is left alone and reported. `dry_run` only finds out what would be changed. Raises `EditRefused` if one of
+        the names is not a tag.
         """
-        return rename_tag(self._disk, old, new, notes, dry_run=dry_run)
+        old, new = _tag_name(old), _tag_name(new)
+        touched: list[str] = []
+        changed: list[str] = []
+        skipped: list[Skipped] = []
+        total = 0
+        for path in dict.fromkeys(notes):
+            found = 0
+
+            def make(before: FileContent | None, path: str = path) -> str:
+                nonlocal found
+                if before is None:
+                    raise NotThere(f"{path!r} no longer exists.")
+                if before.problem:
+                    raise NotText(f"{path!r} cannot be edited: {before.problem}.")
+                text, found = _renamed(before.text, old, new)
+                return text
+
+            try:
+                with self._disk.one(path) as place:
+                    if dry_run:
+                        before = self._disk.read(path)
+                        differs = make(before) != before.text
+                    else:
+                        written = self._disk.change(place, make)
+                        differs = bool(written.touched)
+                        touched += written.touched
+            except outcomes.ReadOnly:
+                raise
+            except (ValueError, OSError) as error:
+                skipped.append(Skipped(path, str(error)))
+                continue
+            changed += [path] if differs else []
+            total += found
+        return Retagged(tuple(touched), tuple(changed), total, tuple(skipped))
 
     def sweep(self) -> int:
         """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
@@ -155,3 +192,36 @@ class VaultWriter:
 
 def _not_there(path: str) -> NotThere:
     return NotThere(f"There is no file {path!r}. Check the spelling, or allow it to be created.")
+
+
+def _renamed(text: str, old: str, new: str) -> tuple[str, int]:
+    """Returns a note's text with a tag renamed, and how often. Raises `EditRefused` if that cannot be done safely."""
+    tags = parse.parse(text, "").tags
+    found = [tag for tag in tags if _nested(tag.name, old) is not None]
+    result = text
+    for tag in sorted(found, key=lambda tag: tag.start, reverse=True):
+        if text[tag.start : tag.end] != tag.name:
+            raise EditRefused(f"The tag in line {tag.line} is written with escapes. Edit it by hand.")
+        result = result[: tag.start] + new + (_nested(tag.name, old) or "") + result[tag.end :]
+    expected = [new + below if (below := _nested(tag.name, old)) is not None else tag.name for tag in tags]
+    if [tag.name for tag in parse.parse(result, "").tags] != expected:
+        raise EditRefused(f"The tag {quoted(new)} would be read differently in this note. Edit it by hand.")
+    return result, len(found)
+
+
+def _nested(name: str, tag: str) -> str | None:
+    """Returns the rest of a nested tag: `/b` of `a/b` in `a`; None if it is not nested in it."""
+    parts, depth = name.split("/"), tag.count("/") + 1
+    if key("/".join(parts[:depth])) != key(tag):
+        return None
+    return "".join(f"/{part}" for part in parts[depth:])
+
+
+def _tag_name(text: str) -> str:
+    """Returns a tag without its `#`. Raises `EditRefused` if it cannot be one."""
+    name = text.strip().removeprefix("#")
+    if "//" in f"/{name}" or [tag.name for tag in parse.parse(f"#{name}", "").tags] != [name]:
+        raise EditRefused(
+            f"{quoted(text)} is not a tag. Tags consist of letters, digits, '_', '-' and '/', and not of digits alone."
+        )
+    return name

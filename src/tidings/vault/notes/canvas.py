@@ -88,9 +88,8 @@ def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
 
 def _parts(text: str) -> Iterator[dict[str, Any]]:
     """Yields the nodes and the edges."""
-    mark = text.startswith("\ufeff")
     try:
-        canvas: Any = _Decoder().decode(" " + text[1:] if mark else text)
+        canvas: Any = _Decoder().decode(" " + text[1:] if text.startswith("\ufeff") else text)
     except (ValueError, RecursionError):
         return
     for kind in ("nodes", "edges"):

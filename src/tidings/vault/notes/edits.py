@@ -7,28 +7,17 @@ edit of the same call has changed can no longer be named.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidings._kit.diff import common_end, common_start, unified
 from tidings._kit.suggest import closest
 from tidings._kit.text import quoted
+from tidings.vault.notes import sections
 from tidings.vault.notes.model import TextChange, applied
 from tidings.vault.notes.property_edits import remove_property, set_property
-from tidings.vault.notes.sections import (
-    NEWLINE,
-    EditRefused,
-    Mode,
-    before_ending,
-    find_block,
-    line_of,
-    line_starts,
-    named_lines,
-    own_newline,
-    section_change,
-    with_newlines,
-)
+from tidings.vault.notes.sections import NEWLINE, EditRefused, own_newline, with_newlines
 
 _MOST_LINES = 120  # Lines of a diff that are shown.
 _WIDTH = 400  # Characters of a line that are shown.
@@ -78,7 +67,7 @@ class ReplaceSection:
 
     heading: str  # `Tasks`, `Project#Tasks` or `## Tasks`.
     content: str
-    mode: Mode = "replace"
+    mode: sections.Mode = "replace"
     create: bool = False  # Add the heading if it does not exist.
 
 
@@ -150,13 +139,11 @@ def _changes(
         case ReplaceText():
             return _replace_text(text, edit)
         case ReplaceSection():
-            return [section_change(text, edit.heading, edit.content, edit.mode, create=edit.create)]
+            return [sections.section_change(text, edit.heading, edit.content, edit.mode, create=edit.create)]
         case ReplaceBlock():
             return [_replace_block(text, edit)]
-        case SetProperty():
-            return _property_change(text, lambda: set_property(text, edit.key, edit.value))
-        case RemoveProperty():
-            return _property_change(text, lambda: remove_property(text, edit.key))
+        case SetProperty() | RemoveProperty():
+            return _change_property(text, edit)
 
 
 def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
@@ -168,7 +155,7 @@ def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
     if not found:
         raise EditRefused(f"The text {quoted(edit.find)} does not occur. {_similar(text, edit.find)}")
     if len(found) > 1 and not edit.all:
-        where = named_lines(line_of(text, match.start()) for match in found[:50])
+        where = sections.named_lines(sections.line_of(text, match.start()) for match in found[:50])
         raise EditRefused(
             f"The text occurs {len(found)} times ({where}). Give more of what surrounds it, or set all=true."
         )
@@ -184,7 +171,7 @@ def _similar(text: str, find: str) -> str:
 
 
 def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:
-    found = find_block(text, edit.id)
+    found = sections.find_block(text, edit.id)
     content = re.sub(rf"\s\^{re.escape(found.id)}\s*\Z", "", edit.content, flags=re.IGNORECASE).strip("\r\n")
     if not content.strip():
         raise EditRefused("A block cannot be empty. Give its new text, or replace the text and its id to remove both.")
@@ -198,9 +185,10 @@ def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:
     return TextChange(found.start, found.end, content)
 
 
-def _property_change(before: str, change: Callable[[], str]) -> list[TextChange]:
+def _change_property(before: str, edit: SetProperty | RemoveProperty) -> list[TextChange]:
     try:
-        after = change()
+        remove = isinstance(edit, RemoveProperty)
+        after = remove_property(before, edit.key) if remove else set_property(before, edit.key, edit.value)
     except ValueError as error:
         raise EditRefused(str(error)) from error
     if before == after:
@@ -215,13 +203,13 @@ class _Places:
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self._ranges: dict[int, tuple[int, int] | None] = {}
-        self._starts = line_starts(text) if any(isinstance(edit, ReplaceLines | InsertAt) for edit in edits) else [0]
-        self._count = len(self._starts) - 1
+        starts = sections.line_starts(text) if any(isinstance(edit, ReplaceLines | InsertAt) for edit in edits) else [0]
+        self._count = len(starts) - 1
         for at, edit in enumerate(edits):
             if isinstance(edit, ReplaceLines) and 1 <= edit.first <= edit.last <= self._count:
-                self._ranges[at] = self._starts[edit.first - 1], self._starts[edit.last]
+                self._ranges[at] = starts[edit.first - 1], starts[edit.last]
             elif isinstance(edit, InsertAt) and 1 <= edit.line <= self._count + 1:
-                self._ranges[at] = self._starts[edit.line - 1], self._starts[edit.line - 1]
+                self._ranges[at] = starts[edit.line - 1], starts[edit.line - 1]
 
     def changes(self, at: int, edit: ReplaceLines | InsertAt, now: str) -> list[TextChange]:
         if at not in self._ranges:
@@ -237,7 +225,7 @@ class _Places:
         if isinstance(edit, ReplaceLines) and not content:
             # If the last line had no ending, the one before it has none then, either.
             last = end == len(now) and not now.endswith("\n")
-            return [TextChange(before_ending(now, start) if last else start, end, "")]
+            return [TextChange(sections.before_ending(now, start) if last else start, end, "")]
         content = content.removesuffix(newline)
         if isinstance(edit, ReplaceLines):
             ending = re.search(r"\r?\n\Z", now[max(end - 2, start) : end])

@@ -122,7 +122,7 @@ class _Scan:
         self._content = -1
         self._content_line = -1
         self._lacking: dict[str, int] = {}
-        self._open = {"`": self._backticks, "~": self._tildes, "$": self._math, "%": self._comment, "<": self._html}
+        self._open = {"`": self._code, "~": self._code, "$": self._math, "%": self._comment, "<": self._html}
 
     def run(self) -> None:
         text, position = self.text, 0
@@ -141,14 +141,12 @@ class _Scan:
                     self.spans.append((start, end))
                 position = end or found.end()
 
-    def _backticks(self, start: int, opener: str) -> int:
+    def _code(self, start: int, opener: str) -> int:
+        mark = opener[0]
         fenced = len(opener) >= 3 and self._begins_line(start)
-        if fenced and "`" not in self.text[start + len(opener) : self._end_of_line(start)]:
+        if fenced and (mark == "~" or mark not in self.text[start + len(opener) : self._end_of_line(start)]):
             return self._fence(start, opener)
-        return self._code(start, len(opener))
-
-    def _tildes(self, start: int, opener: str) -> int:
-        return self._fence(start, opener) if self._begins_line(start) else 0
+        return self._inline_code(start, len(opener)) if mark == "`" else 0
 
     def _fence(self, start: int, opener: str) -> int:
         """Returns the end of a code block: a fence as long as its own, the end of its quote, or of the text."""
@@ -163,7 +161,7 @@ class _Scan:
         self.blocks.append((self._line, end))
         return end
 
-    def _code(self, start: int, length: int) -> int:
+    def _inline_code(self, start: int, length: int) -> int:
         end = self._end_of_paragraph(start)
         if self._runs_until != end:
             self._runs_until, self._runs = end, {}
@@ -206,16 +204,14 @@ class _Scan:
             return 0
         return closing + len(mark)
 
-    def _html(self, start: int, opener: str) -> int:
+    def _html(self, start: int, opener: str) -> int:  # noqa: PLR0911 - one for each kind of block
         text = self.text
         begins_line = self._begins_line(start)
         if text.startswith("<!--", start):
-            if begins_line:  # A block: the rest of its last line is still HTML.
-                closing = text.find("-->", start + 4)
-                end = len(text) if closing < 0 else self._end_of_line(closing)
-            else:
-                end = self._closed("-->", start + 4, self._end_of_paragraph(start))
-            return end
+            if not begins_line:
+                return self._closed("-->", start + 4, self._end_of_paragraph(start))
+            closing = text.find("-->", start + 4)  # A block: the rest of its last line is still HTML.
+            return len(text) if closing < 0 else self._end_of_line(closing)
         if begins_line:
             if (raw := _RAW_BLOCK.match(text, start)) is not None:
                 closing = re.compile(f"</{raw[1]}>", re.IGNORECASE).search(text, start)
@@ -225,8 +221,10 @@ class _Scan:
         tag = _HTML.match(text, start)
         if tag is None:
             return 0
-        if begins_line and _REST_BLANK.match(text, tag.end()) and self._follows_blank_line():
-            return self._before_blank_line(start)
+        if begins_line and _REST_BLANK.match(text, tag.end()):
+            above = text.rfind("\n", 0, self._line - 1) if self._line else -1
+            if not text[above + 1 : self._line].strip():
+                return self._before_blank_line(start)
         return tag.end()
 
     def _begins_line(self, position: int) -> bool:
@@ -253,10 +251,6 @@ class _Scan:
     def _before_blank_line(self, position: int) -> int:
         found = _BLANK_LINE.search(self.text, position)
         return len(self.text) if found is None else found.start()
-
-    def _follows_blank_line(self) -> bool:
-        before = self.text.rfind("\n", 0, self._line - 1) if self._line else -1
-        return not self.text[before + 1 : self._line].strip()
 
 
 _ID = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*\r?(?=\n|\Z)")

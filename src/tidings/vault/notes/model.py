@@ -33,9 +33,8 @@ class NoteBlock(NamedTuple):
 
     id: str
     line: int  # The line of the id.
-    start: int
+    start: int  # The block's text is from here to `end`, without the id.
     end: int
-    """The block's text, without the id."""
 
 
 class NoteLink(NamedTuple):
@@ -47,9 +46,8 @@ class NoteLink(NamedTuple):
     subpath: str  # `#Heading`, `#H1#H2` or `#^block`, with its `#`; else empty.
     shown: str | None
     line: int
-    start: int
+    start: int  # The whole link is from here to `end`, brackets included.
     end: int
-    """The whole link, brackets included."""
 
 
 class NoteTag(NamedTuple):
@@ -57,9 +55,8 @@ class NoteTag(NamedTuple):
 
     name: str
     line: int
-    start: int
+    start: int  # The name is from here to `end`, without its `#`.
     end: int
-    """The name without its `#`."""
 
 
 class NoteTask(NamedTuple):

@@ -8,7 +8,7 @@ position in it plus `shift` is a position in the note.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, cast
 from urllib.parse import unquote
 
@@ -28,13 +28,6 @@ _QUOTE = re.compile(r"[ \t>]*+\Z")
 _TABLE = re.compile(r"[ \t>]*+\|")
 _NEAR = 1000
 _DEEPEST = 16  # Open brackets that are remembered. Nobody writes more, and they would take long.
-
-
-def find_inline(page: str, text: str, shift: int, line: int) -> tuple[list[NoteTag], list[NoteLink]]:
-    """Returns the tags and the links, in order."""
-    if "[[" in page or "](" in page:
-        return _tags_and_links(page, text, shift, line)
-    return (_tags(page, shift, line) if "#" in page else []), []
 
 
 def _tags(page: str, shift: int, line: int) -> list[NoteTag]:
@@ -88,8 +81,12 @@ def _tags_and_links(  # noqa: C901 - one loop: a call for each find would take a
 def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], place: tuple[int, int]) -> NoteLink | None:
     """Returns the link from the bracket at `opening` to the end of `found`. `place` is its line and the shift."""
     angled, bare = found[_NAMED + 1], found[_NAMED + 2]
-    target, subpath = _destination(_ESCAPED.sub(r"\1", bare) if angled is None else angled)
-    if not target and not subpath:
+    written = _ESCAPED.sub(r"\1", bare) if angled is None else angled
+    target, _, rest = written.partition("#")
+    if "%" in written:
+        target, rest = unquote(target), unquote(rest)
+    target, subpath = target.strip(), f"#{rest}" if rest else ""
+    if _EXTERNAL.match(written) or not (target or subpath):
         return None
     line, shift = place
     closing = found.start()
@@ -117,16 +114,6 @@ def wiki_link(
     if not target and subpath in ("", "#"):
         return None
     return NoteLink(kind, embed, target, subpath, shown if bar else None, *place)
-
-
-def _destination(written: str) -> tuple[str, str]:
-    """Returns path and subpath, decoded; two empty texts if it leads out of the vault."""
-    if _EXTERNAL.match(written):
-        return "", ""
-    path, _, rest = written.partition("#")
-    if "%" in written:
-        path, rest = unquote(path), unquote(rest)
-    return path.strip(), f"#{rest}" if rest else ""
 
 
 def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
@@ -158,15 +145,6 @@ def _may_follow(page: str, start: int, last: int) -> bool:
     return line > 0 and (_QUOTE if before == ">" else _TABLE).match(page, line, start) is not None
 
 
-def tag_names(values: Iterable[Any]) -> Iterator[str]:
-    """Yields the values of the property `tags` that are tags, without `#`."""
-    for value in values:
-        if isinstance(value, str):
-            name = value.strip().removeprefix("#").rstrip("/")
-            if _VALID.fullmatch(name) and not (name.isascii() and name.isdigit()):
-                yield name
-
-
 _LINE = re.compile(
     r"\n(?: {0,3}(#{1,6})(?=[ \t\r\n]|\Z)[^\n]*"
     r"|[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)++\[([^\n])\](?=[ \t\r\n]|\Z)[^\n]*"
@@ -193,19 +171,19 @@ def parse(text: str, name: str) -> Note:
     first_line = text.count("\n", 0, start) + 1
     shift = start - 1
 
-    tags, links = find_inline(page, text, shift, first_line)
+    if "[[" in page or "](" in page:
+        tags, links = _tags_and_links(page, text, shift, first_line)
+    else:
+        tags, links = _tags(page, shift, first_line) if "#" in page else [], list[NoteLink]()
     headings, tasks = _lines(page, text, shift, first_line)
     blocks = find_blocks(page, code, shift, first_line) if "^" in page else []
     title = name.rpartition("/")[2]
     aliases: tuple[str, ...] = ()
     if properties:
         tags = [*_property_tags(properties, text, block), *tags]
-        values = (
-            str(value).strip()
-            for value in _listed(properties, "aliases", _COMMA)
-            if isinstance(value, str | int | float)
-        )
-        aliases = tuple(filter(None, values))
+        values = _listed(properties, "aliases", _COMMA)
+        names = (str(value).strip() for value in values if isinstance(value, str | int | float))
+        aliases = tuple(filter(None, names))
         if "[[" in block.text:
             links = [*_property_links(properties, text, block), *links]
     return Note(
@@ -255,14 +233,17 @@ def _listed(properties: dict[str, Any], name: str, separator: re.Pattern[str]) -
 
 
 def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) -> list[NoteTag]:
-    values = _listed(properties, "tags", _COMMA_OR_SPACE)
-    if not values:
+    texts = [value for value in _listed(properties, "tags", _COMMA_OR_SPACE) if isinstance(value, str)]
+    names = [text.strip().removeprefix("#").rstrip("/") for text in texts]
+    if not names:
         return []
     key = _TAGS_KEY.search(text, block.start - 1, block.end)
     position = key.end() if key else block.start
     line = text.count("\n", 0, position) + 1
     tags: list[NoteTag] = []
-    for name in tag_names(values):
+    for name in names:
+        if not _VALID.fullmatch(name) or (name.isascii() and name.isdigit()):
+            continue
         found = _find_name(text, name, position, block.end)
         if found < 0:  # Written with escapes: its position is not known exactly.
             tags.append(NoteTag(name, line, position, position))

@@ -13,6 +13,7 @@ import json
 import re
 import string
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import yaml
@@ -117,6 +118,7 @@ else:
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
+_TYPED = (":int", ":float", ":bool", ":null")
 _MOST_NODES = 100_000
 _DEEPEST = 100
 _LONGEST = 1 << 20
@@ -127,8 +129,7 @@ class Frontmatter(NamedTuple):
 
     start: int
     end: int
-    """The text between the two lines; both where a new block would begin if there is none."""
-    text: str
+    text: str  # The text between the two lines, from start to end; empty where a new block would begin.
     kind: Literal["yaml", "json"] | None  # JSON if it is in braces; None if there is no block.
     body_start: int
 
@@ -149,8 +150,9 @@ def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
     """Returns the properties, and the problem with them if there is one. Lines count from the note's first."""
     if not block.text or block.text.isspace():
         return {}, None
-    if block.kind == "json" and (found := _load_json(block.text)) is not None:
-        return found, None
+    if block.kind == "json":
+        with suppress(ValueError, RecursionError):
+            return json.loads(block.text, parse_constant=_refuse, object_pairs_hook=_unique), None
     simple = load_simple(block.text)
     return (simple, None) if simple is not None else load_yaml(block.text)
 
@@ -263,16 +265,6 @@ class _PropertyReader:
         if isinstance(node, SequenceNode):
             return [self.value(item) for item in cast("list[Node]", node.value)]
         return self.mapping(cast("MappingNode", node))
-
-
-_TYPED = (":int", ":float", ":bool", ":null")
-
-
-def _load_json(text: str) -> dict[str, Any] | None:
-    try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _refuse(constant: str) -> None:

@@ -10,12 +10,13 @@ not its own, and an alias has the marks of its anchor. `places` and `end_of` cor
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
+from tidings.vault.notes.model import TextChange
 from tidings.vault.notes.properties import Frontmatter, compose, load, scalar, split
 
 _COLON = re.compile(r"\s*:")
@@ -27,9 +28,8 @@ class YamlSpan(NamedTuple):
 
     key: int  # The beginning of its name.
     colon: int  # The position after the colon.
-    start: int
+    start: int  # The beginning of its value, and its end; both after the colon if there is none.
     end: int
-    """Its value; both after the colon if there is none."""
     node: Node | None  # None for an alias.
 
 
@@ -123,6 +123,11 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) -> str:
     """Writes a text, number, boolean or None; a text in these quotes if possible."""
+
+    def escape(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return _SHORT.get(found[0]) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
     if not isinstance(value, str):
         return json.dumps(value)
     if quote == "'" and not _ESCAPED.search(value.replace('"', "").replace("\\", "")):
@@ -130,13 +135,7 @@ def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) 
     plain = (_PLAIN_IN_FLOW if in_flow else _PLAIN).fullmatch(value) and not _ENDS_PLAIN.search(value)
     if quote is None and plain and scalar(value) is value:
         return value
-    return '"' + _ESCAPED.sub(_escape, value) + '"'
-
-
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
-    code = ord(character)
-    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return '"' + _ESCAPED.sub(escape, value) + '"'
 
 
 def flow_text(value: Any, quote: str | None = None, *, as_json: bool = False) -> str:
@@ -176,13 +175,6 @@ def item_text(value: Any, quote: str | None = None) -> str:
 
 class BadProperties(ValueError):
     """The properties cannot be changed safely. Says why, and where."""
-
-
-class _Change(NamedTuple):
-    start: int
-    end: int
-    text: str
-    r"""With `\n` as line end."""
 
 
 def set_property(text: str, key: str, value: Any) -> str:
@@ -241,7 +233,7 @@ def _checked(text: str, wanted: str) -> str:
 
 
 class _Editor:
-    """One block of properties."""
+    r"""One block of properties. Changes have `\n` as line end, and positions in the block."""
 
     def __init__(self, block: Frontmatter) -> None:
         self.properties, problem = load(block)
@@ -264,36 +256,36 @@ class _Editor:
             return key
         return next((name for name in self.properties if name.casefold() == key.casefold()), None)
 
-    def apply(self, text: str, change: _Change, wanted: dict[str, Any]) -> str:
+    def apply(self, text: str, change: TextChange, wanted: dict[str, Any]) -> str:
         start, end = self._block.start + change.start, self._block.start + change.end
         written = change.text.replace("\n", _newline(text))
         return _checked(text[:start] + written + text[end:], _dumped(wanted))
 
-    def appended(self, key: str, value: Any) -> _Change:
+    def appended(self, key: str, value: Any) -> TextChange:
         if not self._braces:
             end = len(self._text)
-            return _Change(end, end, mapping_text({key: value}, self._indent, self._step()))
-        as_json = self._block.kind == "json"
-        written = f"{json.dumps(key, ensure_ascii=False)}: {flow_text(value, as_json=as_json)}"
+            return TextChange(end, end, mapping_text({key: value}, self._indent, self._step()))
+        shown = flow_text(value, as_json=self._block.kind == "json")
+        written = f"{json.dumps(key, ensure_ascii=False)}: {shown}"
         if not self._places:
             start = index(cast("MappingNode", self._root)) + 1
-            return _Change(start, start, written)
+            return TextChange(start, start, written)
         last = list(self._places.values())[-1]
         line = self._text[self._line(last.key) : last.key]
-        return _Change(last.end, last.end, f",\n{line}{written}" if line.isspace() else f", {written}")
+        return TextChange(last.end, last.end, f",\n{line}{written}" if line.isspace() else f", {written}")
 
-    def removed(self, name: str) -> _Change:
+    def removed(self, name: str) -> TextChange:
         place = self._places[name]
         if not self._braces:
             newline = self._text.find("\n", place.end)
-            return _Change(self._line(place.key), len(self._text) if newline < 0 else newline + 1, "")
+            return TextChange(self._line(place.key), len(self._text) if newline < 0 else newline + 1, "")
         order = list(self._places.values())
         at = order.index(place)
         if at + 1 < len(order):
-            return _Change(place.key, order[at + 1].key, "")
-        return _Change(order[at - 1].end if at else place.key, place.end, "")
+            return TextChange(place.key, order[at + 1].key, "")
+        return TextChange(order[at - 1].end if at else place.key, place.end, "")
 
-    def replaced(self, name: str, value: Any) -> _Change:
+    def replaced(self, name: str, value: Any) -> TextChange:
         place, old = self._places[name], self.properties[name]
         node = place.node
         if isinstance(value, list) and value and isinstance(old, list) and isinstance(node, SequenceNode) and old:
@@ -303,23 +295,19 @@ class _Editor:
                 return change
         in_braces = isinstance(node, SequenceNode | MappingNode) and node.flow_style is True
         if self._braces or (isinstance(value, list | dict) and in_braces):
-            as_json = self._block.kind == "json"
-            written = flow_text(value, as_json=as_json)
+            written = flow_text(value, as_json=self._block.kind == "json")
             named = self._text.startswith(":", place.colon - 1)  # Between braces a name may have no value.
             space = "" if place.start > place.colon else " "
-            return _Change(place.start, place.end, ("" if named else ":") + space + written)
+            return TextChange(place.start, place.end, ("" if named else ":") + space + written)
         quote = node.style if isinstance(node, ScalarNode) and node.style in ("'", '"') else None
-        return self._after_colon(place, after_colon(value, self._indent, self._step(), quote))
-
-    def _after_colon(self, place: YamlSpan, written: str) -> _Change:
-        """Replaces what follows the colon, and keeps a comment there."""
+        written = after_colon(value, self._indent, self._step(), quote)
         gap = self._text[place.colon : place.start]
         comment = gap.partition("\n")[0].rstrip() if "#" in gap else ""
         if comment and "\n" in written:  # The value begins on the next line: the comment can stay.
-            return _Change(place.colon + len(comment), place.end, written)
-        return _Change(place.colon, place.end, written + comment)
+            return TextChange(place.colon + len(comment), place.end, written)
+        return TextChange(place.colon, place.end, written + comment)
 
-    def _items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> _Change | None:
+    def _items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> TextChange | None:
         """Changes a list with one line per item: items that stay keep their lines, and the comments below them."""
         starts = item_lines(self._text, node)
         if starts is None:
@@ -328,13 +316,12 @@ class _Editor:
         last = len(self._text) if last < 0 else last
         ends = [*[start - 1 for start in starts[1:]], last]
         lines = [self._text[start:end].rstrip("\r") for start, end in zip(starts, ends, strict=True)]
-        kept = _KeptLines(olds, [line.replace("\r\n", "\n") for line in lines])
-        indent = " " * cast("int", node.start_mark.column)
-        quote = style_of(node)
-        written = [kept.take(value) or f"{indent}- {item_text(value, quote)}" for value in values]
-        return _Change(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
+        indent, quote = " " * cast("int", node.start_mark.column), style_of(node)
+        kept = [line.replace("\r\n", "\n") for line in lines]
+        written = _reused(olds, kept, values, lambda value: f"{indent}- {item_text(value, quote)}")
+        return TextChange(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
 
-    def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> _Change | None:
+    def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> TextChange | None:
         """Changes a list in brackets: new items at its end are appended, else it becomes one line."""
         nodes = cast("list[Node]", node.value)
         starts = [index(item) for item in nodes]
@@ -345,10 +332,10 @@ class _Editor:
         ends = [end_of(self._text, item) for item in nodes]
         if _dumped(values[: len(olds)]) == _dumped(olds):
             added = [flow_text(value, quote, as_json=as_json) for value in values[len(olds) :]]
-            return _Change(ends[-1], ends[-1], "".join(f", {item}" for item in added))
-        kept = _KeptLines(olds, [self._text[start:end] for start, end in zip(starts, ends, strict=True)])
-        written = [kept.take(value) or flow_text(value, quote, as_json=as_json) for value in values]
-        return _Change(starts[0], ends[-1], ", ".join(written))
+            return TextChange(ends[-1], ends[-1], "".join(f", {item}" for item in added))
+        kept = [self._text[start:end] for start, end in zip(starts, ends, strict=True)]
+        written = _reused(olds, kept, values, lambda value: flow_text(value, quote, as_json=as_json))
+        return TextChange(starts[0], ends[-1], ", ".join(written))
 
     def _step(self) -> str:
         """Returns the indentation of the block's lists."""
@@ -361,14 +348,9 @@ class _Editor:
         return self._text.rfind("\n", 0, position) + 1
 
 
-class _KeptLines:
-    """The written items of a list, each to be used once."""
-
-    def __init__(self, values: list[Any], written: list[str]) -> None:
-        self._written: dict[str, list[str]] = {}
-        for value, text in zip(reversed(values), reversed(written), strict=True):
-            self._written.setdefault(_dumped(value), []).append(text)
-
-    def take(self, value: Any) -> str | None:
-        left = self._written.get(_dumped(value))
-        return left.pop() if left else None
+def _reused(olds: list[Any], texts: list[str], values: list[Any], write: Callable[[Any], str]) -> list[str]:
+    """Returns the texts of values: of those that were in the list before, the old ones, each once."""
+    left: dict[str, list[str]] = {}
+    for old, text in zip(reversed(olds), reversed(texts), strict=True):
+        left.setdefault(_dumped(old), []).append(text)
+    return [kept.pop() if (kept := left.get(_dumped(value))) else write(value) for value in values]

@@ -19,7 +19,6 @@ from tidings.vault.notes import parse
 from tidings.vault.notes.model import Heading, NoteBlock, TextChange, applied, key
 
 NEWLINE = re.compile(r"\r?\n")
-
 _MOST_NAMED = 12  # Lines or names in a message.
 _MARKED_HEADING = re.compile(r"\s*(#{1,6})\s+(\S.*)")
 _SAMPLED_HEADINGS = 40  # Headings that show a note's style.
@@ -248,7 +247,14 @@ def _added(
     newline = own_newline(text)
     start, end = span
     lead, core, tail = _around(text[start:end])
-    content = _trimmed(with_newlines(content, newline), mode, newline)
+    content = with_newlines(content, newline)
+    # Without the line endings at its ends, except where they separate the content from the text beside it.
+    if mode == "append":
+        content = content.rstrip("\r\n")
+    elif mode == "prepend":
+        content = content.lstrip("\r\n").removesuffix(newline)
+    else:
+        content = content.strip("\r\n")
     if not core:
         return _filled(text, span, content.strip("\r\n"), blanks)
     inner = start + len(lead)
@@ -305,7 +311,6 @@ def _new_section(text: str, headings: Sequence[Heading], heading: str, content: 
 
 
 def _blank_lines(text: str, headings: Sequence[Heading]) -> _BlankLines:
-    """Returns the note's style, as most of its headings have it."""
     after = before = 0
     for at, heading in enumerate(headings[:_SAMPLED_HEADINGS]):
         end = headings[at + 1].start if at + 1 < len(headings) else len(text)
@@ -324,15 +329,6 @@ def _without_heading(content: str, heading: Heading) -> str:
     if match and len(match[1]) == heading.level and match[2].strip() == heading.text.strip():
         return lines[1] if len(lines) > 1 else ""
     return content
-
-
-def _trimmed(content: str, mode: Mode, newline: str) -> str:
-    """Removes the line endings at the ends, except where they separate the content from the text beside it."""
-    if mode == "append":
-        return content.rstrip("\r\n")
-    if mode == "prepend":
-        return content.lstrip("\r\n").removesuffix(newline)
-    return content.strip("\r\n")
 
 
 def _around(body: str) -> tuple[str, str, str]:

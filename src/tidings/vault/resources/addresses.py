@@ -14,96 +14,45 @@ JSON: Final = "application/json"
 
 Mode = Literal["summary", "full"]
 
-MOST_ITEMS: Final = 1000
-"""The largest number of items on one page of a list."""
+MOST_ITEMS: Final = 1000  # The largest number of items on one page of a list.
 MOST_LINES: Final = 10_000_000
-
 _LIST: Final = ("mode", "limit", "offset")
+
+
+def _list(name: str, argument: str, title: str, description: str, page_size: int) -> ResourceKind:
+    return ResourceKind(name, argument, title, description, JSON, _LIST, page_size)
+
+
+_RECENT = "The notes, canvases and bases that were changed last, newest first."
+_STATS = "How many notes, folders, attachments, tags, links and tasks the vault has."
+_STRUCTURE = (
+    "The tree of folders with the number of notes in each; three levels, or all of them and the notes' names with "
+    "mode=full."
+)
+_NOTE = (
+    "A note's text, or some of its lines (offset, limit); with mode=summary its title, properties, headings, tags, "
+    "links, tasks, size and version. The path may lack '.md' or be the note's bare name."
+)
+_SEARCH = (
+    'What a search finds, newest first. Takes Obsidian\'s search syntax: words, "a phrase", tag:, path:, file:, '
+    "[property:value], -not, OR."
+)
+_DAILY = "The daily note of a date such as 2026-01-31, or of 'today'; as a note otherwise."
+_ATTACHMENT = "An image, a PDF or another file, as it is; canvases and bases as text."
 
 FAMILY: Final = ResourceFamily(
     "vault",
-    ResourceKind(
-        "recent",
-        "",
-        "Recently changed notes",
-        "The notes, canvases and bases that were changed last, newest first.",
-        JSON,
-        _LIST,
-        20,
-    ),
-    ResourceKind(
-        "stats",
-        "",
-        "Statistics",
-        "How many notes, folders, attachments, tags, links and tasks the vault has.",
-        JSON,
-        ("mode",),
-    ),
-    ResourceKind("tags", "", "Tags", "All tags, with the number of notes that have each.", JSON, _LIST, 200),
-    ResourceKind(
-        "structure",
-        "",
-        "Folders",
-        "The tree of folders with the number of notes in each; three levels, or all of them and the notes' names "
-        "with mode=full.",
-        JSON,
-        _LIST,
-        200,
-    ),
-    ResourceKind(
-        "note",
-        "{+path}",
-        "Note",
-        "A note's text, or some of its lines (offset, limit); with mode=summary its title, properties, headings, "
-        "tags, links, tasks, size and version. The path may lack '.md' or be the note's bare name.",
-        None,
-        _LIST,
-    ),
-    ResourceKind(
-        "folder",
-        "{+path}",
-        "Folder",
-        "What a folder holds: its folders, then its notes and other files.",
-        JSON,
-        _LIST,
-        100,
-    ),
-    ResourceKind(
-        "tag", "{+tag}", "Notes with a tag", "The notes that have a tag, or one nested in it.", JSON, _LIST, 100
-    ),
-    ResourceKind(
-        "backlinks",
-        "{+path}",
-        "Backlinks",
-        "The links that lead to a note or another file, with their lines.",
-        JSON,
-        _LIST,
-        100,
-    ),
-    ResourceKind(
-        "search",
-        "{query}",
-        "Search",
-        'What a search finds, newest first. Takes Obsidian\'s search syntax: words, "a phrase", tag:, path:, '
-        "file:, [property:value], -not, OR.",
-        JSON,
-        _LIST,
-        20,
-    ),
-    ResourceKind(
-        "daily",
-        "{date}",
-        "Daily note",
-        "The daily note of a date such as 2026-01-31, or of 'today'; as a note otherwise.",
-        None,
-        _LIST,
-    ),
-    ResourceKind(
-        "attachment",
-        "{+path}",
-        "Attachment",
-        "An image, a PDF or another file, as it is; canvases and bases as text.",
-    ),
+    _list("recent", "", "Recently changed notes", _RECENT, 20),
+    ResourceKind("stats", "", "Statistics", _STATS, JSON, ("mode",)),
+    _list("tags", "", "Tags", "All tags, with the number of notes that have each.", 200),
+    _list("structure", "", "Folders", _STRUCTURE, 200),
+    ResourceKind("note", "{+path}", "Note", _NOTE, None, _LIST),
+    _list("folder", "{+path}", "Folder", "What a folder holds: its folders, then its notes and other files.", 100),
+    _list("tag", "{+tag}", "Notes with a tag", "The notes that have a tag, or one nested in it.", 100),
+    _list("backlinks", "{+path}", "Backlinks", "The links that lead to a note or another file, with their lines.", 100),
+    _list("search", "{query}", "Search", _SEARCH, 20),
+    ResourceKind("daily", "{date}", "Daily note", _DAILY, None, _LIST),
+    ResourceKind("attachment", "{+path}", "Attachment", _ATTACHMENT),
 )
 
 

@@ -11,29 +11,22 @@ import re
 from datetime import date
 from typing import Final
 
-from mcp_types import (
-    Annotations,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    PromptReference,
-    Resource,
-    ResourceTemplateReference,
-)
+import mcp_types as types
 
 from tidings.server.families import MOST_COMPLETIONS, best_first, completion, cursor_after, key_before
 from tidings.vault.files.paths import uri
 from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import FAMILY
-from tidings.vault.resources.shapes import MARKDOWN, iso, mime_type
+from tidings.vault.resources.render import MARKDOWN, iso, mime_type
 from tidings.vault.view import VaultView, daily_dates, local_today
 
-PAGE: Final = 500
+Reference = types.PromptReference | types.ResourceTemplateReference
 
+PAGE: Final = 500
 _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
 
 
-def page(view: VaultView, cursor: str | None) -> tuple[list[Resource], str | None]:
+def page(view: VaultView, cursor: str | None) -> tuple[list[types.Resource], str | None]:
     """Returns the resources after `cursor`, or the first ones, and the cursor of the next page.
 
     Raises `BadCursor` for a cursor that no page gave.
@@ -48,15 +41,15 @@ def page(view: VaultView, cursor: str | None) -> tuple[list[Resource], str | Non
     return resources, cursor_after(rows[room - 1][0]) if len(rows) > room else None
 
 
-def resource(path: str, kind: str, title: str, size: int, mtime: int) -> Resource:
+def resource(path: str, kind: str, title: str, size: int, mtime: int) -> types.Resource:
     """Returns a file of the vault as it is listed."""
-    return Resource(
+    return types.Resource(
         name=path,
         uri=uri("note" if kind == "note" else "attachment", path),
         title=title,
         mime_type=MARKDOWN if kind == "note" else mime_type(path),
         size=size,
-        annotations=Annotations(priority=_PRIORITY[kind], last_modified=iso(mtime)),
+        annotations=types.Annotations(priority=_PRIORITY[kind], last_modified=iso(mtime)),
     )
 
 
@@ -76,12 +69,12 @@ _PATHS: Final = {"note": _NOTES, "folder": _FOLDERS, "backlinks": _FILES, "attac
 
 def complete(
     view: VaultView,
-    ref: PromptReference | ResourceTemplateReference,
-    argument: CompletionArgument,
-    context: CompletionContext | None = None,
+    ref: Reference,
+    argument: types.CompletionArgument,
+    context: types.CompletionContext | None = None,
     *,
     today: date | None = None,
-) -> Completion:
+) -> types.Completion:
     """Returns the values that an argument of a prompt or a template may become."""
     typed = _clean(argument.value)
     values: list[str] = []
@@ -104,8 +97,8 @@ def complete(
     return completion(best_first(values, typed, key))
 
 
-def _paths(view: VaultView, ref: PromptReference | ResourceTemplateReference, typed: str) -> Completion:
-    if isinstance(ref, PromptReference):
+def _paths(view: VaultView, ref: Reference, typed: str) -> types.Completion:
+    if isinstance(ref, types.PromptReference):
         return _stored(view, _NOTES, typed)
     kind = re.match(r"(?:vault://)?([a-z]*)", ref.uri)
     found = _stored(view, _PATHS.get(kind[1] if kind else "", _FILES), typed)
@@ -114,7 +107,7 @@ def _paths(view: VaultView, ref: PromptReference | ResourceTemplateReference, ty
     )
 
 
-def _stored(view: VaultView, source: str, value: str) -> Completion:
+def _stored(view: VaultView, source: str, value: str) -> types.Completion:
     """Completes from the index, ranked by the database."""
     connection = view.queries.connection
     column, plain = "path", value

@@ -8,12 +8,14 @@ A list shows what its watchers want to know: a folder lists names, not the times
 """
 
 import hashlib
+import json
+import mimetypes
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidings._kit.files import read_file
 from tidings._kit.suggest import closest, question
@@ -25,26 +27,49 @@ from tidings.vault.index.queries import FileRow, ListedFiles
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
-from tidings.vault.resources.shapes import (
-    MARKDOWN,
-    Json,
-    RenderedResource,
-    ResourceTooLarge,
-    caveat,
-    is_text,
-    iso,
-    listed,
-    mime_type,
-    written,
-)
 from tidings.vault.search.query import BadQuery, parse_query
 from tidings.vault.search.search import search as find
-from tidings.vault.view import VaultView, daily_places, hidden_from_search, local_today
+from tidings.vault.view import IndexStatus, VaultView, daily_places, hidden_from_search, local_today, standing
 
-LARGEST: Final = 10_000_000
-"""The largest attachment that is sent, in bytes."""
+Json = dict[str, Any]
 
+LARGEST: Final = 10_000_000  # The largest attachment that is sent, in bytes.
 _MOST: Final = 500  # The largest number of headings, links and so on in a summary.
+_LEVELS: Final = 3  # The depth of the tree of folders.
+_LINES, _LINES_FULL = 2, 10  # The number of matching lines of a file that are shown.
+_LINE: Final = 400  # The number of characters that are shown of a line with a link.
+_NAMES: Final = 100  # The number of notes of one folder that are named in the tree.
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MARKDOWN: Final = "text/markdown"
+# Types that Obsidian knows and not every Python does.
+_KNOWN: Final = {
+    ".avif": "image/avif",
+    ".base": "application/yaml",
+    ".canvas": JSON,
+    ".flac": "audio/flac",
+    ".heic": "image/heic",
+    ".m4a": "audio/mp4",
+    ".md": MARKDOWN,
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".webm": "video/webm",
+    ".webp": "image/webp",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}
+_TEXTS: Final = frozenset({JSON, "application/javascript", "application/xml", "application/yaml", "image/svg+xml"})
+
+
+class ResourceTooLarge(ValueError):
+    """The content is too large to be sent."""
+
+
+class RenderedResource(NamedTuple):
+    """The content of a resource: a text, or bytes."""
+
+    mime_type: str
+    text: str | None
+    data: bytes | None = None
 
 
 def find_file(view: VaultView, text: str) -> FileRow:
@@ -152,16 +177,6 @@ def _summary(view: VaultView, file: FileRow) -> Json:
 
 def _if_any(**members: Any) -> Json:
     return {name: value for name, value in members.items() if value}
-
-
-_LEVELS: Final = 3  # The depth of the tree of folders.
-
-_LINES: Final = 2
-_LINES_FULL: Final = 10
-"""The number of matching lines of a file that are shown."""
-
-_LINE: Final = 400  # The number of characters that are shown of a line with a link.
-_NAMES: Final = 100  # The number of notes of one folder that are named in the tree.
 
 
 def recent(view: VaultView, address: VaultAddress) -> Json:
@@ -373,3 +388,61 @@ def _content(view: VaultView, address: VaultAddress, today: date) -> RenderedRes
             return attachment(view, find_file(view, address.argument))
         case kind:
             return _LISTS[kind](view, address)
+
+
+def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]) -> Json:
+    """Returns one page of a list. `items` are those of the page alone."""
+    shown = len(items)
+    content: Json = {**about, "total": total, "shown": shown}
+    end = address.offset + shown
+    if shown and end < total:
+        content["next"] = address._replace(offset=end).uri
+    content["items"] = list(items)
+    return content
+
+
+def caveat(status: IndexStatus) -> Json:
+    """Returns a warning for content that may be incomplete."""
+    if status.phase == "away":
+        return {"away": standing(status)}
+    if status.partial:
+        done, total = (status.progress.done, status.progress.total) if status.progress else (0, 0)
+        return {"partial": {"indexed": done, "of": total}}
+    return {}
+
+
+def written(content: Json) -> str:
+    """Returns JSON with one line for each member, and for each item of a list of objects."""
+    members: list[str] = []
+    for name, value in content.items():
+        match value:
+            case [{}, *_]:
+                text = "[\n  " + ",\n  ".join(map(_compact, value)) + "\n ]"
+            case _:
+                text = _compact(value)
+        members.append(f" {_compact(name)}: {text}")
+    return "{\n" + ",\n".join(members) + "\n}"
+
+
+def iso(nanoseconds: int) -> str:
+    """Returns a time as ISO 8601, in UTC."""
+    when = _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def mime_type(path: str) -> str:
+    """Returns the content type of a file, by its name."""
+    _, dot, ending = path.rpartition("/")[2].lower().rpartition(".")
+    if known := _KNOWN.get(f".{ending}") if dot else None:
+        return known
+    guessed, packed = mimetypes.guess_type(f"x.{ending}", strict=False) if dot else (None, None)
+    return guessed if guessed and not packed else "application/octet-stream"
+
+
+def is_text(mime_type: str) -> bool:
+    """Returns whether a content type is text."""
+    return mime_type.startswith("text/") or mime_type in _TEXTS

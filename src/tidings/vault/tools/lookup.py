@@ -14,9 +14,8 @@ from tidings._kit.text import counted
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.paths import BadPath
 from tidings.vault.index import graph
-from tidings.vault.index.graph import ResolvedLink
 from tidings.vault.notes.model import key
-from tidings.vault.resources.shapes import iso
+from tidings.vault.resources.render import iso
 from tidings.vault.search.matching import meant_instead
 from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
@@ -67,7 +66,12 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallTo
 def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolResult:
     """Returns all tags, or the notes of one. Raises `ResourceMissing` with the closest tags."""
     if tag:
-        return _tagged(view, tag, span)
+        count = view.queries.tag(tag)
+        if count is None:
+            raise no_such_tag(view, tag)
+        notes = [each.path for each in view.queries.with_tag(tag, *span)]
+        head = f"{counted(count.total, 'note')} with #{count.shown}"
+        return _said(view, [head, *notes], {"total": count.total, "notes": notes}, more=span.next(count.total))
     wanted = key(prefix.strip().removeprefix("#"))
     every = [each for each in view.queries.tags() if each.key.startswith(wanted)]
     every.sort(key=lambda each: (-each.total, each.key))
@@ -78,15 +82,6 @@ def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolR
     return _said(view, lines, data, more=span.next(len(every)))
 
 
-def _tagged(view: VaultView, tag: str, span: ResultRange) -> CallToolResult:
-    count = view.queries.tag(tag)
-    if count is None:
-        raise no_such_tag(view, tag)
-    notes = [each.path for each in view.queries.with_tag(tag, *span)]
-    head = f"{counted(count.total, 'note')} with #{count.shown}"
-    return _said(view, [head, *notes], {"total": count.total, "notes": notes}, more=span.next(count.total))
-
-
 def no_such_tag(view: VaultView, tag: str) -> ResourceMissing:
     """Returns the error that no note has a tag, with the closest tags."""
     plain = tag.strip().lstrip("#")
@@ -95,7 +90,9 @@ def no_such_tag(view: VaultView, tag: str) -> ResourceMissing:
     return ResourceMissing(f"No note has the tag #{plain}.{hint or ' List all of them with `tags`.'}")
 
 
-def links(view: VaultView, direction: Direction, path: str, to: str, span: ResultRange) -> CallToolResult:
+def links(  # noqa: C901 - one case for each direction
+    view: VaultView, direction: Direction, path: str, to: str, span: ResultRange
+) -> CallToolResult:
     """Returns links of one note or of all.
 
     Raises `ResourceMissing` for an unknown note, and `BadPath` for a missing argument.
@@ -104,19 +101,16 @@ def links(view: VaultView, direction: Direction, path: str, to: str, span: Resul
     match direction:
         case "back":
             target = meant(view, path).path
-            every = graph.backlinks(queries, target)
-            return _links(view, f"{counted(len(every), 'link')} to {target}", every, span)
+            links, about = graph.backlinks(queries, target), f" to {target}"
         case "out":
             source = meant(view, path).path
-            every = graph.outgoing(queries, source)
-            return _links(view, f"{counted(len(every), 'link')} in {source}", every, span)
+            links, about = graph.outgoing(queries, source), f" in {source}"
         case "broken" if path:
             source = meant(view, path).path
-            nowhere = [link for link in graph.outgoing(queries, source) if link.target and link.leads_to is None]
-            return _links(view, f"{counted(len(nowhere), 'link')} to nowhere in {source}", nowhere, span)
+            links = [link for link in graph.outgoing(queries, source) if link.target and link.leads_to is None]
+            about = f" to nowhere in {source}"
         case "broken":
-            every = graph.broken(queries)
-            return _links(view, f"{counted(len(every), 'link')} to nowhere", every, span)
+            links, about = graph.broken(queries), " to nowhere"
         case "orphans":
             notes = graph.orphans(queries)
             shown = span.of(notes)
@@ -129,12 +123,9 @@ def links(view: VaultView, direction: Direction, path: str, to: str, span: Resul
             way = list(graph.between(queries, start, end) or ())
             head = " → ".join(way) or f"No links lead from {start} to {end}, in either direction."
             return _said(view, [head], {"total": len(way), "notes": way})
-
-
-def _links(view: VaultView, head: str, every: Sequence[ResolvedLink], span: ResultRange) -> CallToolResult:
     items: list[LinkSeen] = []
-    lines = [head]
-    for link in span.of(every):
+    lines = [f"{counted(len(links), 'link')}{about}"]
+    for link in span.of(links):
         text, written = link.text, link.target + link.subpath
         if len(text) > _ROOM:
             start = max(0, text.find(link.target) - _ROOM // 2)
@@ -144,7 +135,7 @@ def _links(view: VaultView, head: str, every: Sequence[ResolvedLink], span: Resu
             item["target"] = link.leads_to
         items.append(item)
         lines.append(f"{link.source}:{link.line}: {written} → {link.leads_to or 'nowhere'}: {text}")
-    return _said(view, lines, {"total": len(every), "links": items}, more=span.next(len(every)))
+    return _said(view, lines, {"total": len(links), "links": items}, more=span.next(len(links)))
 
 
 def recent(view: VaultView, span: ResultRange) -> CallToolResult:

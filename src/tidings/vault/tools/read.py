@@ -21,13 +21,13 @@ from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.index import graph
 from tidings.vault.notes import sections
 from tidings.vault.notes.sections import EditRefused, line_starts
-from tidings.vault.resources.shapes import iso
+from tidings.vault.resources.render import iso
 from tidings.vault.tools.naming import meant
 from tidings.vault.tools.results import ExcerptResult, Info, answer
 from tidings.vault.view import VaultView, daily_places, local_today, standing
 
-CHARACTERS_PER_TOKEN: Final = 4
-"""A rule of thumb for prose; code and other scripts have fewer."""
+CHARACTERS_PER_TOKEN: Final = 4  # A rule of thumb for prose; code and other scripts have fewer.
+_MOST: Final = 200  # The largest number of headings, blocks or properties that are listed.
 
 
 class LineRange(NamedTuple):
@@ -78,21 +78,17 @@ def excerpt(text: str, chosen: str, room: int) -> Excerpt:
         fits += 1
     if fits < first:
         whole = starts[first] - begin
-        shown = f"the first {room:,} are shown. Ask with max_tokens={tokens(whole)}."
+        shown = f"the first {room:,} are shown. Ask with max_tokens={_tokens(whole)}."
         left = f"Line {first} has {whole:,} characters: {shown}"
         return Excerpt(text[begin : begin + room], LineRange(first, first), total, left)
     rest = f"{fits + 1}-" if last == total else str(LineRange(fits + 1, last))
-    about = f"about {tokens(end - starts[fits]):,} tokens. Ask with lines='{rest}'."
+    about = f"about {_tokens(end - starts[fits]):,} tokens. Ask with lines='{rest}'."
     left = f"Lines {LineRange(fits + 1, last)} are left out, {about}"
     return Excerpt(text[begin : starts[fits]], LineRange(first, fits), total, left)
 
 
-def tokens(characters: int) -> int:
-    """Returns the approximate number of tokens."""
+def _tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN)
-
-
-_MOST: Final = 200  # The largest number of headings, blocks or properties that are listed.
 
 
 class ChosenNotes(NamedTuple):
@@ -228,7 +224,8 @@ def parse_day(text: str) -> date:
 
 def info(view: VaultView, path: str) -> CallToolResult:
     """Returns the facts about a file, or about the vault. Raises `ResourceMissing`."""
-    data = _file_info(view, path) if path else _vault_info(view)
+    facts = _file_info(view, path) if path else _vault_info(view)
+    data = {name: value for name, value in facts.items() if value not in (None, "", [], {})}
     return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
 
 
@@ -259,19 +256,17 @@ def _file_info(view: VaultView, path: str) -> Info:
             "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
         }
     facts["links"] = {"out": len(graph.outgoing(queries, file.path)), "back": len(graph.backlinks(queries, file.path))}
-    facts["note"] = standing(view.status)
-    return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
+    return facts | {"note": standing(view.status)}
 
 
 def _vault_info(view: VaultView) -> Info:
-    facts: Info = {
+    return {
         "vaults": [mount.name for mount in view.vault.mounts if mount.name],
         **view.queries.stats()._asdict(),
         "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
         "index": view.status.phase,
         "note": " ".join(filter(None, [standing(view.status), *view.status.notes])),
     }
-    return {name: value for name, value in facts.items() if value not in ("", [], {})}
 
 
 def _fact(value: Any) -> str:

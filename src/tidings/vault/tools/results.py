@@ -7,7 +7,7 @@ A refusal names the cause and the cure. Any other exception is a fault of the se
 """
 
 from functools import partial
-from typing import Any, Final, NotRequired
+from typing import Any, NotRequired
 
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
@@ -177,8 +177,7 @@ def answer(text: str, data: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
 
 
-_REFUSALS: Final = (BadPath, BadQuery, EditRefused, ResourceMissing, IndexBlocked, IndexDamaged, WriteRefused)
-_NAMED: Final = (*_REFUSALS, WriteFailed)
+_NAMED = (BadPath, BadQuery, EditRefused, ResourceMissing, IndexBlocked, IndexDamaged, WriteRefused, WriteFailed)
 
 
 def _said(error: Exception) -> str:

@@ -7,7 +7,9 @@ read-only server does not offer the tools that write.
 
 import datetime as dt
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server.mcpserver import Context
@@ -21,24 +23,15 @@ from tidings.vault.files.content import Texts
 from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
 from tidings.vault.index import graph
 from tidings.vault.library import VaultLibrary
-from tidings.vault.tools import lookup, naming, read, write
+from tidings.vault.tools import lookup, naming, read, results, write
 from tidings.vault.tools.lookup import ResultRange
-from tidings.vault.tools.results import (
-    DeleteResult,
-    Info,
-    LinksResult,
-    MoveResult,
-    Pieces,
-    Recent,
-    Renamed,
-    SearchResult,
-    Structure,
-    Tags,
-    WriteResult,
-    refusals_told,
-)
+from tidings.vault.tools.results import refusals_told
 from tidings.vault.tools.write import Edit, IndexReferences
-from tidings.vault.view import VaultView
+
+WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")
+"""The tools that a read-only server does not offer."""
+
+_BATCH: Final = 100  # The number of notes that are changed between two progress reports.
 
 Limit = Annotated[int, Field(ge=1, le=500)]
 Offset = Annotated[int, Field(ge=0)]
@@ -49,19 +42,17 @@ Paths = Annotated[
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     Field(validation_alias=AliasChoices("paths", "path"), description="As in ['Projects/Plan.md'] or ['Plan']"),
 ]
+IfMatch = Annotated[str, Field(description="Version you have read; refuses if the note is different now")]
+DryRun = Annotated[bool, Field(description="Only say what would change")]
 Day = Annotated[str, Field(description="As in '2026-01-31', 'yesterday' or 'tomorrow'")]
 
 
+@dataclass(frozen=True)
 class ReadTools:
     """The tools that read."""
 
-    def __init__(self, library: VaultLibrary, texts: Texts) -> None:
-        self._library = library
-        self._texts = texts
-
-    async def _ask(self, question: Callable[[VaultView], CallToolResult], *, search: bool = False) -> CallToolResult:
-        with refusals_told():
-            return await self._library.ask(question, search=search)
+    library: VaultLibrary
+    texts: Texts
 
     async def search(
         self,
@@ -70,12 +61,14 @@ class ReadTools:
         limit: Limit = 20,
         offset: Offset = 0,
         sort: Literal["relevance", "modified", "path"] = "relevance",
-    ) -> Annotated[CallToolResult, SearchResult]:
+    ) -> Annotated[CallToolResult, results.SearchResult]:
         """Find notes, with the lines that match, by Obsidian's search syntax: budget "last year" OR plan -draft,
         tag:#work, path:Projects, file:Plan, [status:done], [rating:>3], [due:<2026-05-01], task-todo:call,
         line:(a b), section:(a b), /regex/, modified:7d, in:Folder, has:todo, kind:canvas.
         """
-        return await self._ask(lambda view: lookup.search(view, query, sort, ResultRange(limit, offset)), search=True)
+        return await self.library.ask(
+            lambda view: lookup.search(view, query, sort, ResultRange(limit, offset)), search=True
+        )
 
     async def read(
         self,
@@ -85,12 +78,12 @@ class ReadTools:
         block: Annotated[str, Field(description="Block id, as in '^abc123'")] = "",
         lines: Annotated[str, Field(description="As in '12-40' or '12-'")] = "",
         max_tokens: MaxTokens = 8000,
-    ) -> Annotated[CallToolResult, Pieces]:
+    ) -> Annotated[CallToolResult, results.Pieces]:
         """Read notes, or one section, block or range of lines of each. Each comes with its `version`, for `if_match`
         when you change it.
         """
         chosen = read.ChosenNotes(section=section, block=block, lines=lines)
-        return await self._ask(lambda view: read.read(view, self._texts, paths, chosen, max_tokens))
+        return await self.library.ask(lambda view: read.read(view, self.texts, paths, chosen, max_tokens))
 
     async def links(
         self,
@@ -106,9 +99,9 @@ class ReadTools:
         to: str = "",
         limit: Limit = 100,
         offset: Offset = 0,
-    ) -> Annotated[CallToolResult, LinksResult]:
+    ) -> Annotated[CallToolResult, results.LinksResult]:
         """Follow links between notes."""
-        return await self._ask(lambda view: lookup.links(view, direction, path, to, ResultRange(limit, offset)))
+        return await self.library.ask(lambda view: lookup.links(view, direction, path, to, ResultRange(limit, offset)))
 
     async def tags(
         self,
@@ -117,13 +110,13 @@ class ReadTools:
         prefix: Annotated[str, Field(description="Only tags that begin so, as in 'project/'")] = "",
         limit: Limit = 100,
         offset: Offset = 0,
-    ) -> Annotated[CallToolResult, Tags]:
+    ) -> Annotated[CallToolResult, results.Tags]:
         """List all tags with the number of their notes, the most used first; or the notes of one tag."""
-        return await self._ask(lambda view: lookup.tags(view, tag, prefix, ResultRange(limit, offset)))
+        return await self.library.ask(lambda view: lookup.tags(view, tag, prefix, ResultRange(limit, offset)))
 
-    async def recent(self, *, limit: Limit = 20, offset: Offset = 0) -> Annotated[CallToolResult, Recent]:
+    async def recent(self, *, limit: Limit = 20, offset: Offset = 0) -> Annotated[CallToolResult, results.Recent]:
         """List the notes that were changed last, the newest first."""
-        return await self._ask(lambda view: lookup.recent(view, ResultRange(limit, offset)))
+        return await self.library.ask(lambda view: lookup.recent(view, ResultRange(limit, offset)))
 
     async def structure(
         self,
@@ -131,15 +124,15 @@ class ReadTools:
         folder: Annotated[str, Field(description="As in 'Projects'; all if empty")] = "",
         depth: Annotated[int, Field(ge=1, le=20, description="Levels of folders")] = 2,
         limit: Limit = 200,
-    ) -> Annotated[CallToolResult, Structure]:
+    ) -> Annotated[CallToolResult, results.Structure]:
         """Show the tree of folders with the number of notes in each, and the files of `folder` itself."""
-        return await self._ask(lambda view: lookup.structure(view, folder, depth, limit))
+        return await self.library.ask(lambda view: lookup.structure(view, folder, depth, limit))
 
-    async def info(self, *, path: str = "") -> Annotated[CallToolResult, Info]:
+    async def info(self, *, path: str = "") -> Annotated[CallToolResult, results.Info]:
         """Get the facts of a note without its text: version, properties, tags, outline, blocks, tasks, links. Without
         a path, those of the vault: counts, properties in use, state of the index.
         """
-        return await self._ask(lambda view: read.info(view, path))
+        return await self.library.ask(lambda view: read.info(view, path))
 
     async def daily_note(
         self,
@@ -148,56 +141,46 @@ class ReadTools:
         max_tokens: MaxTokens = 8000,
         append: SkipJsonSchema[str] = "",
         create: SkipJsonSchema[bool] = False,
-    ) -> Annotated[CallToolResult, Pieces]:
+    ) -> Annotated[CallToolResult, results.Pieces]:
         """Read a daily note."""
         # Whoever knows the tool from a server that writes may ask for more than is offered here.
-        with refusals_told():
-            if append:
-                raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
-            day = read.parse_day(date)
-            cure = "This vault is read-only, so that it cannot be created." if create else ""
-            return await self._library.ask(lambda view: read.daily(view, self._texts, day, max_tokens, cure=cure))
+        if append:
+            raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
+        day = read.parse_day(date)
+        cure = "This vault is read-only, so that it cannot be created." if create else ""
+        return await self.library.ask(lambda view: read.daily(view, self.texts, day, max_tokens, cure=cure))
 
 
-IfMatch = Annotated[str, Field(description="Version you have read; refuses if the note is different now")]
-
-DryRun = Annotated[bool, Field(description="Only say what would change")]
-
-_BATCH: Final = 100  # The number of notes that are changed between two progress reports.
-
-
+@dataclass(frozen=True)
 class WriteTools:
     """The tools that write."""
 
-    def __init__(self, library: VaultLibrary, texts: Texts) -> None:
-        self._library = library
-        self._texts = texts
+    library: VaultLibrary
+    texts: Texts
 
     async def write(
         self, *, path: str, content: str, if_match: IfMatch = "", overwrite: bool = False
-    ) -> Annotated[CallToolResult, WriteResult]:
+    ) -> Annotated[CallToolResult, results.WriteResult]:
         """Create a note, as in path='Projects/Plan.md', with its folders. One that exists is replaced only with
         `if_match` or overwrite=true; to change a part, use `edit`.
         """
-        with refusals_told():
-            place = await self._library.ask(lambda view: naming.to_create(view, path))
-            done = await self._library.write(
-                lambda writer: writer.write(place, content, if_match=if_match or None, overwrite=overwrite)
-            )
-            return write.written(done, "Replaced")
+        place = await self.library.ask(lambda view: naming.to_create(view, path))
+        done = await self.library.write(
+            lambda writer: writer.write(place, content, if_match=if_match or None, overwrite=overwrite)
+        )
+        return write.written(done, "Replaced")
 
     async def edit(
         self, *, path: str, edits: list[Edit], if_match: IfMatch = ""
-    ) -> Annotated[CallToolResult, WriteResult]:
+    ) -> Annotated[CallToolResult, results.WriteResult]:
         """Change parts of a note, all or none; everything else stays byte for byte. As in
         [{"find": "teh", "content": "the"}, {"section": "Tasks", "content": "- [ ] call"},
         {"property": "status", "value": "done"}, {"lines": "3-5", "content": ""}].
         """
-        with refusals_told():
-            place = await self._library.ask(lambda view: naming.surely(view, path))
-            parsed = write.parse_edits(edits)
-            done = await self._library.write(lambda writer: writer.edit(place, parsed, if_match=if_match or None))
-            return write.written(done, "Edited", with_diff=True)
+        place = await self.library.ask(lambda view: naming.surely(view, path))
+        parsed = write.parse_edits(edits)
+        done = await self.library.write(lambda writer: writer.edit(place, parsed, if_match=if_match or None))
+        return write.written(done, "Edited", with_diff=True)
 
     async def append(
         self,
@@ -208,25 +191,24 @@ class WriteTools:
         section: Section = "",
         create: Annotated[bool, Field(description="Create a note or section that is missing")] = False,
         if_match: IfMatch = "",
-    ) -> Annotated[CallToolResult, WriteResult]:
+    ) -> Annotated[CallToolResult, results.WriteResult]:
         """Add text to a note: at its end, at its start (after the properties), or at the end of a section."""
-        with refusals_told():
-            heading = write.heading_for(where, section)
-            place = await self._library.ask(lambda view: naming.to_add_to(view, path, create=create))
-            done = await self._library.write(
-                lambda writer: writer.append(
-                    *(place, content),
-                    if_match=if_match or None,
-                    create=create,
-                    section=heading,
-                    at_start=where == "start",
-                )
+        heading = write.heading_for(where, section)
+        place = await self.library.ask(lambda view: naming.to_add_to(view, path, create=create))
+        done = await self.library.write(
+            lambda writer: writer.append(
+                *(place, content),
+                if_match=if_match or None,
+                create=create,
+                section=heading,
+                at_start=where == "start",
             )
-            return write.written(done, "Added to")
+        )
+        return write.written(done, "Added to")
 
     async def move(
         self, *, path: str, to: str, ctx: Context, if_match: IfMatch = "", dry_run: DryRun = False
-    ) -> Annotated[CallToolResult, MoveResult]:
+    ) -> Annotated[CallToolResult, results.MoveResult]:
         """Move or rename a note, another file or a folder, as in to='Archive/' or to='Archive/Plan 2025', and update
         every link to it.
         """
@@ -234,18 +216,15 @@ class WriteTools:
         async def found(files: int) -> None:
             await ctx.report_progress(0, files, f"{files:,} files have links to look at")
 
-        with refusals_told():
-            await self._settled(ctx)
-            place = await self._library.ask(lambda view: naming.surely_any(view, path))
-            new = await self._library.ask(lambda view: naming.destination(view, place, to))
-            references = IndexReferences(self._library, found)
-            done = await self._library.write(
-                lambda writer: writer.move(
-                    place, new, references=references, if_match=if_match or None, dry_run=dry_run
-                )
-            )
-            file = await self._library.ask(lambda view: view.queries.file(place if dry_run else done.to))
-            return write.moved(done, file.hash if file else None, dry_run=dry_run)
+        await self._settled(ctx)
+        place = await self.library.ask(lambda view: naming.surely_any(view, path))
+        new = await self.library.ask(lambda view: naming.destination(view, place, to))
+        references = IndexReferences(self.library, found)
+        done = await self.library.write(
+            lambda writer: writer.move(place, new, references=references, if_match=if_match or None, dry_run=dry_run)
+        )
+        file = await self.library.ask(lambda view: view.queries.file(place if dry_run else done.to))
+        return write.moved(done, file.hash if file else None, dry_run=dry_run)
 
     async def delete(
         self,
@@ -253,15 +232,14 @@ class WriteTools:
         path: str,
         recursive: Annotated[bool, Field(description="Also a folder that is not empty")] = False,
         if_match: IfMatch = "",
-    ) -> Annotated[CallToolResult, DeleteResult]:
+    ) -> Annotated[CallToolResult, results.DeleteResult]:
         """Put a note, another file or a folder into the vault's trash (.trash)."""
-        with refusals_told():
-            place = await self._library.ask(lambda view: naming.surely_any(view, path))
-            links = await self._library.ask(lambda view: len(graph.backlinks(view.queries, place)))
-            done = await self._library.write(
-                lambda writer: writer.delete(place, if_match=if_match or None, recursive=recursive)
-            )
-            return write.deleted(done, links)
+        place = await self.library.ask(lambda view: naming.surely_any(view, path))
+        links = await self.library.ask(lambda view: len(graph.backlinks(view.queries, place)))
+        done = await self.library.write(
+            lambda writer: writer.delete(place, if_match=if_match or None, recursive=recursive)
+        )
+        return write.deleted(done, links)
 
     async def rename_tag(
         self,
@@ -271,21 +249,18 @@ class WriteTools:
         ctx: Context,
         if_match: Annotated[str, Field(description="Version that dry_run gave; refuses if notes differ now")] = "",
         dry_run: DryRun = False,
-    ) -> Annotated[CallToolResult, Renamed]:
+    ) -> Annotated[CallToolResult, results.Renamed]:
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
-        with refusals_told():
-            await self._settled(ctx)
-            notes, version = await self._library.ask(lambda view: write.tagged(view, tag, if_match or None))
-            outcomes: list[Retagged] = []
-            for start in range(0, len(notes), _BATCH):
-                await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
-                batch = notes[start : start + _BATCH]
-                outcomes.append(
-                    await self._library.write(
-                        lambda writer, batch=batch: writer.rename_tag(tag, to, batch, dry_run=dry_run)
-                    )
-                )
-            return write.retagged(tag, to, outcomes, would_be=version if dry_run else None)
+        await self._settled(ctx)
+        notes, version = await self.library.ask(lambda view: write.tagged(view, tag, if_match or None))
+        outcomes: list[Retagged] = []
+        for start in range(0, len(notes), _BATCH):
+            await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
+            batch = notes[start : start + _BATCH]
+            outcomes.append(
+                await self.library.write(lambda writer, batch=batch: writer.rename_tag(tag, to, batch, dry_run=dry_run))
+            )
+        return write.retagged(tag, to, outcomes, would_be=version if dry_run else None)
 
     async def daily_note(
         self,
@@ -295,47 +270,51 @@ class WriteTools:
         create: Annotated[bool, Field(description="Create it from the app's template if missing")] = False,
         if_match: IfMatch = "",
         max_tokens: MaxTokens = 8000,
-    ) -> Annotated[CallToolResult, Pieces]:
+    ) -> Annotated[CallToolResult, results.Pieces]:
         """Read a daily note, create it, or add to it, where the app's own settings have it."""
-        with refusals_told():
-            day = read.parse_day(date)
-            path = await self._library.ask(lambda view: read.daily_path(view, day))
-            note = ""
-            if path is None and (create or append):
-                note = await self._begin_day(day, append, if_match)
-            elif path is not None and append:
-                await self._library.write(lambda writer: writer.append(path, append, if_match=if_match or None))
-            cure = "Create it with create=true."
-            return await self._library.ask(
-                lambda view: read.daily(view, self._texts, day, max_tokens, cure=cure, note=note)
-            )
+        day = read.parse_day(date)
+        path = await self.library.ask(lambda view: read.daily_path(view, day))
+        note = ""
+        if path is None and (create or append):
+            note = await self._begin_day(day, append, if_match)
+        elif path is not None and append:
+            await self.library.write(lambda writer: writer.append(path, append, if_match=if_match or None))
+        cure = "Create it with create=true."
+        return await self.library.ask(lambda view: read.daily(view, self.texts, day, max_tokens, cure=cure, note=note))
 
     async def _begin_day(self, day: dt.date, append: str, if_match: str) -> str:
         """Creates a daily note as the app would, and returns a note about it."""
         now = dt.datetime.now().astimezone()
-        path, text, note = await self._library.ask(lambda view: write.daily_start(view, day, now, append))
+        path, text, note = await self.library.ask(lambda view: write.daily_start(view, day, now, append))
         if if_match:
             raise Conflict(path, if_match, None)
-        await self._library.write(lambda writer: writer.write(path, text, create="only"))
+        await self.library.write(lambda writer: writer.write(path, text, create="only"))
         return note
 
     async def _settled(self, ctx: Context) -> None:
         """Waits until the index is complete: a change everywhere must not miss a note."""
-        if self._library.status.phase == "indexing":
+        if self.library.status.phase == "indexing":
             await ctx.report_progress(0, None, "Waiting for the index to be complete")
-            await self._library.settled()
+            await self.library.settled()
 
 
-WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")
-"""The tools that a read-only server does not offer."""
+def _explaining(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[..., Awaitable[CallToolResult]]:
+    """Returns the tool, with its refusals as errors for the agent."""
+
+    @wraps(tool)
+    async def call(**arguments: Any) -> CallToolResult:
+        with refusals_told():
+            return await tool(**arguments)
+
+    return call
 
 
 def register(server: LiveServer[Any], library: VaultLibrary, texts: Texts, *, read_only: bool) -> None:
     """Adds the tools to a server."""
 
-    def add(function: Callable[..., Any], title: str, hints: ToolAnnotations) -> None:
+    def add(function: Callable[..., Awaitable[CallToolResult]], title: str, hints: ToolAnnotations) -> None:
         description = " ".join((inspect.getdoc(function) or "").split())
-        server.add_tool(function, title=title, description=description, annotations=hints)
+        server.add_tool(_explaining(function), title=title, description=description, annotations=hints)
         compact_tool(server, function.__name__)
 
     def add_writing(function: Callable[..., Any], title: str, *, destroys: bool, idempotent: bool = False) -> None:

@@ -24,7 +24,8 @@ from tidings.vault.tools.results import answer
 from tidings.vault.view import VaultView, daily_places
 
 _MOST: Final = 200  # The largest number of changed files that are named.
-
+_SOURCES: Final = """SELECT DISTINCT path FROM links JOIN files ON files.id = links.file
+    WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path"""
 _TARGETS: Final = ("find", "section", "block", "lines", "property")
 
 
@@ -172,36 +173,26 @@ def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple
     return path, sections.append(text, append) if append else text, note
 
 
-Found = Callable[[int], Coroutine[Any, Any, None]]
-"""Called with the number of files with links that may have to change."""
-
-_SOURCES = "SELECT DISTINCT path FROM links JOIN files ON files.id = links.file WHERE links.name IN "
-_VALUES = "(SELECT value FROM json_each(?)) ORDER BY path"
-
-
 class IndexReferences:
-    """Answers questions of a move about links and names, from a thread that `VaultLibrary.write` has started."""
+    """Answers questions of a move about links and names, from a thread that `VaultLibrary.write` has started.
 
-    def __init__(self, library: VaultLibrary, found: Found) -> None:
+    `found` is called with the number of files with links that may have to change.
+    """
+
+    def __init__(self, library: VaultLibrary, found: Callable[[int], Coroutine[Any, Any, None]]) -> None:
         self._library = library
         self._found = found
         self._candidates: dict[str, Sequence[str]] = {}
 
     def sources(self, names: Collection[str], /) -> Iterable[str]:
-        wanted = json.dumps(list(names))
-
         def question(view: VaultView) -> list[str]:
-            rows = view.queries.connection.execute(_SOURCES + _VALUES, (wanted,))
-            return [path for (path,) in rows]
+            return [path for (path,) in view.queries.connection.execute(_SOURCES, (json.dumps([*names]),))]
 
         paths = from_thread.run(self._library.ask, question)
         from_thread.run(self._found, len(paths))
         return paths
 
     def candidates(self, name: str, /) -> Sequence[str]:
-        def question(view: VaultView) -> Sequence[str]:
-            return view.queries.candidates(name)
-
         if name not in self._candidates:
-            self._candidates[name] = from_thread.run(self._library.ask, question)
+            self._candidates[name] = from_thread.run(self._library.ask, lambda view: view.queries.candidates(name))
         return self._candidates[name]
