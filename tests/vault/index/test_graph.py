@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.vault.building import build
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
-from tidings.vault.index.graph import ResolvedLink, backlinks, between, broken, orphans, outgoing, resolve
+from tidings.vault.index.graph import LinkNames, ResolvedLink, backlinks, between, broken, orphans, outgoing
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.notes import links
@@ -203,7 +203,7 @@ def test_links_lead_only_to_files_of_their_own_vault(tmp_path: Path) -> None:
     build(vault, index)
     queries = index.queries
     assert [link.leads_to for link in outgoing(queries, "One/a.md")] == [None, "One/Sub/c.md", None]
-    assert resolve(queries, "d", "Two/b.md") == "Two/d.md"
+    assert LinkNames(queries, "Two").resolve("d", "Two/b.md") == "Two/d.md"
     assert shown(backlinks(queries, "Two/d.md")) == [("Two/b.md", 1, "[[c]] [[d]]")]
     assert [(link.source, link.target) for link in broken(queries)] == [
         ("One/a.md", "b"),

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from tidings.vault.notes.edits import (
     Edit,
     EditRefused,
-    InsertAt,
     RemoveProperty,
     ReplaceBlock,
     ReplaceLines,
@@ -249,23 +248,20 @@ def test_line_numbers_count_the_lines_as_they_were_read() -> None:
     edits: list[Edit] = [
         ReplaceText("2", "two\nzwei"),
         ReplaceLines(4, 4, "four"),
-        InsertAt(1, "zero"),
-        InsertAt(4, "three and a half"),
-        InsertAt(6, "six"),
-        InsertAt(6, "seven\n"),
+        ReplaceLines(1, 1, "zero\none"),
+        ReplaceLines(3, 3, "three\n"),
         ReplaceLines(5, 5, ""),
     ]
-    assert apply_edits(text, edits) == "zero\n1\ntwo\nzwei\n3\nthree and a half\nfour\nsix\nseven\n"
+    assert apply_edits(text, edits) == "zero\none\ntwo\nzwei\nthree\nfour\n"
 
 
 @pytest.mark.parametrize(
     "edits",
     [
         [ReplaceLines(2, 3, "x"), ReplaceLines(3, 4, "y")],
-        [ReplaceLines(2, 3, "x"), InsertAt(3, "y")],
-        [InsertAt(3, "y"), ReplaceLines(2, 3, "x")],
+        [ReplaceLines(3, 3, "y"), ReplaceLines(2, 3, "x")],
         [ReplaceText("3", "x"), ReplaceLines(3, 3, "y")],
-        [ReplaceText("2\n3", "x"), InsertAt(3, "y")],
+        [ReplaceText("2\n3", "x"), ReplaceLines(3, 3, "y")],
     ],
 )
 def test_lines_that_were_changed_by_an_earlier_edit_are_refused(edits: list[Edit]) -> None:
@@ -283,9 +279,6 @@ def test_lines_that_were_changed_by_an_earlier_edit_are_refused(edits: list[Edit
         ("a\nb\n", ReplaceLines(1, 2, "\n"), "\n"),
         ("a\nb\n", ReplaceLines(2, 2, ""), "a\n"),
         ("a\r\nb\nc\r\n", ReplaceLines(2, 2, "x\ny"), "a\r\nx\r\ny\nc\r\n"),
-        ("a", InsertAt(2, "b\n"), "a\nb"),
-        ("", InsertAt(1, "b"), "b\n"),
-        ("a\n", InsertAt(1, ""), "\na\n"),
     ],
 )
 def test_the_last_line_ends_as_before(text: str, edit: Edit, after: str) -> None:
@@ -293,7 +286,7 @@ def test_the_last_line_ends_as_before(text: str, edit: Edit, after: str) -> None
 
 
 @pytest.mark.parametrize(
-    "edit", [ReplaceLines(0, 1, ""), ReplaceLines(2, 1, ""), ReplaceLines(1, 4, ""), InsertAt(5, ""), InsertAt(0, "")]
+    "edit", [ReplaceLines(0, 1, ""), ReplaceLines(2, 1, ""), ReplaceLines(1, 4, ""), ReplaceLines(4, 4, "")]
 )
 def test_lines_that_are_not_there_are_refused(edit: Edit) -> None:
     with pytest.raises(EditRefused, match="had 3 lines"):
@@ -450,7 +443,6 @@ EDITS = st.one_of(
         st.sampled_from(["append", "prepend"]),
         st.booleans(),
     ),
-    st.builds(InsertAt, st.integers(8, 12), st.sampled_from(["inserted", "a\nb\n", ""])),
 )
 
 
@@ -483,7 +475,6 @@ ODD_EDITS = st.one_of(
     st.builds(SetProperty, ODD, ODD),
     st.builds(RemoveProperty, ODD),
     st.builds(ReplaceLines, st.integers(-1, 5), st.integers(-1, 5), ODD),
-    st.builds(InsertAt, st.integers(-1, 5), ODD),
 )
 
 

@@ -108,10 +108,6 @@ class OpenFolder:
         """Moves an entry to another folder. A file of that name there is replaced in one step."""
         os.replace(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd)
 
-    def link(self, name: str, other: "OpenFolder", to: str) -> None:
-        """Gives a file a second name, which must not exist."""
-        os.link(self.at(name), other.at(to), src_dir_fd=self.fd, dst_dir_fd=other.fd, **_LINK)
-
     def unlink(self, name: str) -> None:
         os.unlink(self.at(name), dir_fd=self.fd)
 
@@ -124,15 +120,14 @@ class OpenFolder:
     @contextmanager
     def locked(self) -> Generator[None]:
         """Keeps out other Tidings processes that write here. Does nothing on disks without locks."""
-        held = False
+        held = self.fd is not None
         try:
             if self.fd is not None:
                 wait_for_lock(self.fd, _LOCK_SECONDS)
-                held = True
         except Locked:
             raise
         except OSError:
-            pass
+            held = False
         try:
             yield
         finally:
@@ -185,7 +180,7 @@ def replace(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result | N
 def move_to_free_name(folder: OpenFolder, name: str, other: OpenFolder, to: str) -> bool:
     """Gives a file another name, unless something has that name. Returns whether it was free."""
     try:
-        folder.link(name, other, to)
+        os.link(folder.at(name), other.at(to), src_dir_fd=folder.fd, dst_dir_fd=other.fd, **_LINK)
     except FileExistsError:
         return False
     except OSError as error:

@@ -34,8 +34,7 @@ class ObsidianSettings:
     daily_template: str = ""  # The path of a note, or empty.
     date_format: str = "YYYY-MM-DD"
     time_format: str = "HH:mm"  # The formats of dates and times in templates.
-    ignored: tuple[str, ...] = ()
-    """The paths that the app hides from search: prefixes, or regular expressions between slashes."""
+    ignored: tuple[str, ...] = ()  # Paths hidden from search: prefixes, or regular expressions between slashes.
 
     @classmethod
     def read(cls, root: Path) -> "ObsidianSettings":

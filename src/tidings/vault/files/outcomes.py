@@ -27,8 +27,7 @@ _CAUSES = {
     errno.ENOSPC: "there is no space left on the disk. Free some",
     errno.EDQUOT: "the disk quota is used up. Free some space",
     errno.EROFS: "the disk is read-only. Make it writable",
-    errno.EACCES: "permission is missing. Allow this user to write there",
-    errno.EPERM: "permission is missing. Allow this user to write there",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "permission is missing. Allow this user to write there"),
     errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
     errno.EXDEV: "it would have to move to another disk. Move it by hand",
     errno.ENOENT: "its folder was removed in the meantime. Try again",
@@ -105,16 +104,13 @@ class Conflict(WriteRefused):
         self.path = path
         self.expected = expected
         self.actual = actual
+        what, cure = f"{path!r} has changed: it is version {actual} now, not {expected}.", "Read it, then try again."
         if actual is None:
-            what = f"{path!r} does not exist, but version {expected} was expected. Leave out if_match to create it."
+            what = f"{path!r} does not exist, but version {expected} was expected."
+            cure = "Leave out if_match to create it."
         elif details:
-            what = (
-                f"{path!r} has changed: it is version {actual} now, not {expected}. Nothing was done. Look at the "
-                f"differences, then try again with if_match='{actual}'.\n{details}"
-            )
-        else:
-            what = f"{path!r} has changed: it is version {actual} now, not {expected}. Read it, then try again."
-        super().__init__(what)
+            cure = f"Nothing was done. Look at the differences, then try again with if_match='{actual}'.\n{details}"
+        super().__init__(f"{what} {cure}")
 
 
 class BadVersion(WriteRefused):

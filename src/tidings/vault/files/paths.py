@@ -28,6 +28,7 @@ from tidings._kit.text import quoted
 from tidings.vault.notes.model import key
 
 _LONGEST = 4096  # Characters; no system takes a longer path.
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 # Names that begin with a dot are hidden anyway: `.~lock.…#` of LibreOffice, `.….swp` of Vim, `.syncthing.….tmp`,
 # `.stfolder`, `.dropbox…`, `.….icloud`, the `.~…` of Nextcloud.
@@ -54,14 +55,11 @@ _NAMES = (
 _ENDING = re.compile(rf"(?:{'|'.join(_ENDINGS)})(?:/|\Z)", re.IGNORECASE)
 _NAME = re.compile(rf"(?:\A|/)(?:{'|'.join(_NAMES)})(?:/|\Z)")
 
-
 _ON_WINDOWS = os.name == "nt"
-
+# Characters without a shape. Some file systems treat names with and without them as the same.
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
-"""Characters without a shape. Some file systems treat names with and without them as the same."""
-
 _IMPOSSIBLE = re.compile(
     rf"""
       [\x00-\x1f\x7f-\x9f\\\ud800-\udfff]     # control characters, backslashes, bytes that are not text
@@ -72,9 +70,8 @@ _IMPOSSIBLE = re.compile(
 )
 
 _UNWISE_INVISIBLE = re.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff]")
+# Joiners belong into emoji and some scripts; next to ASCII they only hide.
 _JOINERS = re.compile(r"(?:^|[\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?:$|[\x00-\x7f])")
-"""Joiners belong into emoji and some scripts; next to ASCII they only hide."""
-
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])\s*(?:\..*)?", re.IGNORECASE | re.DOTALL
 )
@@ -111,7 +108,7 @@ def is_possible(path: str) -> bool:
     return True
 
 
-def check_possible(path: str) -> None:
+def check_possible(path: str) -> None:  # noqa: C901 - one for each reason
     """Refuses a path that could mean a place outside the vault, or something hidden."""
     if is_possible(path):
         return
@@ -127,26 +124,18 @@ def check_possible(path: str) -> None:
     if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", path):
         raise BadPath(f"The path {shown} contains control characters.", "Leave them out.")
     for segment in path.split("/"):
-        _check_segment(segment, shown)
+        visible = re.sub(f"[{_INVISIBLE}]", "", segment)
+        if not visible:
+            raise BadPath(f"The path {shown} has an empty name.", "Write one '/' between folders and none at the end.")
+        if not visible.strip("."):
+            raise BadPath(f"The path {shown} contains {segment!r}.", "Name each folder; '.' and '..' are not followed.")
+        if visible.startswith("."):
+            why = "hidden: names that begin with a dot are not served."
+            raise BadPath(f"{segment!r} in the path {shown} is {why}", "Choose another name or folder.")
+        if is_scratch(segment):
+            why = "a name for temporary files, which are not served."
+            raise BadPath(f"{segment!r} in the path {shown} is {why}", "Choose another name.")
         check_wise(segment)  # On Windows, where unwise names are impossible.
-
-
-def _check_segment(segment: str, shown: str) -> None:
-    visible = re.sub(f"[{_INVISIBLE}]", "", segment)
-    if not visible:
-        raise BadPath(f"The path {shown} has an empty name.", "Write one '/' between folders and none at the end.")
-    if not visible.strip("."):
-        raise BadPath(f"The path {shown} contains {segment!r}.", "Name each folder; '.' and '..' are not followed.")
-    if visible.startswith("."):
-        raise BadPath(
-            f"{segment!r} in the path {shown} is hidden: names that begin with a dot are not served.",
-            "Choose another name or folder.",
-        )
-    if is_scratch(segment):
-        raise BadPath(
-            f"{segment!r} in the path {shown} is a name for temporary files, which are not served.",
-            "Choose another name.",
-        )
 
 
 def check_wise(path: str) -> None:
@@ -335,10 +324,7 @@ def uri(kind: str, path: str) -> str:
 
 
 def path_of(uri: str) -> str:
-    """Returns the path in the URI of a resource, without its query, or raises `BadPath`.
-
-    The path is not checked: `Vault.locate` does that.
-    """
+    """Returns the path in the URI of a resource, without its query, or raises `BadPath`. It is not checked further."""
     scheme, _, rest = uri.partition("://")
     _, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     if scheme != "vault" or not slash:
@@ -379,9 +365,6 @@ def _names(folders: Sequence[Path]) -> list[str]:
             name = f"{plain} {count}"
         names.append(name)
     return names
-
-
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def _glob(text: str) -> str:

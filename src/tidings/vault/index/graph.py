@@ -193,11 +193,6 @@ class LinkList(Sequence[ResolvedLink]):
             yield _with_line(row, text)
 
 
-def resolve(queries: Queries, target: str, source: str) -> str | None:
-    """Returns the path of the file that a link to `target` in `source` leads to, or None."""
-    return LinkNames(queries, mount_name(queries, source)).resolve(target, source)
-
-
 def outgoing(queries: Queries, path: str) -> LinkList:
     """Returns the links in a file, in order."""
     resolve = LinkNames(queries, mount_name(queries, path)).resolve

@@ -103,15 +103,7 @@ class ReplaceLines:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class InsertAt:
-    """Inserts lines before a line; after the last with a number one higher."""
-
-    line: int
-    content: str
-
-
-Edit = ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | RemoveProperty | ReplaceLines | InsertAt
+Edit = ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | RemoveProperty | ReplaceLines
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
@@ -120,9 +112,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     now = text
     for at, edit in enumerate(edits):
         try:
-            changes = (
-                places.changes(at, edit, now) if isinstance(edit, ReplaceLines | InsertAt) else _changes(now, edit)
-            )
+            changes = [places.change(at, edit, now)] if isinstance(edit, ReplaceLines) else _changes(now, edit)
         except EditRefused as refusal:
             if len(edits) == 1:
                 raise
@@ -203,55 +193,36 @@ class _Places:
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self._ranges: dict[int, tuple[int, int] | None] = {}
-        starts = sections.line_starts(text) if any(isinstance(edit, ReplaceLines | InsertAt) for edit in edits) else [0]
+        named = [(at, edit) for at, edit in enumerate(edits) if isinstance(edit, ReplaceLines)]
+        starts = sections.line_starts(text) if named else [0]
         self._count = len(starts) - 1
-        for at, edit in enumerate(edits):
-            if isinstance(edit, ReplaceLines) and 1 <= edit.first <= edit.last <= self._count:
+        for at, edit in named:
+            if 1 <= edit.first <= edit.last <= self._count:
                 self._ranges[at] = starts[edit.first - 1], starts[edit.last]
-            elif isinstance(edit, InsertAt) and 1 <= edit.line <= self._count + 1:
-                self._ranges[at] = starts[edit.line - 1], starts[edit.line - 1]
 
-    def changes(self, at: int, edit: ReplaceLines | InsertAt, now: str) -> list[TextChange]:
+    def change(self, at: int, edit: ReplaceLines, now: str) -> TextChange:
+        one = edit.first == edit.last
+        which = f"line {edit.first}" if one else f"range of lines {edit.first} to {edit.last}"
         if at not in self._ranges:
-            raise EditRefused(f"There is no {_named(edit)}: the note had {self._count} lines when it was read.")
+            raise EditRefused(f"There is no {which}: the note had {self._count} lines when it was read.")
         place = self._ranges.pop(at)
         if place is None:
-            raise EditRefused(
-                f"An edit before this one has changed {_named(edit)}. Leave it to one of them, or edit by text."
-            )
+            raise EditRefused(f"An edit before this one has changed {which}. Leave it to one of them, or edit by text.")
         start, end = place
         newline = own_newline(now)
         content = with_newlines(edit.content, newline)
-        if isinstance(edit, ReplaceLines) and not content:
+        if not content:
             # If the last line had no ending, the one before it has none then, either.
             last = end == len(now) and not now.endswith("\n")
-            return [TextChange(sections.before_ending(now, start) if last else start, end, "")]
-        content = content.removesuffix(newline)
-        if isinstance(edit, ReplaceLines):
-            ending = re.search(r"\r?\n\Z", now[max(end - 2, start) : end])
-            return [TextChange(start, end, content + (ending[0] if ending else ""))]
-        if start == len(now) and now and not now.endswith("\n"):
-            return [TextChange(start, end, newline + content)]
-        return [TextChange(start, end, content + newline)]
+            return TextChange(sections.before_ending(now, start) if last else start, end, "")
+        ending = re.search(r"\r?\n\Z", now[max(end - 2, start) : end])
+        return TextChange(start, end, content.removesuffix(newline) + (ending[0] if ending else ""))
 
     def move(self, changes: Sequence[TextChange]) -> None:
         """Follows changes, whose positions are those in the text before."""
         for at, place in self._ranges.items():
-            self._ranges[at] = _moved(place, changes) if place is not None else None
-
-
-def _moved(place: tuple[int, int], changes: Sequence[TextChange]) -> tuple[int, int] | None:
-    start, end = place
-    shift = 0
-    for change in changes:
-        if change.end <= start:
-            shift += len(change.text) - (change.end - change.start)
-        elif change.start < end:
-            return None
-    return start + shift, end + shift
-
-
-def _named(edit: ReplaceLines | InsertAt) -> str:
-    if isinstance(edit, InsertAt):
-        return f"line {edit.line}"
-    return f"line {edit.first}" if edit.first == edit.last else f"range of lines {edit.first} to {edit.last}"
+            if place is not None:
+                start, end = place
+                cut = any(change.end > start and change.start < end for change in changes)
+                shift = sum(len(each.text) - (each.end - each.start) for each in changes if each.end <= start)
+                self._ranges[at] = None if cut else (start + shift, end + shift)
