@@ -533,7 +533,7 @@ async def test_who_comes_back_after_a_watch_could_not_be_ended_is_still_told(mon
 async def test_a_page_that_nobody_knows_cannot_be_watched() -> None:
     async with shelf({"/": Changing("one")}) as here:
         given = await here.library.extract(b"text", "text/plain", here.site.url("/given"))
-        for page_id in ("0" * 16, given.page_id, here.site.url("/given")):
+        for page_id in ("0" * 16, given.entry.page_id, here.site.url("/given")):
             with pytest.raises(PageUnknown):
                 await here.watcher.begin(page_id, "subscription")
 
@@ -873,7 +873,7 @@ async def test_a_slow_host_does_not_keep_the_pages_of_others_waiting() -> None:
             await here.watch(path)
             here.site.pages[path] = never
         here.clock.now += 1
-        page_id = (await here.library.fetch(f"http://[::1]:{there.port}/")).page_id
+        page_id = (await here.library.fetch(f"http://[::1]:{there.port}/")).entry.page_id
         await here.watcher.begin(page_id, "subscription")
         here.heard()
         page.body = "two"
@@ -1100,7 +1100,7 @@ async def test_many_pages_cost_one_request_each_and_exactly_those_that_changed_a
     limits = FetchLimits(timeout=60.0, per_host_minute=10**9, retries=0, per_host_at_once=8)
     async with shelf(dict(pages), limits=limits) as here:
         fetched = [await here.library.fetch(here.site.url(path)) for path in pages]
-        ids = {path: each.page_id for path, each in zip(pages, fetched, strict=True)}
+        ids = {path: each.entry.page_id for path, each in zip(pages, fetched, strict=True)}
         for page_id in ids.values():
             await here.watcher.begin(page_id, "subscription")
         here.heard()
