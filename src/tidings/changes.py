@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final, Self
+from typing import Final, Literal, Self
 from urllib.parse import quote
 
 from mcp.shared.subscriptions import (
@@ -28,6 +28,8 @@ from tidings.errors import InvalidUri
 
 __all__ = [
     "CURSOR_KEY",
+    "FEATURES",
+    "FEATURE_OF",
     "MAX_URI_LENGTH",
     "RECOVERED_KEY",
     "SINCE_KEY",
@@ -35,6 +37,7 @@ __all__ = [
     "UNTIL_KEY",
     "Change",
     "Cursor",
+    "Feature",
     "Filter",
     "PromptsListChanged",
     "ResourceUpdated",
@@ -48,6 +51,16 @@ __all__ = [
 
 Change = ServerEvent
 """One of the four change types."""
+
+Feature = Literal["tools", "prompts", "resources"]
+"""One of the lists that can be subscribed to."""
+
+FEATURES: Final[dict[Feature, Change]] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+FEATURE_OF: Final[dict[Change, Feature]] = {change: feature for feature, change in FEATURES.items()}
 
 CURSOR_KEY: Final = "dev.tidings/cursor"
 """In `_meta` of an acknowledgment or a notification: the cursor of a receiver that has it."""
@@ -69,9 +82,7 @@ UNTIL_KEY: Final = "dev.tidings/until"
 MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""
 
-_MAX_VERSION: Final = 2**63 - 1
-"""The largest number that every engine can store. A greater one is not from a server of ours."""
-
+_MAX_VERSION: Final = 2**63 - 1  # The largest number that every engine can store.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 
@@ -112,8 +123,8 @@ class Filter:
     uris: frozenset[str] = frozenset()
     prefixes: frozenset[str] = frozenset()
     """Each without its `*`."""
+    # The prefixes that no other covers, sorted. At most one matches a URI: the last that is not after it.
     _shortest: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """The prefixes that no other covers, sorted. At most one matches a URI: the last that is not after it."""
 
     def __post_init__(self) -> None:
         shortest: list[str] = []
@@ -124,12 +135,7 @@ class Filter:
 
     @classmethod
     def of(
-        cls,
-        subscriptions: Iterable[str] = (),
-        *,
-        tools: bool = False,
-        prompts: bool = False,
-        resources: bool = False,
+        cls, subscriptions: Iterable[str] = (), *, tools: bool = False, prompts: bool = False, resources: bool = False
     ) -> Self:
         """Returns a filter for `subscriptions` (URIs, and prefixes ending in `*`) and lists.
 
@@ -210,28 +216,13 @@ def check_subscription(text: object) -> str:
 
 def change_key(change: Change) -> str:
     """Returns the key under which a log keeps a change: equal for equal changes, and different for others."""
-    match change:
-        case ResourceUpdated(uri):
-            return "resource " + uri
-        case ToolsListChanged():
-            return "tools"
-        case PromptsListChanged():
-            return "prompts"
-        case ResourcesListChanged():
-            return "resources"
-
-
-_LISTS: Final[dict[str, Change]] = {
-    "tools": ToolsListChanged(),
-    "prompts": PromptsListChanged(),
-    "resources": ResourcesListChanged(),
-}
+    return "resource " + change.uri if isinstance(change, ResourceUpdated) else FEATURE_OF[change]
 
 
 def change_from_key(key: str) -> Change:
     """Returns the change with this key of `change_key`. Raises `ValueError` if there is none."""
-    if key in _LISTS:
-        return _LISTS[key]
+    if key in FEATURES:
+        return FEATURES[key]
     kind, space, uri = key.partition(" ")
     if kind == "resource" and space:
         return ResourceUpdated(uri)

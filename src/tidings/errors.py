@@ -67,6 +67,15 @@ class TidingsError(Exception):
     category: ClassVar[Category]
     retryable: ClassVar[bool] = False
 
+    def __init_subclass__(
+        cls, *, code: str | None = None, category: Category | None = None, retryable: bool | None = None
+    ) -> None:
+        super().__init_subclass__()
+        given = {"code": code, "category": category, "retryable": retryable}
+        for name, value in given.items():
+            if value is not None:
+                setattr(cls, name, value)
+
     def __init__(
         self,
         message: str,
@@ -89,210 +98,136 @@ class TidingsError(Exception):
         return HELP_PAGES + self.code
 
 
-class NoConnection(TidingsError):
+class NoConnection(TidingsError, category=Category.CONNECTION):
     """There is no connection to the server."""
 
-    category = Category.CONNECTION
 
-
-class ConnectFailed(NoConnection):
+class ConnectFailed(NoConnection, code="connect-failed", retryable=True):
     """The server could not be reached."""
 
-    code = "connect-failed"
-    retryable = True
 
-
-class ConnectionLost(NoConnection):
+class ConnectionLost(NoConnection, code="connection-lost", retryable=True):
     """The connection to the server was lost."""
 
-    code = "connection-lost"
-    retryable = True
 
-
-class SessionExpired(NoConnection):
+class SessionExpired(NoConnection, code="session-expired", retryable=True):
     """The server no longer knows this session. A new one has to be opened."""
 
-    code = "session-expired"
-    retryable = True
 
-
-class NotConnected(NoConnection):
+class NotConnected(NoConnection, code="not-connected"):
     """The client is not connected yet, or was disconnected."""
 
-    code = "not-connected"
 
-
-class GaveUp(NoConnection):
+class GaveUp(NoConnection, code="gave-up"):
     """All configured attempts to connect failed."""
 
-    code = "gave-up"
 
-
-class TransportError(TidingsError):
+class TransportError(TidingsError, category=Category.TRANSPORT):
     """The transport to the other side is broken, or of the wrong kind."""
 
-    category = Category.TRANSPORT
 
-
-class BadTarget(TransportError):
+class BadTarget(TransportError, code="bad-target"):
     """The target of a connection is not valid."""
 
-    code = "bad-target"
 
-
-class CommandFailed(TransportError):
+class CommandFailed(TransportError, code="command-failed"):
     """The command of a stdio server did not start, or ended at once."""
 
-    code = "command-failed"
 
-
-class NotAuthorized(TransportError):
+class NotAuthorized(TransportError, code="not-authorized"):
     """The server refuses these credentials."""
 
-    code = "not-authorized"
 
-
-class MessageTooLarge(TransportError):
+class MessageTooLarge(TransportError, code="message-too-large"):
     """A message exceeds the size limit."""
 
-    code = "message-too-large"
 
-
-class BusUnavailable(TransportError):
+class BusUnavailable(TransportError, code="bus-unavailable", retryable=True):
     """The bus that carries changes between processes is out of reach."""
 
-    code = "bus-unavailable"
-    retryable = True
 
-
-class BusMismatch(TransportError):
+class BusMismatch(TransportError, code="bus-mismatch"):
     """The store of a bus has a log of another shape than this bus needs."""
 
-    code = "bus-mismatch"
 
-
-class StateUnusable(TransportError):
+class StateUnusable(TransportError, code="state-unusable"):
     """The file for a client's state cannot be used."""
 
-    code = "state-unusable"
 
-
-class TimedOut(TidingsError):
+class TimedOut(TidingsError, category=Category.TIMEOUT):
     """An answer did not come in time."""
 
-    category = Category.TIMEOUT
 
-
-class ConnectTimedOut(TimedOut):
+class ConnectTimedOut(TimedOut, code="connect-timed-out", retryable=True):
     """The connection was not made within the limit."""
 
-    code = "connect-timed-out"
-    retryable = True
 
-
-class RequestTimedOut(TimedOut):
+class RequestTimedOut(TimedOut, code="request-timed-out", retryable=True):
     """A request was not answered within the limit."""
 
-    code = "request-timed-out"
-    retryable = True
 
-
-class AnswerTimedOut(TimedOut):
+class AnswerTimedOut(TimedOut, code="answer-timed-out"):
     """The user did not answer within the limit."""
 
-    code = "answer-timed-out"
 
-
-class ProtocolError(TidingsError):
+class ProtocolError(TidingsError, category=Category.PROTOCOL):
     """One side broke the protocol."""
 
-    category = Category.PROTOCOL
+
+class UnsupportedVersion(ProtocolError, code="unsupported-version"):
+    """The two sides share no protocol version."""
 
 
-class UnsupportedVersion(ProtocolError):
-    """The two sides have the sides share no protocol version."""
-
-    code = "unsupported-version"
-
-
-class MalformedMessage(ProtocolError):
+class MalformedMessage(ProtocolError, code="malformed-message"):
     """A message is not JSON-RPC, or its values are of the wrong types."""
 
-    code = "malformed-message"
 
-
-class InvalidUri(ProtocolError, ValueError):
+class InvalidUri(ProtocolError, ValueError, code="invalid-uri"):
     """A URI is not valid, or cannot be subscribed to."""
 
-    code = "invalid-uri"
 
-
-class NotSupported(ProtocolError):
+class NotSupported(ProtocolError, code="not-supported"):
     """The other side lacks a capability that this needs."""
 
-    code = "not-supported"
 
-
-class ServerError(TidingsError):
+class ServerError(TidingsError, category=Category.SERVER):
     """The server refused."""
 
-    category = Category.SERVER
 
-
-class RequestFailed(ServerError):
+class RequestFailed(ServerError, code="request-failed"):
     """The server answered with an error that has no name of its own here."""
 
-    code = "request-failed"
 
-
-class ResourceNotFound(ServerError):
+class ResourceNotFound(ServerError, code="resource-not-found"):
     """There is no such resource, or the caller may not have it."""
 
-    code = "resource-not-found"
 
-
-class NotSubscribable(ServerError):
+class NotSubscribable(ServerError, code="not-subscribable"):
     """The resource may be read, but not subscribed to."""
 
-    code = "not-subscribable"
 
-
-class SourceUnavailable(ServerError):
+class SourceUnavailable(ServerError, code="source-unavailable", retryable=True):
     """The resource exists, but its source cannot be watched at present. Later it may."""
 
-    code = "source-unavailable"
-    retryable = True
 
-
-class LimitReached(ServerError):
+class LimitReached(ServerError, code="limit-reached", retryable=True):
     """The server accepts no more of these at present. Later it may."""
 
-    code = "limit-reached"
-    retryable = True
 
-
-class EffectUnknown(ServerError):
+class EffectUnknown(ServerError, code="effect-unknown"):
     """It is not known whether the call took effect, nor whether repeating it is safe."""
 
-    code = "effect-unknown"
 
-
-class Cancelled(TidingsError):
+class Cancelled(TidingsError, category=Category.CANCELLED):
     """This side ended the operation."""
 
-    category = Category.CANCELLED
 
-
-class RequestCancelled(Cancelled):
+class RequestCancelled(Cancelled, code="request-cancelled"):
     """This request was cancelled."""
 
-    code = "request-cancelled"
 
-
-class Disconnected(Cancelled):
+class Disconnected(Cancelled, code="disconnected"):
     """The connection was closed on purpose while the operation waited."""
-
-    code = "disconnected"
 
 
 def leaves(kind: type[TidingsError] = TidingsError) -> Iterator[type[TidingsError]]:

@@ -102,7 +102,7 @@ def test_an_mcpserver_has_a_bus_of_its_own_that_can_be_listened_to() -> None:
 
 
 def test_a_lowlevel_server_takes_handlers_middleware_and_a_lifespan_after_it_was_made() -> None:
-    """`Live._take_over` adds to these, and `serve_stdio` to the middleware. They are public, but that they are read at
+    """`Live` adds to these, and `serve_stdio` to the middleware. They are public, but that they are read at
     each use and not copied at the start is not promised.
     """
     server = _sdk_server()._lowlevel_server

@@ -21,7 +21,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from tidings.bus import Bus
-from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.changes import FEATURE_OF, Change, Cursor, ResourceUpdated
 from tidings.errors import (
     InvalidUri,
     LimitReached,
@@ -35,13 +35,12 @@ from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
 from tidings.server.notify import Times
 from tidings.server.policy import RequestContext, SubscriptionPolicy
-from tidings.server.subscriber import FEATURES, Frame, Subscriber
+from tidings.server.subscriber import Frame, Subscriber
 from tidings.server.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
-_FEATURE_OF = {change: feature for feature, change in FEATURES.items()}
 
 
 class Core:
@@ -59,11 +58,10 @@ class Core:
         self.position = bus.head
         self.stopping = False
         self._stop: asyncio.Future[None] | None = None
-        self.streams_ended = asyncio.Event()
-        """Set while no listen stream is open."""
+        self.streams_ended = asyncio.Event()  # Set while no listen stream is open.
         self._streams_of: Counter[str] = Counter()
+        # The requests that wait for each subscription which is not acknowledged to anybody yet.
         self._asking: dict[tuple[Subscriber, str], set[object]] = {}
-        """The requests that wait for each subscription which is not acknowledged to anybody yet."""
         self._on_unwrapped = on_unwrapped
         self._warned = False
         # Each failure has its own object, which shows whether an equal change has failed since.
@@ -99,7 +97,7 @@ class Core:
         if isinstance(change, ResourceUpdated):
             span = self.telemetry.delivering("notify_resource_updated", uri=change.uri)
         else:
-            span = self.telemetry.delivering("notify_list_changed", feature=_FEATURE_OF[change])
+            span = self.telemetry.delivering("notify_list_changed", feature=FEATURE_OF[change])
         with span as delivered:
             delivered(self.hub.deliver(Frame(cursor, change, times=self.times.take(change))))
 
@@ -193,11 +191,7 @@ class Core:
             self.telemetry.span("cleanup_client", client=subscriber.client, subscriber_count=len(self.hub))
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Adds a subscription to a registered subscriber, and waits until its source is watched.
-
-        Raises:
-            SourceUnavailable, ResourceNotFound, NotSubscribable, LimitReached: See `watched`.
-        """
+        """Adds a subscription to a registered subscriber, and waits until its source is `watched`."""
         is_new = self.hub.subscribe(subscriber, subscription)
         self._span_each("subscribe", subscriber, [subscription])
         with self._asking_for(subscriber, subscription, is_new=is_new):
@@ -254,11 +248,7 @@ class Core:
 
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
-        """Registers `subscriber` for the length of the context, and counts it for the client named by `client_key`.
-
-        Raises:
-            LimitReached: There is no room for it.
-        """
+        """Registers `subscriber` for the length of the context, and counts it for the client named by `client_key`."""
         self.check_room(client_key)
         self._streams_of[client_key] += 1
         self.streams_ended.clear()
@@ -303,15 +293,9 @@ def rpc_errors(*, not_found: int) -> Generator[None]:
     try:
         yield
     except TidingsError as error:
-        match error:
-            case ResourceNotFound():
-                code = not_found
-            case InvalidUri() | NotSubscribable():
-                code = INVALID_PARAMS
-            case _:
-                code = INTERNAL_ERROR
+        codes = {ResourceNotFound: not_found, InvalidUri: INVALID_PARAMS, NotSubscribable: INVALID_PARAMS}
         data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
-        raise MCPError(code=code, message=error.message, data=data) from error
+        raise MCPError(code=codes.get(type(error), INTERNAL_ERROR), message=error.message, data=data) from error
 
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:
@@ -338,11 +322,7 @@ def model_request(prompt: str, max_tokens: int) -> CreateMessageRequest:
 
 
 def model_text(answer: CreateMessageResult) -> str:
-    """Returns the text of an answer.
-
-    Raises:
-        ModelDeclined: It is not text.
-    """
+    """Returns the text of an answer. Raises `ModelDeclined` if it is not text."""
     if not isinstance(answer.content, TextContent):
         raise ModelDeclined("The client's model answered with something else than text.")
     return answer.content.text

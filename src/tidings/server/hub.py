@@ -9,8 +9,8 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.server.subscriber import FEATURES, Frame, Subscriber
+from tidings.changes import FEATURES, Change, Cursor, ResourceUpdated
+from tidings.server.subscriber import Frame, Subscriber
 
 # A dict without values: a set that is iterated in the order of arrival.
 _Group = dict[Subscriber, None]

@@ -29,34 +29,33 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings._kit.tasks import Background
+from tidings.changes import FEATURES
 from tidings.errors import LimitReached, TidingsError
 from tidings.server.adapters import connection_of
 from tidings.server.borrowed_stream import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
-from tidings.server.subscriber import FEATURES, Frame, Subscriber
+from tidings.server.subscriber import Frame, Subscriber
 
 logger = logging.getLogger(__name__)
 
-RESOURCE_NOT_FOUND: Final = -32002
-"""This era's code for a missing resource."""
-
-_ALL: Final = frozenset(FEATURES)
+RESOURCE_NOT_FOUND: Final = -32002  # This era's code for a missing resource.
+_ALL: Final = frozenset(FEATURES)  # One object for all sessions, which saves memory.
 
 
 class LegacySession(Subscriber):
     """One connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
-    __slots__ = ("_connection", "_liveness", "_may_have_missed", "_register", "key")
+    __slots__ = ("_connection", "_liveness", "_register", "key", "may_have_missed")
 
     def __init__(self, key: str, connection: Connection, register: "LegacyEra", **details: Any) -> None:
         super().__init__(features=_ALL, subscriptions=(), **details)
         self.key = key
         self._register = register
         self._connection = connection
-        self._may_have_missed = False
+        self.may_have_missed = False  # Changes may have been lost: on an earlier stream, or while parked.
         self._liveness: asyncio.TimerHandle | None = None
 
     @property
@@ -84,19 +83,14 @@ class LegacySession(Subscriber):
             self.stream.finish()
 
     def held_beside(self, subscription: str) -> int:
-        """Returns the number of other subscriptions."""
         return len(self.subscriptions) - (subscription in self.subscriptions)
 
     def begin(self, stream: BorrowedStream) -> bool:
-        """Takes over a stream. Returns whether changes may have been lost: on an earlier stream, or while parked."""
+        """Takes over a stream. Returns whether changes may have been lost before."""
         self._stop_waiting()
-        may_have_missed, self._may_have_missed = self._may_have_missed, True
+        may_have_missed, self.may_have_missed = self.may_have_missed, True
         self.stream = stream
         return may_have_missed
-
-    def missed(self) -> None:
-        """Notes that changes were not kept for this session for a while."""
-        self._may_have_missed = True
 
     def wait(self, seconds: float, park: Any) -> None:
         """Waits for a stream, and calls `park` if none comes within `seconds`."""
@@ -125,8 +119,8 @@ class LegacyEra:
         self._core = core
         self._lender = lender
         self._sessions: dict[str, LegacySession] = {}
+        # Open streams that are not written to, by the id of their session.
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
-        """Open streams that are not written to, by the id of their session."""
         self._background = Background()
 
     # The handshake
@@ -155,17 +149,21 @@ class LegacyEra:
             logger.warning("%s does not receive changes: %s", client_name(ctx), error)
 
     def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
-        key = _key(ctx, connection)
+        # Over HTTP the session's event stream has its id too; with the SSE transport, each request has.
+        key, core, request = connection.session_id, self._core, ctx.request
+        if key is None:
+            named = request.query_params.get("session_id") if request is not None else None
+            key = named or f"connection {id(connection)}"
         if (session := self._sessions.get(key)) is not None:
             return session
-        core = self._core
         core.check_room()
+        over_http = "sse" if connection.session_id is None else "streamable-http"
         session = LegacySession(
             key,
             connection,
             self,
             client=client_name(ctx),
-            transport=_transport(ctx, connection),
+            transport="stream" if request is None else over_http,
             limits=core.policy.limits,
             telemetry=core.telemetry,
             screen=core.policy.screen(ctx),
@@ -173,19 +171,16 @@ class LegacyEra:
         self._sessions[key] = session
         connection.exit_stack.push(session.over)
         core.join(session)
-        if not self._has_stream_of_its_own(ctx):
+        wrapped = request is not None and request.scope.get(WRAPPED_KEY) is self._lender
+        if request is not None and not wrapped:
+            core.unwrapped()
+        if not wrapped:
             session.open()
         elif (stream := self._take_spare(key)) is not None:
             self._begin(session, stream)
         else:
             session.wait(core.policy.limits.liveness, self._park)
         return session
-
-    def _has_stream_of_its_own(self, ctx: RequestContext) -> bool:
-        wrapped = ctx.request is not None and ctx.request.scope.get(WRAPPED_KEY) is self._lender
-        if ctx.request is not None and not wrapped:
-            self._core.unwrapped()
-        return wrapped
 
     def remove(self, session: LegacySession) -> None:
         """Removes a session whose connection is over."""
@@ -287,23 +282,9 @@ class LegacyEra:
     def _unpark(self, session: LegacySession) -> None:
         """Lets a parked session join again. Its next stream begins with everything it subscribed to."""
         if session not in self._core.hub:
-            session.missed()
+            session.may_have_missed = True
             self._core.join(session)
             session.wait(self._core.policy.limits.liveness, self._park)
-
-
-def _key(ctx: RequestContext, connection: Connection) -> str:
-    """Returns the id of a session. Over HTTP its event stream has it too; with the SSE transport, each request."""
-    if connection.session_id is not None:
-        return connection.session_id
-    named = ctx.request.query_params.get("session_id") if ctx.request is not None else None
-    return named or f"connection {id(connection)}"
-
-
-def _transport(ctx: RequestContext, connection: Connection) -> str:
-    if ctx.request is None:
-        return "stream"
-    return "sse" if connection.session_id is None else "streamable-http"
 
 
 def resource_not_found(message: str, uri: str) -> MCPError:
@@ -312,11 +293,7 @@ def resource_not_found(message: str, uri: str) -> MCPError:
 
 
 async def ask_model(ctx: Context[Any, Any], room: anyio.CapacityLimiter, prompt: str, max_tokens: int) -> str:
-    """Asks the client's model with a request of its own, in the middle of a call.
-
-    Raises:
-        ModelDeclined: It gave no answer.
-    """
+    """Asks the client's model with a request of its own, in the middle of a call. Raises `ModelDeclined`."""
     try:
         async with room:
             answer = await ctx.session.send_request(

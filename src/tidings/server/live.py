@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
+from tidings.changes import FEATURES
 from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter
 from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
@@ -39,19 +40,17 @@ from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, RequestContext, SubscriptionPolicy
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
-from tidings.server.subscriber import FEATURES, Subscriber
+from tidings.server.subscriber import Subscriber
 
 logger = logging.getLogger(__name__)
 
 HookT = TypeVar("HookT", bound=Hook)
 
-_SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
-_LOOK_SECONDS = 0.02
-
 T = TypeVar("T")
 
-_QUESTIONS_AT_ONCE: Final = 4
-"""Questions that a client of the old era gets at the same time. One of the modern era gets them all."""
+_SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
+_LOOK_SECONDS = 0.02
+_QUESTIONS_AT_ONCE: Final = 4  # For a client of the old era. One of the modern era gets all questions at once.
 
 
 class Live:
@@ -86,11 +85,8 @@ class Live:
         self._budget: StopBudget
         self.notify: Notifier = notifier(self._core.hub, self._core.times)
         """Publishes changes, and shows who listens."""
-        self._take_over(self._server)
         adapter.watch(self.notify.soon)
-
-    def _take_over(self, server: Server[Any]) -> None:
-        """Serves the subscription methods of `server`, and runs as long as it does."""
+        server = self._server
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._modern.listen)
         server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._legacy.subscribe)
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._legacy.unsubscribe)
@@ -102,7 +98,7 @@ class Live:
             async with self.running(), theirs(server) as state:
                 yield state
 
-        server.lifespan = lifespan
+        server.lifespan = lifespan  # It runs as long as the server does.
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         try:
@@ -192,12 +188,8 @@ class Live:
         await self._bus.__aenter__()
         self._closing = None
         self._unsubscribe = self._core.start()
-        self._coalescer = Coalescer(
-            self._core.publish,
-            self._coalesce,
-            clock=asyncio.get_running_loop(),
-            merged=self._core.telemetry.merged,
-        )
+        clock = asyncio.get_running_loop()
+        self._coalescer = Coalescer(self._core.publish, self._coalesce, clock=clock, merged=self._core.telemetry.merged)
         if self._bus.head.version:
             # Clients from before a restart have a cursor, and the program may have other lists now.
             for change in FEATURES.values():
@@ -233,9 +225,14 @@ class Live:
         # Subscribers that have everything are released at once: a web server that stops may not wait for the others.
         for subscriber in set(subscribers).difference(busy):
             subscriber.end()
+
+        async def end_drained(subscriber: Subscriber) -> None:
+            await subscriber.drain()
+            subscriber.end()
+
         try:
             async with asyncio.timeout(budget.left(DRAIN)):
-                await asyncio.gather(*map(_end_drained, busy))
+                await asyncio.gather(*map(end_drained, busy))
         except TimeoutError:
             for subscriber in busy:
                 if subscriber.busy:
@@ -278,11 +275,6 @@ class Live:
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         self._legacy.stream_closed(stream)
-
-
-async def _end_drained(subscriber: Subscriber) -> None:
-    await subscriber.drain()
-    subscriber.end()
 
 
 async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: str) -> None:

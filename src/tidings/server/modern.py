@@ -6,7 +6,7 @@ A question to the client's model is part of a tool's answer in this era: see `Mo
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
@@ -29,7 +29,7 @@ from mcp_types import (
     SubscriptionsListenResult,
 )
 
-from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
+from tidings.changes import CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.errors import ResourceNotFound
 from tidings.server.borrowed_stream import SCOPE_KEY
 from tidings.server.core import (
@@ -43,12 +43,12 @@ from tidings.server.core import (
     rpc_errors,
 )
 from tidings.server.policy import RequestContext
-from tidings.server.subscriber import FRAME_END, Feature, Frame, Subscriber
+from tidings.server.subscriber import FRAME_END, Frame, Subscriber
 
 T = TypeVar("T")
 
+# After this many turns of the event loop without a new question, all questions of a round have been asked.
 _QUIET_TURNS: Final = 20
-"""After this many turns of the event loop without a new question, all questions of a round have been asked."""
 
 
 class ListenStream(Subscriber):
@@ -119,9 +119,10 @@ class ModernEra:
         if ctx.request_id is None:
             raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
         with rpc_errors(not_found=INVALID_PARAMS):
-            return await self._listen(ctx, params)
+            await self._listen(ctx, params)
+        return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
-    async def _listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def _listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> None:
         core, key = self._core, client_key(ctx)
         if ctx.request is not None and SCOPE_KEY not in ctx.request.scope:
             core.unwrapped()
@@ -129,7 +130,7 @@ class ModernEra:
         wanted = await self._honoured(ctx, params.notifications)
         stream = ListenStream(
             ctx,
-            features=_features(wanted),
+            features=[feature for feature in FEATURES if getattr(wanted, feature)],
             subscriptions=wanted.subscriptions,
             limits=core.policy.limits,
             telemetry=core.telemetry,
@@ -139,11 +140,18 @@ class ModernEra:
         async with core.joined(stream, key):
             position = core.position
             await core.watched(wanted.subscriptions)
-            cursor, recovered, until = await self._catch_up(stream, wanted, _since(ctx), position)
-            await stream.acknowledge(_as_filter(wanted), cursor, recovered=recovered, until=until)
+            meta: Any = ctx.meta or {}
+            since = Cursor.parse(meta.get(SINCE_KEY))
+            cursor, recovered, until = await self._catch_up(stream, wanted, since, position)
+            honoured = SubscriptionFilter(
+                tools_list_changed=wanted.tools or None,
+                prompts_list_changed=wanted.prompts or None,
+                resources_list_changed=wanted.resources or None,
+                resource_subscriptions=sorted(wanted.subscriptions) or None,
+            )
+            await stream.acknowledge(honoured, cursor, recovered=recovered, until=until)
             await stream.ended
             await stream.drain()
-        return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     async def _honoured(self, ctx: RequestContext, asked: SubscriptionFilter) -> Filter:
         """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
@@ -182,30 +190,6 @@ class ModernEra:
             return position, True, None
         # With the acknowledgment alone, the listener knows no more than before.
         return since, True, max(frame.cursor for frame in missed)
-
-
-def _since(ctx: RequestContext) -> Cursor | None:
-    meta: Any = ctx.meta or {}
-    return Cursor.parse(meta.get(SINCE_KEY))
-
-
-def _features(wanted: Filter) -> Iterable[Feature]:
-    if wanted.tools:
-        yield "tools"
-    if wanted.prompts:
-        yield "prompts"
-    if wanted.resources:
-        yield "resources"
-
-
-def _as_filter(wanted: Filter) -> SubscriptionFilter:
-    """Returns the acknowledgment's filter, without what is not honoured."""
-    return SubscriptionFilter(
-        tools_list_changed=wanted.tools or None,
-        prompts_list_changed=wanted.prompts or None,
-        resources_list_changed=wanted.resources or None,
-        resource_subscriptions=sorted(wanted.subscriptions) or None,
-    )
 
 
 class ModelRounds:

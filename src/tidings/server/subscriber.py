@@ -19,48 +19,34 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from tidings._kit.uvicorn_seam import as_chunk
-from tidings.changes import (
-    CURSOR_KEY,
-    TIMES_KEY,
-    Change,
-    Cursor,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ToolsListChanged,
-)
+from tidings.changes import CURSOR_KEY, FEATURE_OF, FEATURES, TIMES_KEY, Change, Cursor, Feature, ResourceUpdated
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.telemetry import Telemetry
 
-Feature = Literal["tools", "prompts", "resources"]
-"""One of the lists that can be subscribed to."""
+logger = logging.getLogger(__name__)
 
-FEATURES: Final[dict[Feature, Change]] = {
-    "tools": ToolsListChanged(),
-    "prompts": PromptsListChanged(),
-    "resources": ResourcesListChanged(),
-}
+FRAME_END: Final = b"}}}\r\n\r\n"  # The end of `_meta`, of `params`, of the message and of the event.
+_ANSWER_SECONDS: Final = 30.0  # For so long, an answer of `Screen` is remembered.
+
+# Shared by all subscribers that have none of their own, which saves memory. Never written to.
+_NOTHING_ASKED: dict[str, tuple[bool, float]] = {}
+_NOTHING_WAITS: dict[Change, "Frame"] = {}
+
+Screen = Callable[[str], Awaitable[bool]]
+"""Decides whether a subscriber may be notified of a resource that only a prefix matched."""
 
 _METHODS: Final[dict[type[Change], str]] = {
     ResourceUpdated: "notifications/resources/updated",
-    ToolsListChanged: "notifications/tools/list_changed",
-    PromptsListChanged: "notifications/prompts/list_changed",
-    ResourcesListChanged: "notifications/resources/list_changed",
+    **{type(change): f"notifications/{feature}/list_changed" for change, feature in FEATURE_OF.items()},
 }
-
-_SSE_HEAD: Final = "data: "
-"""The event has no name, because that means "message" and saves each stream a tenth of the bytes."""
-
-FRAME_END: Final = b"}}}\r\n\r\n"
-"""The end of `_meta`, of `params`, of the message and of the event."""
-
 _quoted = json.JSONEncoder().encode
+_numbers = itertools.count(1)
 
 
 class Frame:
@@ -82,13 +68,13 @@ class Frame:
             self._meta[TIMES_KEY] = times
             place += f'{"," if place else ""}"{TIMES_KEY}":{_quoted(times)}'
         uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
-        # Built by hand, because every published change comes through here, and dumping a dict costs more.
-        common = f'{_SSE_HEAD}{{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'
-        self.legacy: bytes = common.encode() + FRAME_END
-        """The whole event for old-era streams."""
+        # Built by hand, because every published change comes through here, and dumping a dict costs more. The event has
+        # no name, because that means "message" and saves each stream a tenth of the bytes.
+        common = f'data: {{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'
+        self.legacy: bytes = common.encode() + FRAME_END  # The whole event for old-era streams.
         self._legacy_chunk: bytes | None = None
+        # The event for modern streams up to the subscription id. The id and `FRAME_END` follow.
         self.modern: bytes = f'{common}{"," if place else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
-        """The event for modern streams up to the subscription id. The id and `FRAME_END` follow."""
 
     @property
     def legacy_chunk(self) -> bytes:
@@ -106,26 +92,6 @@ class Frame:
         params: dict[str, Any] = {"uri": self.change.uri} if isinstance(self.change, ResourceUpdated) else {}
         params["_meta"] = {**self._meta, **meta}
         return params
-
-
-def in_order(frames: Iterable[Frame]) -> list[Frame]:
-    """Returns `frames` by rising version, so that a reader that has one of them has all before it."""
-    return sorted(frames, key=lambda frame: frame.cursor.version)
-
-
-logger = logging.getLogger(__name__)
-
-_numbers = itertools.count(1)
-
-# Shared by all subscribers that have none of their own, which saves memory. Never written to.
-_NOTHING_ASKED: dict[str, tuple[bool, float]] = {}
-_NOTHING_WAITS: dict[Change, Frame] = {}
-
-_ANSWER_SECONDS = 30.0
-"""Seconds for which an answer of `Screen` is remembered."""
-
-Screen = Callable[[str], Awaitable[bool]]
-"""Decides whether a subscriber may be notified of a resource that only a prefix matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +162,7 @@ class Subscriber(ABC):
         self._pending = _NOTHING_WAITS
         self._open = False
         self._gone = False
-        self.stream: BorrowedStream | None = None
-        """The stream that is written to directly; None where the SDK's session is used."""
+        self.stream: BorrowedStream | None = None  # Written to directly; None where the SDK's session is used.
         self._writing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._idle: asyncio.Event | None = None
@@ -270,7 +235,9 @@ class Subscriber(ABC):
     def replay(self, frames: Iterable[Frame]) -> None:
         """Puts missed frames before those that have come since, while the stream is not open yet."""
         waiting = {frame.change: frame for frame in frames} | self._pending
-        self._pending = {frame.change: frame for frame in in_order(waiting.values())}
+        # By rising version, so that a reader that has one of them has all before it.
+        in_order = sorted(waiting.values(), key=lambda frame: frame.cursor.version)
+        self._pending = {frame.change: frame for frame in in_order}
 
     def open(self) -> None:
         """Begins to write to the stream."""
@@ -335,31 +302,25 @@ class Subscriber(ABC):
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, its own length.
         if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
-            self._overflow(frame.cursor)
-
-    def _overflow(self, cursor: Cursor) -> None:
-        """Cuts a stream for which too many changes wait. A pipe, which cannot be cut, is notified of everything."""
-        self._pending = _NOTHING_WAITS
-        if self._open and self.can_cut:
-            self.cut(f"more than {self._limits.backlog} changes wait to be read")
-        else:
-            self.deliver_everything(cursor)
+            self._pending = _NOTHING_WAITS
+            if self._open and self.can_cut:
+                self.cut(f"more than {self._limits.backlog} changes wait to be read")
+            else:
+                self.deliver_everything(frame.cursor)  # A pipe cannot be cut.
 
     def _flush(self) -> None:
         if self._pending and self._writing is None:
-            frames = tuple(self._pending.values())
-            self._pending = _NOTHING_WAITS
+            frames, self._pending = tuple(self._pending.values()), _NOTHING_WAITS
             self._begin(frames)
 
     def _begin(self, frames: Sequence[Frame]) -> None:
         try:
             writing = self._write(frames) if self._screen is None else self._write_screened(self._screen, frames)
+            if writing is not None:
+                self._wait_for(writing)
         except Exception as error:  # noqa: BLE001 - logged as the reason of the cut
             # The error of one stream must not reach the publisher, which is on the stack, or the other streams.
             self.cut(f"writing failed: {error!r}")
-            return
-        if writing is not None:
-            self._wait_for(writing)
 
     def _wait_for(self, writing: asyncio.Future[Any]) -> None:
         self._writing = writing
