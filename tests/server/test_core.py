@@ -272,7 +272,7 @@ async def test_a_server_that_stops_takes_on_nobody_until_it_runs_again(core: Cor
 
 async def test_a_subscription_waits_until_its_source_is_watched(core: Core) -> None:
     reader, watched = joined(core, Reader()), asyncio.Event()
-    core.hooks.on_first("note://*", watched.wait)
+    core.hooks.add("on_first_subscriber", "note://*", watched.wait)
     async with running(lambda: core.subscribe(reader, "note://a")) as subscribed:
         assert not subscribed.is_set()
         # What changes from now on is not missed.
@@ -287,7 +287,7 @@ async def test_a_source_that_cannot_be_watched_is_refused_without_saying_why_and
         raise ConnectionError("password=secret")
 
     reader = joined(core, Reader())
-    core.hooks.on_first("note://*", fail)
+    core.hooks.add("on_first_subscriber", "note://*", fail)
     with pytest.raises(SourceUnavailable, match="cannot be watched at present") as refusal:
         await core.subscribe(reader, "note://a")
     assert "secret" not in str(refusal.value)
@@ -306,7 +306,7 @@ async def test_a_subscriber_that_leaves_while_its_source_fails_is_refused_and_le
         await gate.wait()
         raise ConnectionError("no source")
 
-    core.hooks.on_first("note://*", fail)
+    core.hooks.add("on_first_subscriber", "note://*", fail)
     for _ in range(others):
         joined(core, Reader("note://a"))
     asking = asyncio.ensure_future(core.subscribe(reader, "note://a"))
@@ -322,7 +322,7 @@ async def test_a_subscriber_that_leaves_while_its_source_fails_is_refused_and_le
 
 async def test_a_subscriber_that_leaves_and_gives_up_is_not_looked_for(core: Core) -> None:
     reader, gate = joined(core, Reader()), asyncio.Event()
-    core.hooks.on_first("note://*", gate.wait)
+    core.hooks.add("on_first_subscriber", "note://*", gate.wait)
     asking = asyncio.ensure_future(core.subscribe(reader, "note://a"))
     await turns()
     core.leave(reader)
@@ -337,7 +337,7 @@ async def test_a_subscriber_that_leaves_and_gives_up_is_not_looked_for(core: Cor
 @pytest.mark.parametrize("gives_up", [0, 1], ids=["the first", "the second"])
 async def test_of_two_who_ask_for_the_same_at_once_the_one_that_stays_is_subscribed(core: Core, gives_up: int) -> None:
     reader, gate = joined(core, Reader()), asyncio.Event()
-    core.hooks.on_first("note://*", gate.wait)
+    core.hooks.add("on_first_subscriber", "note://*", gate.wait)
     asking = [asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(2)]
     await turns()
     asking[gives_up].cancel()
@@ -354,8 +354,8 @@ async def test_of_two_who_ask_for_the_same_at_once_the_one_that_stays_is_subscri
 
 async def test_when_all_who_ask_for_the_same_at_once_give_up_nothing_is_left(core: Core) -> None:
     reader, gate, calls = joined(core, Reader()), asyncio.Event(), list[str]()
-    core.hooks.on_first("note://*", gate.wait)
-    core.hooks.on_last("note://*", lambda: calls.append("last"))
+    core.hooks.add("on_first_subscriber", "note://*", gate.wait)
+    core.hooks.add("on_last_subscriber", "note://*", lambda: calls.append("last"))
     asking = [asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(3)]
     await turns()
     for request in asking:
@@ -375,7 +375,7 @@ async def test_all_who_ask_at_once_for_a_source_that_fails_are_refused_and_nothi
         await gate.wait()
         raise ConnectionError("no source")
 
-    core.hooks.on_first("note://*", fail)
+    core.hooks.add("on_first_subscriber", "note://*", fail)
     asking = [asyncio.ensure_future(core.subscribe(reader, "note://a")) for _ in range(2)]
     await turns()
     gate.set()
@@ -389,7 +389,7 @@ async def test_to_give_up_asking_for_what_one_has_takes_nothing_away(core: Core)
     """A request that fails takes back no subscription but one that stands on it alone."""
     reader, gate = joined(core, Reader()), asyncio.Event()
     await core.subscribe(reader, "note://a")
-    core.hooks.on_first("note://*", gate.wait)
+    core.hooks.add("on_first_subscriber", "note://*", gate.wait)
     core.hooks.first("note://a")
     again = asyncio.ensure_future(core.subscribe(reader, "note://a"))
     await turns()
@@ -407,7 +407,7 @@ async def test_to_give_up_asking_for_what_one_has_takes_nothing_away(core: Core)
 
 async def test_whoever_waits_for_a_source_is_told_to_come_back_when_the_server_stops(core: Core) -> None:
     reader, gate = joined(core, Reader()), asyncio.Event()
-    core.hooks.on_first("note://*", gate.wait)
+    core.hooks.add("on_first_subscriber", "note://*", gate.wait)
     asking = asyncio.ensure_future(core.subscribe(reader, "note://a"))
     await turns()
     core.begin_stop()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from typing import get_args
 
 import anyio
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.doubles import running, turns
-from tidings.server.hooks import Hooks
+from tidings.server.hooks import HookEvent, Hooks
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +27,8 @@ class Source:
         self.quick.set()
         self.at_work = 0
         self.overlapped = False
-        hooks.on_first(pattern, self.watch)
-        hooks.on_last(pattern, self.let_go)
+        hooks.add("on_first_subscriber", pattern, self.watch)
+        hooks.add("on_last_subscriber", pattern, self.let_go)
 
     async def watch(self, id: str) -> None:  # noqa: A002 - the variable's name in the template
         await self._work(f"watch {id}")
@@ -96,8 +97,8 @@ async def test_a_prefix_arrives_as_it_is() -> None:
 
 async def test_a_hook_may_be_a_plain_function() -> None:
     hooks, calls = Hooks(), list[str]()
-    hooks.on_first("note://a", lambda: calls.append("first"))
-    hooks.on_last("note://*", lambda: calls.append("last"))
+    hooks.add("on_first_subscriber", "note://a", lambda: calls.append("first"))
+    hooks.add("on_last_subscriber", "note://*", lambda: calls.append("last"))
     hooks.first("note://a")
     await settled(hooks, "note://a")
     hooks.last("note://a")
@@ -108,7 +109,7 @@ async def test_a_hook_may_be_a_plain_function() -> None:
 async def test_every_hook_that_matches_is_called_in_the_order_of_registration() -> None:
     hooks, calls = Hooks(), list[str]()
     for pattern in ("feed://7", "feed://*", "feed://8"):
-        hooks.on_first(pattern, lambda pattern=pattern: calls.append(pattern))
+        hooks.add("on_first_subscriber", pattern, lambda pattern=pattern: calls.append(pattern))
     hooks.first(FEED)
     await settled(hooks)
     assert calls == ["feed://7", "feed://*"]
@@ -190,7 +191,7 @@ async def test_a_hook_that_fails_refuses_those_who_wait_and_is_tried_again_for_w
         if len(tries) == 1:
             raise ConnectionError("no source")
 
-    hooks.on_first(FEED, fail_once)
+    hooks.add("on_first_subscriber", FEED, fail_once)
     hooks.first(FEED)
     with pytest.raises(ConnectionError, match="no source"):
         await settled(hooks)
@@ -210,9 +211,9 @@ async def test_one_hook_that_fails_does_not_keep_another_from_its_turn(caplog: p
     def fail() -> None:
         raise ConnectionError("no source")
 
-    for register in (hooks.on_first, hooks.on_last):
-        register(FEED, fail)
-        register(FEED, lambda: calls.append("the other"))
+    for event in get_args(HookEvent):
+        hooks.add(event, FEED, fail)
+        hooks.add(event, FEED, lambda: calls.append("the other"))
     hooks.first(FEED)
     with pytest.raises(ConnectionError):
         await settled(hooks)
@@ -233,8 +234,8 @@ async def test_hooks_settle_where_tasks_begin_at_once(quick: bool) -> None:
             await gate.wait()
         calls.append("watch")
 
-    hooks.on_first(FEED, watch)
-    hooks.on_last(FEED, lambda: calls.append("let go"))
+    hooks.add("on_first_subscriber", FEED, watch)
+    hooks.add("on_last_subscriber", FEED, lambda: calls.append("let go"))
     loop = asyncio.get_running_loop()
     before = loop.get_task_factory()
     loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - not in the oldest Python's types
@@ -338,7 +339,7 @@ async def test_a_hook_that_asks_for_the_uri_is_given_the_subscription_as_it_was_
     def watch(uri: str, **_: str) -> None:
         told.append(uri)
 
-    hooks.on_first("feed://{id}{?page}", watch)
+    hooks.add("on_first_subscriber", "feed://{id}{?page}", watch)
     hooks.first(subscription)
     await settled(hooks, subscription)
     assert told == [subscription]
@@ -351,7 +352,7 @@ async def test_a_variable_of_the_name_uri_is_what_the_template_says_it_is() -> N
     def watch(uri: str) -> None:
         told.append(uri)
 
-    hooks.on_first("feed://{uri}", watch)
+    hooks.add("on_first_subscriber", "feed://{uri}", watch)
     hooks.first(FEED)
     await settled(hooks)
     assert told == ["7"]

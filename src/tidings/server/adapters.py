@@ -17,7 +17,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 import functools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, cast
 
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
@@ -57,65 +57,33 @@ def _private(owner: object, name: str) -> Any:
         ) from None
 
 
-class Adapter(Protocol):
-    """One kind of server, as Tidings uses it."""
+class Adapter:
+    """A lowlevel `Server`. Its lists are whatever its handlers return, so the program notifies when they change.
 
-    lowlevel: Server[Any]
+    The subclasses are the other kinds of servers, which contain one.
+    """
+
+    def __init__(self, lowlevel: Server[Any]) -> None:
+        self.lowlevel = lowlevel
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         """Returns the subscriptions that name nothing that is served; none if that cannot be known."""
-        ...
-
-    def watch(self, soon: Soon) -> None:
-        """Calls `soon` when one of the server's lists changes, or something is published on the SDK's own bus."""
-        ...
-
-    def wrap_apps(self, wrap: Wrap) -> None:
-        """Wraps the HTTP apps that the server makes from now on."""
-        ...
-
-
-def adapter_for(server: object) -> Adapter:
-    """Returns the adapter for `server`.
-
-    Raises:
-        TypeError: It is not a kind of server that Tidings supports.
-        ServerChanged: This version of it lacks something that Tidings needs.
-    """
-    if isinstance(server, MCPServer):
-        return McpServerAdapter(cast("MCPServer[Any]", server))
-    if isinstance(server, Server):
-        return LowlevelAdapter(cast("Server[Any]", server))
-    if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(server).__mro__):
-        return FastMcpAdapter(server)
-    raise TypeError(
-        f"attach() takes an mcp MCPServer, an mcp lowlevel Server or a fastmcp FastMCP (4.x), "
-        f"not {type(server).__module__}.{type(server).__qualname__}"
-    )
-
-
-class LowlevelAdapter:
-    """A lowlevel `Server`. Its lists are whatever its handlers return, so the program notifies when they change."""
-
-    def __init__(self, server: Server[Any]) -> None:
-        self.lowlevel = server
-
-    def missing(self, subscriptions: Sequence[str]) -> list[str]:
         return []
 
     def watch(self, soon: Soon) -> None:
-        pass
+        """Calls `soon` when one of the server's lists changes, or something is published on the SDK's own bus."""
 
     def wrap_apps(self, wrap: Wrap) -> None:
+        """Wraps the HTTP apps that the server makes from now on."""
         _wrap_made(self.lowlevel, "streamable_http_app", wrap)
 
 
-class McpServerAdapter:
+class McpServerAdapter(Adapter):
     """The SDK's `MCPServer`."""
 
     def __init__(self, server: MCPServer[Any]) -> None:
+        super().__init__(_private(server, "_lowlevel_server"))
         self._server = server
-        self.lowlevel: Server[Any] = _private(server, "_lowlevel_server")
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         resources, templates = self.items("resource"), self.items("template").values()
@@ -149,19 +117,16 @@ class McpServerAdapter:
         _private(self._server, "_subscriptions").subscribe(soon)
 
     def wrap_apps(self, wrap: Wrap) -> None:
-        _wrap_made(self.lowlevel, "streamable_http_app", wrap)
+        super().wrap_apps(wrap)
         _wrap_made(self._server, "sse_app", wrap)
 
 
-class FastMcpAdapter:
+class FastMcpAdapter(Adapter):
     """A `fastmcp.FastMCP`. Its resources come from providers that may ask a network, so they are not asked here."""
 
     def __init__(self, server: Any) -> None:
+        super().__init__(_private(server, "_mcp_server"))
         self._server = server
-        self.lowlevel: Server[Any] = _private(server, "_mcp_server")
-
-    def missing(self, subscriptions: Sequence[str]) -> list[str]:
-        return []
 
     def watch(self, soon: Soon) -> None:
         _watch_provider(self._server, soon)
@@ -170,24 +135,44 @@ class FastMcpAdapter:
         _wrap_made(self._server, "http_app", wrap)
 
 
+def adapter_for(server: object) -> Adapter:
+    """Returns the adapter for `server`.
+
+    Raises:
+        TypeError: It is not a kind of server that Tidings supports.
+        ServerChanged: This version of it lacks something that Tidings needs.
+    """
+    if isinstance(server, MCPServer):
+        return McpServerAdapter(cast("MCPServer[Any]", server))
+    if isinstance(server, Server):
+        return Adapter(cast("Server[Any]", server))
+    if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(server).__mro__):
+        return FastMcpAdapter(server)
+    raise TypeError(
+        f"attach() takes an mcp MCPServer, an mcp lowlevel Server or a fastmcp FastMCP (4.x), "
+        f"not {type(server).__module__}.{type(server).__qualname__}"
+    )
+
+
 def _watch_provider(provider: Any, soon: Soon) -> None:
     """Watches a provider of components and those in it. A FastMCP server is one, and so is a server mounted in it."""
 
     def added(component: Any) -> None:
-        soon(_list_of(component.key))
+        removed(component.key)
 
     def removed(key: str) -> None:
-        soon(_list_of(key))
+        # The key of a component begins with its kind.
+        soon({"tool": _TOOLS, "prompt": _PROMPTS}.get(key.partition(":")[0], _RESOURCES))
 
     def provider_added(provider: Any, **_: Any) -> None:
         _watch_provider(provider, soon)
 
-    for method, then in (("_add_component", added), ("_remove_component", removed), ("add_provider", provider_added)):
+    anything = functools.partial(_say, soon, _TOOLS, _PROMPTS, _RESOURCES)
+    after = [("_add_component", added), ("_remove_component", removed), ("add_provider", provider_added)]
+    after += [(method, anything) for method in ("enable", "disable", "add_provider", "add_transform")]
+    for method, then in after:
         if hasattr(provider, method):
             _after(provider, method, then)
-    for method in ("enable", "disable", "add_provider", "add_transform"):
-        if hasattr(provider, method):
-            _after(provider, method, functools.partial(_say, soon, _TOOLS, _PROMPTS, _RESOURCES))
     inside = (*getattr(provider, "providers", ()), getattr(provider, "server", None), getattr(provider, "_inner", None))
     for each in inside:
         if hasattr(each, "add_transform"):  # It is a provider too.
@@ -198,11 +183,6 @@ def _say(soon: Soon, *changes: Any, **_: Any) -> None:
     for change in changes:
         if isinstance(change, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
             soon(change)
-
-
-def _list_of(key: str) -> Change:
-    """Returns the change of the list that has a component: the component's key begins with its kind."""
-    return {"tool": _TOOLS, "prompt": _PROMPTS}.get(key.partition(":")[0], _RESOURCES)
 
 
 def _after(owner: Any, method: str, then: Callable[..., None]) -> None:

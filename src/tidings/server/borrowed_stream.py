@@ -28,12 +28,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-SCOPE_KEY: Final = "tidings.stream"
-"""The key of the `BorrowedStream` in the scope of a listen request."""
-
-WRAPPED_KEY: Final = "tidings.wrapped"
-"""The key of the wrapper's lender in the scope of each request that came through it."""
-
+# Keys in the scope of a request.
+SCOPE_KEY: Final = "tidings.stream"  # The `BorrowedStream` of a listen request.
+WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
 _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 
 
@@ -62,10 +59,8 @@ class BorrowedStream:
         self._on_start: Callable[[], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
         self._incomplete = False
-        self.ended: bool = False
-        """This side has ended the stream."""
-        self.session_id: str | None = None
-        """The id of the old-era session that the stream belongs to, once it is known."""
+        self.ended: bool = False  # By this side.
+        self.session_id: str | None = None  # Of the old-era session that the stream belongs to, once it is known.
 
     def when_started(self, call: Callable[[], None]) -> None:
         """Calls `call` once the SDK has begun to answer with a stream of events."""
@@ -81,11 +76,17 @@ class BorrowedStream:
             return
         await self._send(message)
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
-        if self._on_start is not None and _starts_events(message):
+        if (
+            self._on_start is not None
+            and message["type"] == "http.response.start"
+            and message["status"] == 200
+            and (_header(message, b"content-type") or b"").startswith(b"text/event-stream")
+        ):
             self._response = chunked_response(self._send)
             call, self._on_start = self._on_start, None
             call()
-        elif self._on_event is not None and (event := _event(message)):
+        elif self._on_event is not None and (event := message.get("body", b"")) and not event.startswith(b":"):
+            # Not a comment that keeps the connection alive.
             call_with, self._on_event = self._on_event, None
             call_with(event)
 
@@ -154,23 +155,18 @@ class BorrowedStream:
 
 
 class Lender(Protocol):
-    """The receiver of the streams that the SDK has opened: `Live`."""
+    """The receiver of the streams that the SDK has opened: `Live`. It runs for the life of the application."""
 
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """Entered for the life of the application."""
-        ...
+    def running(self) -> AbstractAsyncContextManager[object]: ...
 
     def stream_started(self, stream: BorrowedStream) -> None:
         """The SDK has accepted a request, and begun to answer with a stream."""
-        ...
 
     def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
         """The stream belongs to an old-era session, and can be written to."""
-        ...
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         """The stream is over, or was never opened."""
-        ...
 
 
 class Borrowing:
@@ -248,19 +244,20 @@ class Borrowing:
         self._lender.stream_started(stream)
         if scope["method"] == "POST":
             return
+
+        def opened(session_id: bytes) -> None:
+            stream.session_id = session_id.decode("latin-1")
+            self._lender.stream_opened(stream.session_id, stream)
+
+        def find_session(event: bytes) -> None:
+            if found := _SESSION_ID.search(event):
+                opened(found.group(1))
+
         if session_id := _header(scope, b"mcp-session-id"):
-            self._opened(stream, session_id.decode("latin-1"))
+            opened(session_id)
         else:
-            stream.after_next_event(partial(self._find_session, stream))
-
-    def _find_session(self, stream: BorrowedStream, event: bytes) -> None:
-        """Reads the session's id from the first event of the SSE transport."""
-        if found := _SESSION_ID.search(event):
-            self._opened(stream, found.group(1).decode())
-
-    def _opened(self, stream: BorrowedStream, session_id: str) -> None:
-        stream.session_id = session_id
-        self._lender.stream_opened(session_id, stream)
+            # The first event of the SSE transport has the id.
+            stream.after_next_event(find_session)
 
 
 def _why_not(error: Exception) -> str:
@@ -281,17 +278,5 @@ def _carries_changes(scope: Scope) -> bool:
     return any(kind in accept for kind in (b"text/event-stream", b"text/*", b"*/*"))
 
 
-def _starts_events(message: Message) -> bool:
-    if message["type"] != "http.response.start" or message["status"] != 200:
-        return False
-    return (_header(message, b"content-type") or b"").startswith(b"text/event-stream")
-
-
 def _header(message: Message, name: bytes) -> bytes | None:
     return next((value for key, value in message.get("headers", ()) if key == name), None)
-
-
-def _event(message: Message) -> bytes | None:
-    """Returns the event in `message`; None for a comment that keeps the connection alive."""
-    body: bytes = message.get("body", b"")
-    return None if body.startswith(b":") else body

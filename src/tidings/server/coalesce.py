@@ -60,10 +60,21 @@ class Coalescer:
 
     async def submit(self, change: Change) -> None:
         """Publishes `change` now, or holds it back. Returns once the bus has it, or it is held back."""
-        if self._hold(change):
+        now = self._clock.time()
+        window = self._windows.get(change)
+        if window is None:
+            rule = self._rule(change)
+            if rule.window > 0:
+                ends = now + rule.window
+                self._windows[change] = _Window(rule, ends, self._clock.call_at(ends, partial(self._on_timer, change)))
+            await self._publish(change)
             return
-        self._open(change)
-        await self._publish(change)
+        if window.held_since is None:
+            window.held_since = now
+        else:
+            self._merged()
+        # The timer stays as it is: if it fires too early, it finds the new end.
+        window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
 
     async def flush(self) -> None:
         """Publishes everything that is held back, and closes all windows."""
@@ -73,25 +84,6 @@ class Coalescer:
             if window.held_since is not None:
                 self._background.start(self._publish(change))
         await self._background.finished()
-
-    def _hold(self, change: Change) -> bool:
-        window = self._windows.get(change)
-        if window is None:
-            return False
-        now = self._clock.time()
-        if window.held_since is None:
-            window.held_since = now
-        else:
-            self._merged()
-        # The timer stays as it is: if it fires too early, it finds the new end.
-        window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
-        return True
-
-    def _open(self, change: Change) -> None:
-        rule = self._rule(change)
-        if rule.window > 0:
-            ends = self._clock.time() + rule.window
-            self._windows[change] = _Window(rule, ends, self._clock.call_at(ends, partial(self._on_timer, change)))
 
     def _on_timer(self, change: Change) -> None:
         window = self._windows[change]

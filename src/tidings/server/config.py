@@ -92,12 +92,19 @@ def check_options(*, bus: object, coalesce: object, limits: object, authorize: o
         TypeError: An option has the wrong type.
         ValueError: A pattern is not valid.
     """
-    _check_bus(bus)
+    if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
+        found = f"the class {bus.__name__}" if isinstance(bus, type) and _is_bus(bus) else _kind(bus)
+        raise TypeError(f"bus is {found}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")
     _check_coalesce(coalesce)
     if not isinstance(limits, Limits):
         raise TypeError(f"limits must be a Limits, e.g. Limits(streams=100), not {_kind(limits)}")
-    if authorize is not None:
-        _check_authorize(authorize)
+    if authorize is not None and not callable(authorize):
+        raise TypeError(f"authorize must be a function, 'def authorize(ctx, uri) -> bool', not {_kind(authorize)}")
+    if authorize is not None and (problem := _misfit(authorize, None, "")):
+        raise TypeError(
+            f"authorize is called with the request's context and the URI: write 'def authorize(ctx, uri)'. "
+            f"This function does not fit: {problem}"
+        )
     if isinstance(subscribable, str):
         raise TypeError(f"subscribable must be a list of texts: pass [{subscribable!r}], not {subscribable!r}")
     if subscribable is not None and not isinstance(subscribable, Collection):
@@ -128,18 +135,6 @@ def takes_uri(hook: Callable[..., object]) -> bool:
         return False  # Some built-in functions have no signature.
 
 
-def check_decorated(name: str, pattern: object) -> None:
-    """Raises `TypeError` if a decorator was used without its parentheses."""
-    if callable(pattern):
-        raise TypeError(f'{name} needs a URI, a prefix or a template: write @{name}("note://{{id}}")')
-
-
-def _check_bus(bus: object) -> None:
-    if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
-        found = f"the class {bus.__name__}" if isinstance(bus, type) and _is_bus(bus) else _kind(bus)
-        raise TypeError(f"bus is {found}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")
-
-
 def _is_bus(bus: object) -> bool:
     return all(callable(getattr(bus, method, None)) for method in ("publish", "subscribe", "since"))
 
@@ -156,16 +151,6 @@ def _check_coalesce(coalesce: object) -> None:
         uri_pattern(text)
         if not isinstance(rule, Coalesce):
             raise TypeError(f"coalesce[{text!r}] must be a Coalesce, e.g. Coalesce(window=0.05), not {_kind(rule)}")
-
-
-def _check_authorize(authorize: object) -> None:
-    if not callable(authorize):
-        raise TypeError(f"authorize must be a function, 'def authorize(ctx, uri) -> bool', not {_kind(authorize)}")
-    if problem := _misfit(authorize, None, ""):
-        raise TypeError(
-            f"authorize is called with the request's context and the URI: write 'def authorize(ctx, uri)'. "
-            f"This function does not fit: {problem}"
-        )
 
 
 def _misfit(call: Callable[..., object], *arguments: Any, **named: Any) -> str | None:

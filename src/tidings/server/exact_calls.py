@@ -26,9 +26,10 @@ from tidings.server.adapters import McpServerAdapter
 
 T = TypeVar("T")
 
-_Location = tuple[int | str, ...]
-"""The keys and indexes that lead from the arguments to a value."""
+_Location = tuple[int | str, ...]  # The keys and indexes that lead from the arguments to a value.
+_LONGEST_VALUE: Final = 61
 
+# The words of JSON for pydantic's error types.
 _EXPECTED: Final = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -43,9 +44,6 @@ _EXPECTED: Final = {
     "model_type": "an object",
     "model_attributes_type": "an object",
 }
-"""The words of JSON for pydantic's error types."""
-
-_LONGEST_VALUE: Final = 61
 
 
 class ExactCalls:

@@ -20,8 +20,7 @@ from mcp_types import Annotations, Completion, Resource, ResourceTemplate
 
 from tidings._kit.text import joined, quoted
 
-MOST_COMPLETIONS: Final = 100
-"""The protocol allows no more values in one answer."""
+MOST_COMPLETIONS: Final = 100  # The protocol allows no more values in one answer.
 
 
 class BadAddress(ValueError):
@@ -33,12 +32,7 @@ class BadCursor(ValueError):
 
 
 class ResourceMissing(LookupError):
-    """There is no such resource, or no longer. The message says what to do.
-
-    Args:
-        reason: The message.
-        wanted: The name that was not found, for suggestions.
-    """
+    """There is no such resource, or no longer. The message says what to do; `wanted` is the name, for suggestions."""
 
     def __init__(self, reason: str, wanted: str | None = None) -> None:
         super().__init__(reason)
@@ -49,24 +43,19 @@ class ResourceKind(NamedTuple):
     """One row of the table: resources whose URIs have the same shape."""
 
     name: str
-    argument: str
-    """The template expression of the argument, such as `{+path}`; empty if there is one resource of this kind."""
+    argument: str  # The template expression, such as `{+path}`; empty if there is one resource of this kind.
     title: str
     description: str
-    mime_type: str | None = None
-    """None if it differs from resource to resource."""
-    query: tuple[str, ...] = ()
-    """The parameters that a URI may have."""
-    page_size: int | None = None
-    """The number of items of a page, if the content is a list that comes in pages."""
+    mime_type: str | None = None  # None if it differs from resource to resource.
+    query: tuple[str, ...] = ()  # The parameters that a URI may have.
+    page_size: int | None = None  # The items of a page, if the content is a list that comes in pages.
 
 
 class SplitUri(NamedTuple):
     """A URI taken apart."""
 
     kind: ResourceKind
-    argument: str
-    """Decoded; empty if the URI has none, which the caller judges."""
+    argument: str  # Decoded; empty if the URI has none, which the caller judges.
     query: dict[str, str]
 
 
@@ -146,23 +135,15 @@ class ResourceFamily(Mapping[str, ResourceKind]):
         if f"{scheme.lower()}://" != self.prefix or kind is None:
             known = ", ".join(map(self.shown, self.values()))
             raise BadAddress(f"{quoted(uri)} is not a URI of this server. There are: {known}.")
-        return SplitUri(kind, self._argument(kind, encoded, uri), self._query(kind, asked, uri))
-
-    def _argument(self, kind: ResourceKind, encoded: str, uri: str) -> str:
         try:
             argument = unquote(encoded, errors="strict")
             argument.encode()
         except UnicodeError:
             raise BadAddress(f"{quoted(uri)} encodes bytes that are not UTF-8. Percent-encode it as UTF-8.") from None
-        if kind.argument:
-            return argument
-        if argument.strip("/"):
+        if not kind.argument and argument.strip("/"):
             raise BadAddress(
                 f"There is nothing below {self.shown(kind)}. Ask for that alone, or for {self.template(kind)}."
             )
-        return ""
-
-    def _query(self, kind: ResourceKind, asked: str, uri: str) -> dict[str, str]:
         pairs = parse_qsl(asked, keep_blank_values=True)
         query = dict(pairs)
         if len(query) < len(pairs) or not query.keys() <= set(kind.query):
@@ -171,7 +152,7 @@ class ResourceFamily(Mapping[str, ResourceKind]):
                 f"The query of {quoted(uri)} is not valid: {self.shown(kind)} takes {allowed}. "
                 "Write a '?' that belongs to a name as %3F."
             )
-        return query
+        return SplitUri(kind, argument if kind.argument else "", query)
 
 
 def cursor_after(key: str) -> str:
@@ -183,11 +164,7 @@ def cursor_after(key: str) -> str:
 
 
 def key_before(cursor: str) -> str:
-    """Returns the key that `cursor_after` was given.
-
-    Raises:
-        BadCursor: It did not return this cursor.
-    """
+    """Returns the key that `cursor_after` was given. Raises `BadCursor` if it did not return this cursor."""
     try:
         key = urlsafe_b64decode(cursor.encode("ascii")).decode()
     except (UnicodeError, binascii.Error):

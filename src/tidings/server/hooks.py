@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tidings._kit.uri_templates import UriPattern
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 Hook = Callable[..., Awaitable[object] | object]
 """Called with the variables of its template by name, and with the subscription if it has a parameter `uri`."""
 
+HookEvent = Literal["on_first_subscriber", "on_last_subscriber"]
+
 TOLD = (ResourceNotFound, NotSubscribable, SourceUnavailable)
 """The errors of a hook that are shown to the subscriber. For all others it learns only that it may try again."""
 
@@ -28,19 +30,18 @@ class Hooks:
     """The hooks of one server, and their state."""
 
     def __init__(self) -> None:
-        self._first: list[tuple[UriPattern, Hook]] = []
-        self._last: list[tuple[UriPattern, Hook]] = []
+        self._hooks: dict[HookEvent, list[tuple[UriPattern, Hook]]] = {event: [] for event in get_args(HookEvent)}
         self._wanted: dict[str, bool] = {}
         self._called: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, Exception] = {}
         self._refused: set[str] = set()
 
-    def on_first(self, pattern: str, hook: Hook) -> None:
-        self._first.append(_fitting("on_first_subscriber", pattern, hook))
-
-    def on_last(self, pattern: str, hook: Hook) -> None:
-        self._last.append(_fitting("on_last_subscriber", pattern, hook))
+    def add(self, event: HookEvent, text: str, hook: Hook) -> None:
+        """Calls `hook` on an event of the subscriptions that match the pattern `text`."""
+        pattern = uri_pattern(text)
+        check_hook(event, pattern, hook)
+        self._hooks[event].append((pattern, hook))
 
     def first(self, subscription: str) -> None:
         """Notes that `subscription` got its first subscriber."""
@@ -79,7 +80,7 @@ class Hooks:
                 task.cancel()
 
     def _want(self, subscription: str, wanted: bool) -> None:
-        if not self._matching(self._first + self._last, subscription):
+        if not any(self._matching(event, subscription) for event in self._hooks):
             return
         self._wanted[subscription] = wanted
         if subscription not in self._tasks:
@@ -92,55 +93,38 @@ class Hooks:
             while (wanted := self._wanted[subscription]) != (subscription in self._called):
                 if wanted:
                     self._called.add(subscription)
-                    await self._call_first(subscription)
+                    self._forget_failure(subscription)
                 else:
                     self._called.discard(subscription)
-                    await self._call_last(subscription)
+                await self._call("on_first_subscriber" if wanted else "on_last_subscriber", subscription)
             if not self._wanted[subscription]:
                 del self._wanted[subscription]
                 self._forget_failure(subscription)
         finally:
             self._tasks.pop(subscription, None)
 
-    async def _call_first(self, subscription: str) -> None:
-        self._forget_failure(subscription)
-        for hook, variables in self._matching(self._first, subscription):
+    async def _call(self, event: HookEvent, subscription: str) -> None:
+        first = event == "on_first_subscriber"
+        for hook, variables in self._matching(event, subscription):
             try:
-                await _call(hook, variables)
-            except TOLD as error:
-                self._failures[subscription] = error
+                result = hook(**variables)
+                if inspect.isawaitable(result):
+                    await result
             except Exception as error:
-                logger.exception("on_first_subscriber failed for %s: the subscription is refused.", subscription)
-                self._failures[subscription] = error
+                if not (first and isinstance(error, TOLD)):
+                    refused = ": the subscription is refused" if first else ""
+                    logger.exception("%s failed for %s%s.", event, subscription, refused)
+                if first:
+                    self._failures[subscription] = error
 
     def _forget_failure(self, subscription: str) -> None:
         self._failures.pop(subscription, None)
         self._refused.discard(subscription)
 
-    async def _call_last(self, subscription: str) -> None:
-        for hook, variables in self._matching(self._last, subscription):
-            try:
-                await _call(hook, variables)
-            except Exception:
-                logger.exception("on_last_subscriber failed for %s.", subscription)
-
-    @staticmethod
-    def _matching(hooks: Iterable[tuple[UriPattern, Hook]], subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
-        found = [(hook, pattern.match(subscription)) for pattern, hook in hooks]
+    def _matching(self, event: HookEvent, subscription: str) -> list[tuple[Hook, dict[str, Any]]]:
+        found = [(hook, pattern.match(subscription)) for pattern, hook in self._hooks[event]]
         return [
             (hook, ({"uri": subscription} if takes_uri(hook) else {}) | variables)
             for hook, variables in found
             if variables is not None
         ]
-
-
-def _fitting(name: str, text: str, hook: Hook) -> tuple[UriPattern, Hook]:
-    pattern = uri_pattern(text)
-    check_hook(name, pattern, hook)
-    return pattern, hook
-
-
-async def _call(hook: Hook, variables: dict[str, Any]) -> None:
-    result = hook(**variables)
-    if inspect.isawaitable(result):
-        await result

@@ -128,11 +128,10 @@ class Hub:
             subscriber.deliver(frame)
         return len(subscribers)
 
-    def deliver_everything(self, cursor: Cursor) -> int:
+    def deliver_everything(self, cursor: Cursor) -> None:
         """Notifies every subscriber that everything it asked for may have changed."""
         for subscriber in tuple(self._all):
             subscriber.deliver_everything(cursor)
-        return len(self._all)
 
     def subscriptions(self) -> dict[str, int]:
         """Returns the number of subscribers of each URI and prefix."""

@@ -31,9 +31,9 @@ from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter
 from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
 from tidings.server.coalesce import Coalescer
-from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_decorated
+from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.core import AskModel, Core, invalid_params
-from tidings.server.hooks import Hook
+from tidings.server.hooks import Hook, HookEvent
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
 from tidings.server.notify import Notifier
@@ -124,20 +124,21 @@ class Live:
         `NotSubscribable` and `SourceUnavailable` of `tidings.errors` are shown to the subscriber. A prefix is passed as
         it is: `feed://*` matches `feed://{id}` as `id="*"`.
         """
-        return self._hook("on_first_subscriber", pattern, self._core.hooks.on_first)
+        return self._hook("on_first_subscriber", pattern)
 
     def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
         """Decorates a function to be called when a resource has lost its last subscriber.
 
         It is also called after an `on_first_subscriber` function that raised, to clean up what that had begun.
         """
-        return self._hook("on_last_subscriber", pattern, self._core.hooks.on_last)
+        return self._hook("on_last_subscriber", pattern)
 
-    def _hook(self, name: str, pattern: str, add: Callable[[str, Hook], None]) -> Callable[[HookT], HookT]:
-        check_decorated(name, pattern)
+    def _hook(self, event: HookEvent, pattern: str) -> Callable[[HookT], HookT]:
+        if callable(pattern):  # The decorator was used without its parentheses.
+            raise TypeError(f'{event} needs a URI, a prefix or a template: write @{event}("note://{{id}}")')
 
         def register(hook: HookT) -> HookT:
-            add(pattern, hook)
+            self._core.hooks.add(event, pattern, hook)
             return hook
 
         return register

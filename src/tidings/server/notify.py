@@ -14,20 +14,13 @@ from pydantic import AnyUrl
 from pydantic_core import Url
 
 from tidings._kit.tasks import Background
-from tidings.changes import (
-    Change,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ToolsListChanged,
-    check_uri,
-)
+from tidings.changes import FEATURES, Change, ResourceUpdated, check_uri
 from tidings.errors import InvalidUri
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 
+# Changes whose times are remembered: they wait to be published, or for the bus to bring them back.
 _MOST: Final = 10_000
-"""Changes whose times are remembered: they wait to be published, or for the bus to bring them back."""
 
 
 class Times:
@@ -94,15 +87,15 @@ class Notifier:
 
     async def tools_changed(self) -> None:
         """Notifies that the list of tools changed. Adding or removing a tool of a `LiveServer` does so by itself."""
-        await self.publish(ToolsListChanged())
+        await self.publish(FEATURES["tools"])
 
     async def prompts_changed(self) -> None:
         """Notifies that the list of prompts changed. Adding or removing one of a `LiveServer` does so by itself."""
-        await self.publish(PromptsListChanged())
+        await self.publish(FEATURES["prompts"])
 
     async def resources_changed(self) -> None:
         """Notifies that the list of resources or templates changed. Adding one to a `LiveServer` does so by itself."""
-        await self.publish(ResourcesListChanged())
+        await self.publish(FEATURES["resources"])
 
     async def publish(self, change: Change, *, changed_at: float | None = None) -> None:
         """Publishes any change, as the methods above do.
@@ -120,11 +113,9 @@ class Notifier:
             await self._submit(change)
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
-        """Publishes `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
+        """Publishes `change` as `publish` does, but shortly, from any thread, without waiting.
 
-        Raises:
-            InvalidUri: It has no valid URI.
-            TypeError: It is not a change.
+        Equal changes in one turn are merged.
         """
         _check(change)
         with self._lock:
@@ -142,7 +133,7 @@ class Notifier:
 
     def counts(self) -> dict[str, int]:
         """Returns the number of subscribers of each list, and of each URI and prefix that has any."""
-        lists = {feature: len(list(self._hub.audience(feature))) for feature in ("tools", "prompts", "resources")}
+        lists = {feature: len(list(self._hub.audience(feature))) for feature in FEATURES}
         return lists | self._hub.subscriptions()
 
     def start(self, submit: Callable[[Change], Coroutine[Any, Any, None]]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from tidings._kit.uri_templates import UriPattern
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits, uri_pattern
@@ -76,19 +75,16 @@ class SubscriptionPolicy:
             )
         for text in distinct:
             check_subscription(text)
-        if self._subscribable is not None:
-            self._check_subscribable(distinct, self._subscribable)
-        return distinct
-
-    @staticmethod
-    def _check_subscribable(subscriptions: Sequence[str], patterns: Sequence[UriPattern]) -> None:
-        refused = [text for text in subscriptions if not any(pattern.covers(text) for pattern in patterns)]
-        if refused:
+        patterns = self._subscribable
+        if patterns is None:
+            return distinct
+        if refused := [text for text in distinct if not any(pattern.covers(text) for pattern in patterns)]:
             allowed = [pattern.text for pattern in patterns]
             raise NotSubscribable(
                 f"Cannot subscribe to {refused[0]}. This server allows subscriptions to: {', '.join(allowed)}",
                 data={"uri": refused[0], "refused": refused, "allowed": allowed},
             )
+        return distinct
 
     async def allows(self, ctx: RequestContext, subscription: str) -> bool:
         """Returns whether the sender of this request may hear of `subscription`. A failure to decide is a refusal."""

@@ -271,7 +271,10 @@ class LiveServer(MCPServer[LifespanResultT]):
             named, others = failures.split(TidingsError)
             if named is None or others is not None:
                 raise
-            raise SystemExit(f"The live server cannot serve: {_innermost(named)}") from None
+            error: BaseException = named
+            while isinstance(error, BaseExceptionGroup):
+                error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+            raise SystemExit(f"The live server cannot serve: {error}") from None
 
     async def run_stdio_async(self) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop."""
@@ -292,9 +295,3 @@ class LiveServer(MCPServer[LifespanResultT]):
     async def _serve_http(self, app: Starlette, host: str, port: int) -> None:
         level = self.settings.log_level.lower()
         await HttpServer(app, handle_signals=True, host=host, port=port, log_level=level).serve()
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error

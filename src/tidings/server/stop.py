@@ -8,37 +8,24 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """One part of a stop."""
 
-    until: float
-    """Its end at the latest, in seconds since the stop began."""
-    at_least: float = 0.0
-    """Seconds that it has in any case, because something else decides when it begins."""
+    until: float  # Its end at the latest, in seconds since the stop began.
+    at_least: float = 0.0  # Seconds that it has in any case, because something else decides when it begins.
 
 
-FLUSH: Final = Share(0.2)
-"""The bus accepts the changes that are held back."""
-
-DRAIN: Final = Share(0.45)
-"""Readers take what waits for them."""
-
-END: Final = Share(0.6)
-"""Streams end, and the system takes their last bytes. The web server notices within a tenth of a second."""
-
-HOOKS: Final = Share(0.7, at_least=0.1)
-"""Hooks stop watching sources."""
-
-BUS: Final = Share(0.85, at_least=0.05)
-"""The bus is closed."""
+FLUSH: Final = Share(0.2)  # The bus accepts the changes that are held back.
+DRAIN: Final = Share(0.45)  # Readers take what waits for them.
+END: Final = Share(0.6)  # Streams end, and the system takes their last bytes. The web server notices within 0.1 s.
+HOOKS: Final = Share(0.7, at_least=0.1)  # Hooks stop watching sources.
+BUS: Final = Share(0.85, at_least=0.05)  # The bus is closed.
 
 
 class StopBudget:
