@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tidings._kit import files
-from tidings.client.config import ClientConfig
 from tidings.errors import BadTarget
 from tidings.inspector.catalog import (
     Catalog,
@@ -23,6 +22,7 @@ from tidings.inspector.catalog import (
     user_catalog,
 )
 from tidings.inspector.catalog.file import LARGEST
+from tidings.inspector.client_link import ConnectionSpec
 
 WEATHER = ServerEntry(
     "weather",
@@ -385,14 +385,12 @@ def test_variables_are_filled_in_when_somebody_connects() -> None:
 
 
 def test_an_entry_is_what_a_client_connects_with() -> None:
-    import tidings
-
-    given = WEATHER.connect_arguments({}, ClientConfig(concurrency=32))
-    assert given["config"].concurrency == 32
-    assert (given["config"].timeouts.request, given["config"].timeouts.total) == (5.5, 300.0)
-    client = tidings.connect(**given)
-    assert client.name == "weather"
-    assert tidings.connect(**NOTES.connect_arguments()).name == "notes"
+    spec = ConnectionSpec.of(WEATHER, {})
+    assert (spec.era, spec.log_level, spec.roots) == ("legacy", "debug", ("/srv",))
+    assert spec.timeouts is not None
+    assert (spec.timeouts.request, spec.timeouts.total) == (5.5, 300.0)
+    assert spec.parsed().name == "weather"
+    assert ConnectionSpec.of(NOTES, {}).parsed().name == "notes"
 
 
 def test_the_catalog_is_where_a_systems_programs_keep_their_settings() -> None:

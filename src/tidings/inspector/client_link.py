@@ -230,14 +230,14 @@ class ServerLink:
         self.client = None
 
     def _run(self, connecting: Coroutine[Any, Any, None]) -> None:
-        task = self._connecting = asyncio.create_task(connecting, name=f"connecting to {self.spec.name}")
-        task.add_done_callback(self._connecting_ended)
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() and self.client is None:  # There is no client to report it.
+                self.record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
+            self._made.set()
+            self._settled.set()
 
-    def _connecting_ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() and self.client is None:  # There is no client to report it.
-            self.record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
-        self._made.set()
-        self._settled.set()
+        self._connecting = asyncio.create_task(connecting, name=f"connecting to {self.spec.name}")
+        self._connecting.add_done_callback(ended)
 
     async def _connect(self) -> None:
         try:

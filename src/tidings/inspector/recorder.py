@@ -14,21 +14,7 @@ from pydantic import BaseModel
 
 from tidings._kit.bounded_json import as_dict, as_text, cut, plain, weigh
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
-from tidings.client.events import (
-    ChangeReceived,
-    GarbageReceived,
-    ListLoaded,
-    PendingAdded,
-    PendingSettled,
-    ProgressMade,
-    ReadCompleted,
-    RefreshFailed,
-    RequestChanged,
-    StateChanged,
-    StderrReceived,
-    SubscriptionFailed,
-    SubscriptionsChanged,
-)
+from tidings.client import events
 from tidings.client.live import LiveClient
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
@@ -84,21 +70,21 @@ class Recorder:
         self._ids: dict[QueueEntry, str] = {}
         self._entries: dict[str, QueueEntry] = {}
         self._asides: set[str] = set()
-        self._changes: dict[ChangeReceived, int] = {}
+        self._changes: dict[events.ChangeReceived, int] = {}
         self._is_new = True
-        client.on(StateChanged, self._state)
-        client.on(ListLoaded, self._list)
-        client.on(ChangeReceived, self._change)
-        client.on(ReadCompleted, self._content)
-        client.on(RequestChanged, lambda event: self._request(event.entry))
-        client.on(ProgressMade, self._progress)
-        client.on(PendingAdded, self._question)
-        client.on(PendingSettled, self._answered)
-        client.on(StderrReceived, lambda event: self._line("stderr", event.line))
-        client.on(GarbageReceived, lambda event: self._line("garbage", event.text))
-        client.on(SubscriptionsChanged, lambda event: self._record("subscriptions", {"uris": list(event.uris)}))
-        client.on(SubscriptionFailed, lambda event: self._failed("subscription-failed", event.uri, event.error))
-        client.on(RefreshFailed, lambda event: self._failed("content-failed", event.uri, event.error))
+        client.on(events.StateChanged, self._state)
+        client.on(events.ListLoaded, self._list)
+        client.on(events.ChangeReceived, self._change)
+        client.on(events.ReadCompleted, self._content)
+        client.on(events.RequestChanged, lambda event: self._request(event.entry))
+        client.on(events.ProgressMade, self._progress)
+        client.on(events.PendingAdded, self._question)
+        client.on(events.PendingSettled, self._answered)
+        client.on(events.StderrReceived, lambda event: self._line("stderr", event.line))
+        client.on(events.GarbageReceived, lambda event: self._line("garbage", event.text))
+        client.on(events.SubscriptionsChanged, lambda event: self._record("subscriptions", {"uris": list(event.uris)}))
+        client.on(events.SubscriptionFailed, lambda event: self._failed("subscription-failed", event.uri, event.error))
+        client.on(events.RefreshFailed, lambda event: self._failed("content-failed", event.uri, event.error))
 
     def expect(self, request_id: str, *, aside: bool = False) -> None:
         """Gives this id to the next request of the calling task. `aside`: the inspector makes it by itself."""
@@ -110,7 +96,7 @@ class Recorder:
 
     # The connection and the lists.
 
-    def _state(self, event: StateChanged) -> None:
+    def _state(self, event: events.StateChanged) -> None:
         if self._is_new:
             self._is_new = False
             return  # The link recorded that a new client connects.
@@ -134,7 +120,7 @@ class Recorder:
         data = {name: _dumped(getattr(self._client, name)) for name in names}
         self._record("hello", self._within(data, self._limits.record_bytes)[0])
 
-    def _list(self, event: ListLoaded) -> None:
+    def _list(self, event: events.ListLoaded) -> None:
         if event.error is not None:
             self._record("list", {"list": event.name, "error": self._error(event.error)})
             return
@@ -146,7 +132,7 @@ class Recorder:
 
     # Changes and contents.
 
-    def _change(self, event: ChangeReceived) -> None:
+    def _change(self, event: events.ChangeReceived) -> None:
         times = {"source": event.source, "published": event.published, "received": event.received}
         data: dict[str, Any] = {
             "change": _CHANGES[type(event.change)],
@@ -164,7 +150,7 @@ class Recorder:
             if len(self._changes) > _MOST_UNREAD:
                 del self._changes[next(iter(self._changes))]
 
-    def _content(self, event: ReadCompleted) -> None:
+    def _content(self, event: events.ReadCompleted) -> None:
         contents, size = self._within(_dumped(event.read.result).get("contents", []), self._limits.content_bytes)
         took = (event.entry.completed_at or 0.0) - (event.entry.started_at or 0.0)
         data = {
@@ -236,7 +222,7 @@ class Recorder:
                     return message.body.get("result")
         return None
 
-    def _progress(self, event: ProgressMade) -> None:
+    def _progress(self, event: events.ProgressMade) -> None:
         if (known := self._ids.get(event.entry)) is not None:
             message = None if event.message is None else event.message[:10_000]
             data = {"id": known, "progress": event.progress, "total": event.total, "message": message}
@@ -244,7 +230,7 @@ class Recorder:
 
     # Questions.
 
-    def _question(self, event: PendingAdded) -> None:
+    def _question(self, event: events.PendingAdded) -> None:
         request = event.request
         timeout = self._client.pending.timeout
         params, _ = self._within(_dumped(request.request), self._limits.record_bytes)
@@ -253,7 +239,7 @@ class Recorder:
         data = {"id": request.id, "kind": request.kind, "params": params, "message": message, "deadline": deadline}
         self._record("question", data)
 
-    def _answered(self, event: PendingSettled) -> None:
+    def _answered(self, event: events.PendingSettled) -> None:
         outcome: Any = event.outcome
         answer: Any = _dumped(outcome) if isinstance(outcome, BaseModel) else None
         match outcome:

@@ -1,19 +1,8 @@
 """`InspectedServer`: one server of a session, and everything that can be done with it.
 
-What is known about it is in `view`, a `ServerView`; the results of actions appear there, as records.
-
-    server.view                                         what is known: read only
-    await server.connect(), disconnect(), reconnect()   never raise for a server's fault: the view shows it
-    server.call(tool, arguments) -> id                  starts a call; the result is in `view.requests[id]`
-    server.read(uri), get_prompt(name, arguments), request(method, params) -> id      likewise
-    await server.wait(id) -> RequestView                until the request ended
-    server.cancel(id) -> bool                           the request ends as "cancelled"
-    await server.subscribe(uri), unsubscribe(uri)       the resource is read at once and after every change
-    await server.complete("prompt", name, argument, value) -> texts
-    server.answer(question, value), refuse(question, reason), decline(question), dismiss(question)
-    await server.set_log_level(level); await server.ping() -> seconds; await server.reload(list)
-
-All of it runs on the event loop of its session.
+What is known about it is in `view`, a `ServerView`. Results of actions appear there, as records: connecting never
+raises for a server's fault, and requests return an id at once, with which the view has the result. All of it runs on
+the event loop of its session.
 """
 
 import asyncio

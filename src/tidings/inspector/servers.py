@@ -156,11 +156,7 @@ class SessionServers:
 
     async def clients(self) -> list[FoundClient]:
         """Returns the servers that other programs on this machine know."""
-        return await asyncio.to_thread(self.find_clients)
-
-    def find_clients(self) -> list[FoundClient]:
-        """Like `clients`, in the calling thread."""
-        return find_clients(Path.home(), Path.cwd(), sys.platform, self._environ)
+        return await asyncio.to_thread(find_clients, Path.home(), Path.cwd(), sys.platform, self._environ)
 
     async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:
         """Adds servers of another program, also to a catalog that can be changed, without connecting to them.

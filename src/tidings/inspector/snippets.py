@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 
 METHODS: Final = {"call": "tools/call", "read": "resources/read", "prompt": "prompts/get"}
 _OWN: Final = "io.modelcontextprotocol/"
+_PROGRAM: Final = """\
+import asyncio
+
+import tidings
+
+
+async def main():
+    async with tidings.connect({target!r}) as client:
+        result = await client.{call}
+        print(result)
+
+
+asyncio.run(main())
+"""
 
 
 def as_json(method: str, params: dict[str, Any]) -> str:
@@ -35,30 +49,15 @@ def _message(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]) -> str:
     """Returns a program that sends the request with Tidings."""
+    entry = view.entry or {}
     name, arguments = params.get("name"), as_dict(params.get("arguments"))
     calls = {
-        "call": f"await client.call_tool({name!r}, {arguments!r})",
-        "read": f"await client.read_resource({params.get('uri')!r})",
-        "prompt": f"await client.get_prompt({name!r}, {arguments!r})",
-        "request": f"await client.request({method!r}, {params!r})",
+        "call": f"call_tool({name!r}, {arguments!r})",
+        "read": f"read_resource({params.get('uri')!r})",
+        "prompt": f"get_prompt({name!r}, {arguments!r})",
+        "request": f"request({method!r}, {params!r})",
     }
-    return "\n".join(
-        (
-            "import asyncio",
-            "",
-            "import tidings",
-            "",
-            "",
-            "async def main():",
-            f"    async with tidings.connect({_target(view)}) as client:",
-            f"        result = {calls[kind]}",
-            "        print(result)",
-            "",
-            "",
-            "asyncio.run(main())",
-            "",
-        )
-    )
+    return _PROGRAM.format(target=_words(entry) or target_of(entry), call=calls[kind])
 
 
 def _words(entry: dict[str, Any]) -> list[str] | None:
@@ -71,22 +70,18 @@ def _words(entry: dict[str, Any]) -> list[str] | None:
     return None
 
 
-def _target(view: "ServerView") -> str:
-    entry = view.entry or {}
-    words = _words(entry)
-    return repr(words if words is not None else target_of(entry))
-
-
 def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
     """Returns a shell command: curl for a server over HTTP, a pipe for a command."""
     entry = view.entry or {}
-    words = _words(entry)
     modern = view.era == "modern"
     meta = _meta(view) if modern else {}
     message = _message(method, {**params, "_meta": {**meta, **as_dict(params.get("_meta"))}} if meta else params)
-    if words is not None:
-        return _pipe(words, message, view, modern=modern)
-    return _curl(target_of(entry), message, view, modern=modern)
+    if (words := _words(entry)) is None:
+        return _curl(target_of(entry), message, view, modern=modern)
+    messages = [message] if modern else [*_handshake(view), message]
+    lines = " \\\n  ".join(_line(each) for each in messages)
+    # The server ends with its input, so it gets a moment to answer.
+    return f"(printf '%s\\n' \\\n  {lines}; sleep 2) | {shlex.join(words)}\n"
 
 
 def _meta(view: "ServerView") -> dict[str, Any]:
@@ -102,11 +97,8 @@ def _meta(view: "ServerView") -> dict[str, Any]:
 
 def _handshake(view: "ServerView") -> list[dict[str, Any]]:
     """Returns the handshake of the handshake eras."""
-    params = {
-        "protocolVersion": view.protocol_version or "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "shell", "version": "1"},
-    }
+    version, info = view.protocol_version or "2025-11-25", {"name": "shell", "version": "1"}
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
     return [
         {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -115,13 +107,6 @@ def _handshake(view: "ServerView") -> list[dict[str, Any]]:
 
 def _line(message: dict[str, Any]) -> str:
     return shlex.quote(_written(message))
-
-
-def _pipe(words: list[str], message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
-    messages = [message] if modern else [*_handshake(view), message]
-    lines = " \\\n  ".join(_line(each) for each in messages)
-    # The server ends with its input, so it gets a moment to answer.
-    return f"(printf '%s\\n' \\\n  {lines}; sleep 2) | {shlex.join(words)}\n"
 
 
 def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
@@ -148,6 +133,5 @@ def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool
 
 
 def _command(url: str, options: list[str], message: dict[str, Any]) -> str:
-    shown = url.replace(MASK, "$SECRET") if MASK in url else url
-    body = f"--data-raw {_line(message)}"
-    return " \\\n  ".join([f"curl -sN {shlex.quote(shown)}", *options, body]) + "\n"
+    shown = shlex.quote(url.replace(MASK, "$SECRET"))
+    return " \\\n  ".join([f"curl -sN {shown}", *options, f"--data-raw {_line(message)}"]) + "\n"

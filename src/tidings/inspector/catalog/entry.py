@@ -13,7 +13,7 @@ Unknown keys are kept. `keep_secrets` restores the secrets of an entry that was 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from tidings._kit.bounded_json import as_dict, as_texts, is_number
@@ -21,9 +21,6 @@ from tidings.client.masking import MASK, looks_secret, shown_arguments, shown_ur
 from tidings.client.servers_file import ServersFileEntry, parse_entry
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.file import CatalogError
-
-if TYPE_CHECKING:
-    from tidings.client.config import ClientConfig
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -226,28 +223,6 @@ class ServerEntry:
             facts = self.command, self.args, self.env, self.cwd, self.url, self.headers, self.kind
             return ServersFileEntry(self.name, *facts)
         return parse_entry(_where(self.name, self.source), self.name, self.raw(), environ)
-
-    def connect_arguments(
-        self, environ: Mapping[str, str] | None = None, config: "ClientConfig | None" = None
-    ) -> dict[str, Any]:
-        """Returns the arguments for `tidings.connect(**…)`. Raises `BadTarget` if a variable is not set.
-
-        The entry's own timeouts take precedence over those of `config`.
-        """
-        from tidings.client.config import ClientConfig  # noqa: PLC0415 - needed only to connect
-        from tidings.client.targets import target_of  # noqa: PLC0415 - imports the SDK
-
-        base = config or ClientConfig()
-        made: dict[str, Any] = {
-            "target": target_of(self.resolved(environ or {})),
-            "era": self.era,
-            "config": replace(base, timeouts=replace(base.timeouts, **self.timeouts.raw())),
-        }
-        if self.log_level is not None:
-            made["log_level"] = self.log_level
-        if self.roots:
-            made["roots"] = list(self.roots)
-        return made
 
 
 def keep_secrets(edited: ServerEntry, original: ServerEntry) -> ServerEntry:

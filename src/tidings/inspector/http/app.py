@@ -4,7 +4,6 @@ The names of the files contain a hash of their content, so browsers keep them fo
 each time. Files that are built again while the inspector runs are served at the next load.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -30,14 +29,7 @@ An installed Tidings has the page in it: if it is missing, install it again.
 The inspector in the terminal needs no page: `tidings tui`.
 """
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
-_ENCODINGS: Final = (("br", ".br"), ("gzip", ".gz"))
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    kind: str
-    body: bytes
-    encoded: dict[str, bytes]
+_ENCODINGS: Final = {"br": ".br", "gzip": ".gz", "": ""}  # The suffix of the file for each, the best first.
 
 
 class Assets:
@@ -45,24 +37,31 @@ class Assets:
 
     def __init__(self, folder: Path = STATIC) -> None:
         self._folder = folder
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, dict[str, bytes]] = {}  # The bytes of each file in each encoding.
         self._built_at: int | None = None
 
     async def page(self, request: Request) -> Response:
         """Returns the page itself."""
-        file = self._load().get("index.html")
-        if file is None:
-            return PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
-        return _response(request, file, "no-cache")
+        missing = PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
+        return self._response(request, "index.html", "no-cache") or missing
 
     async def asset(self, request: Request) -> Response:
         """Returns a file of the page."""
-        file = self._load().get(f"assets/{request.path_params['name']}")
-        if file is None:
-            return PlainTextResponse("There is no such file. Load the page again.\n", 404)
-        return _response(request, file, "public, max-age=31536000, immutable")
+        missing = PlainTextResponse("There is no such file. Load the page again.\n", 404)
+        name = f"assets/{request.path_params['name']}"
+        return self._response(request, name, "public, max-age=31536000, immutable") or missing
 
-    def _load(self) -> dict[str, _File]:
+    def _response(self, request: Request, name: str, keep: str) -> Response | None:
+        if (encoded := self._load().get(name)) is None:
+            return None
+        headers = {"cache-control": keep, "vary": "accept-encoding"}
+        accepted = {each.partition(";")[0].strip() for each in request.headers.get("accept-encoding", "").split(",")}
+        encoding = next(each for each in encoded if each in accepted or not each)
+        if encoding:
+            headers["content-encoding"] = encoding
+        return Response(encoded[encoding], headers=headers, media_type=_KINDS[Path(name).suffix])
+
+    def _load(self) -> dict[str, dict[str, bytes]]:
         try:
             built_at = (self._folder / "index.html").stat().st_mtime_ns
         except OSError:
@@ -70,27 +69,20 @@ class Assets:
             return self._files
         if built_at != self._built_at:
             paths = [self._folder / "index.html", *sorted((self._folder / "assets").glob("*"))]
-            found = {path.relative_to(self._folder).as_posix(): path for path in paths if path.suffix in _KINDS}
-            self._files = {name: _read(path) for name, path in found.items()}
+            self._files = {
+                path.relative_to(self._folder).as_posix(): {
+                    encoding: file.read_bytes()
+                    for encoding, suffix in _ENCODINGS.items()
+                    if (file := path.with_name(path.name + suffix)).is_file()
+                }
+                for path in paths
+                if path.suffix in _KINDS
+            }
             self._built_at = built_at
         return self._files
 
 
-def _read(path: Path) -> _File:
-    beside = {name: path.with_name(path.name + suffix) for name, suffix in _ENCODINGS}
-    encoded = {name: file.read_bytes() for name, file in beside.items() if file.is_file()}
-    return _File(_KINDS[path.suffix], path.read_bytes(), encoded)
-
-
-def _response(request: Request, file: _File, keep: str) -> Response:
-    headers = {"cache-control": keep, "vary": "accept-encoding"}
-    accepted = {each.partition(";")[0].strip() for each in request.headers.get("accept-encoding", "").split(",")}
-    for name, _ in _ENCODINGS:
-        if name in accepted and name in file.encoded:
-            return Response(file.encoded[name], headers={**headers, "content-encoding": name}, media_type=file.kind)
-    return Response(file.body, headers=headers, media_type=file.kind)
-
-
+# Every endpoint. All of them need the cookie, apart from `/api/enter`.
 API: Final[tuple[Route, ...]] = (
     *session.ROUTES,
     *server.ROUTES,
@@ -99,8 +91,6 @@ API: Final[tuple[Route, ...]] = (
     *catalog.ROUTES,
     *saved_sessions.ROUTES,
 )
-"""Every endpoint. All of them need the cookie, apart from `/api/enter`."""
-
 _DOTS: Final = (".\0", "..\0")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from tidings.inspector.http.exchange import ApiProblem, unknown
+from tidings.inspector.http.exchange import ApiProblem, one_of
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.saved_calls import SavedCalls
@@ -22,15 +22,12 @@ class Guide(Protocol):
 
     def begin(self, session: Session, changed: Callable[[], object]) -> None:
         """Starts with a new session. Call `changed` when `facts` have changed."""
-        ...
 
     def facts(self) -> dict[str, Any]:
         """Returns the steps as the page shows them."""
-        ...
 
     def do(self, step: str) -> bool:
         """Does a step for the user. Returns False if it is too early; raises `KeyError` for an unknown step."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -50,11 +47,10 @@ class Inspector:
     key: Key
     guide: Guide | None = None
     running: Running | None = None
-    failure: dict[str, Any] | None = None
-    """The error because of which there will be no session."""
+    failure: dict[str, Any] | None = None  # The error because of which there will be no session.
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    # One for each open stream, the oldest first; set to end it (see `stream`).
     streams: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
-    """One for each open stream, the oldest first; set to end it (see `stream`)."""
 
 
 def inspector_of(request: Request) -> Inspector:
@@ -75,7 +71,4 @@ def running_of(request: Request) -> Running:
 def server_of(request: Request, name: str | None = None) -> InspectedServer:
     """Returns the server of this name, or the one in the path. Raises `ApiProblem` if there is none."""
     servers = running_of(request).session.servers
-    name = name if name is not None else str(request.path_params["server"])
-    if name not in servers:
-        raise unknown("server", name, servers)
-    return servers[name]
+    return servers[one_of("server", str(request.path_params["server"]) if name is None else name, servers)]

@@ -6,7 +6,8 @@ what to do.
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn, cast
 
@@ -14,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidings._kit.bounded_json import as_list, as_texts, dumps, is_number
+from tidings._kit.bounded_json import as_texts, dumps, is_number
 from tidings._kit.suggest import closest, question
 from tidings.errors import HELP_PAGES, TidingsError
 from tidings.inspector.records import type_of
@@ -45,15 +46,8 @@ class ApiProblem(Exception):
     def __init__(self, status: int, code: str, message: str, cure: str = "", *, who: str = "you", payload: Any = None):
         super().__init__(message)
         self.status = status
-        self.facts = {
-            "code": code,
-            "category": "input" if who == "you" else "program",
-            "who": who,
-            "message": message,
-            "cure": cure,
-            "help_page": "",
-            **({} if payload is None else {"payload": payload}),
-        }
+        category = "input" if who == "you" else "program"
+        self.facts = error_of(ErrorView(message, code, category, who, cure, payload=payload))
 
     def response(self) -> Response:
         """Returns the response that reports it."""
@@ -149,11 +143,11 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+@dataclass(frozen=True)
 class Fields:
     """The fields of a body, each read with its type. Every method raises `ApiProblem` with the path of a mistake."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
+    values: dict[str, Any]
 
     def text(self, name: str, default: str | None = None, *, empty: bool = False) -> str:
         """Returns a text. It must not be empty unless `empty` or `default` is given."""
@@ -179,21 +173,16 @@ class Fields:
     def number(self, name: str) -> float | None:
         """Returns a number above zero, or None if it is missing."""
         value = self.values.get(name)
-        if value is None:
-            return None
-        if not is_number(value) or not 0 < value < 1e9:
+        if value is not None and (not is_number(value) or not 0 < value < 1e9):
             self._wrong(name, "a number above 0", value)
-        return float(value)
+        return None if value is None else float(value)
 
     def names(self, name: str) -> list[str] | None:
         """Returns a list of texts, or None if it is missing."""
         value = self.values.get(name)
-        if value is None:
-            return None
-        texts = as_texts(value)
-        if not isinstance(value, list) or len(texts) != len(as_list(self.values[name])):
-            self._wrong(name, "a list of texts", self.values[name])
-        return texts
+        if value is not None and as_texts(value) != value:
+            self._wrong(name, "a list of texts", value)
+        return value
 
     def any(self, name: str) -> Any:
         """Returns any value, which must not be missing."""
@@ -233,6 +222,13 @@ def text_of(request: Request, name: str) -> str:
     if not text:
         raise _bad_field("bad-query", name, "is missing")
     return text
+
+
+def one_of(what: str, name: str, there: Collection[str]) -> str:
+    """Returns the name of something that there is. Raises `unknown` if there is none."""
+    if name not in there:
+        raise unknown(what, name, there)
+    return name
 
 
 def unknown(what: str, name: str, there: Iterable[str]) -> ApiProblem:

@@ -158,7 +158,13 @@ class PageFeed:
         waiting = self._total - reader.had
         kept = min(waiting, len(self._rows), MOST_IN_BATCH)
         rows = [row for _, row in islice(reversed(self._rows), kept)][::-1]
-        facts = self._changed_facts(reader.seq)
+        after = reader.seq
+        # None: the server was removed.
+        facts: dict[str, Facts | None] = {name: None for name, seq in self._removed.items() if seq > after}
+        for name, server in self._servers.items():
+            view = self._session.view.servers.get(name)
+            if view is not None and (server.born > after or any(seq > after for seq in server.touched.values())):
+                facts[name] = self._facts_since(view, server, -1 if server.born > after else after)
         stale = [what for what, tick in self._stale.items() if tick != reader.stale.get(what)]
         reader.had, reader.seq, reader.stale = self._total, self.seq, dict(self._stale)
         if not rows and not facts and not stale:
@@ -227,15 +233,6 @@ class PageFeed:
                 uri: subscription_of(subscriptions[uri]) for uri in newest if uri in subscriptions
             }
         return facts
-
-    def _changed_facts(self, after: int) -> dict[str, Facts | None]:
-        """Returns the facts of each server that changed since a record. None: it was removed."""
-        found: dict[str, Facts | None] = {name: None for name, seq in self._removed.items() if seq > after}
-        for name, server in self._servers.items():
-            view = self._session.view.servers.get(name)
-            if view is not None and (server.born > after or any(seq > after for seq in server.touched.values())):
-                found[name] = self._facts_since(view, server, -1 if server.born > after else after)
-        return found
 
 
 @dataclass(eq=False)

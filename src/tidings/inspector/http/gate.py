@@ -52,12 +52,10 @@ class Key:
     """The secrets that admit the page. They are never logged."""
 
     port: int
+    # In the fragment of the page's address; in the cookie; the key that a page sends in addition to the cookie.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    """In the fragment of the page's address."""
     _pass: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    """In the cookie."""
     word: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    """The key that a page sends in addition to the cookie."""
 
     @property
     def cookie_name(self) -> str:
@@ -130,7 +128,8 @@ class Gate:
             return 403
         safe, said = scope["method"] in _SAFE, headers.get("x-tidings", "")
         if path != ENTER:
-            word = said or (_key_in_query(scope) if safe else "")
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1")) if safe else {}
+            word = said or query.get("key", [""])[0]
             if not self._key.admits(headers.get("cookie", "")) or not self._key.is_said(word):
                 return 401
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -157,8 +156,3 @@ def _headers(scope: Scope) -> dict[str, str]:
         else:
             found[name] = value
     return found
-
-
-def _key_in_query(scope: Scope) -> str:
-    query: bytes = scope.get("query_string", b"")
-    return parse_qs(query.decode("latin-1")).get("key", [""])[0] if b"key=" in query else ""

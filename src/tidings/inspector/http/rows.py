@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_text, head_of
+from tidings._kit.diff import DiffLine
 from tidings._kit.text import shortened
 from tidings.inspector.http.exchange import error_of
 from tidings.inspector.records import LIST_CHANGES, LIST_NAMES, Record
@@ -247,12 +248,12 @@ def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for e
             return {"name": view.name, "target": target_of(view.entry or {}), "entry": view.entry}
         case "connection":
             names = "state", "words", "tries", "next_retry", "connected_at", "was_connected", "pid"
-            return {**_fields(view, *names), "error": error_of(view.error)}
+            return {**fields_of(view, *names), "error": error_of(view.error)}
         case "hello":
             names = "transport", "protocol_version", "era", "server_info", "instructions", "pid"
-            return {**_fields(view, *names), "capabilities": view.capabilities or {}}
+            return {**fields_of(view, *names), "capabilities": view.capabilities or {}}
         case "answer":
-            return _fields(view, "last_answer_at", "last_answer_ms")
+            return fields_of(view, "last_answer_at", "last_answer_ms")
         case "lists":
             return {"lists": {name: _list_facts(name, view) for name in LIST_NAMES}}
         case "counts":
@@ -260,13 +261,13 @@ def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for e
             return {"counts": counts, "missed": view.missed}
         case _:
             names = "id", "at", "kind", "message", "request", "deadline"
-            questions = {
-                known: {**_fields(each, *names), "params": each.params or {}} for known, each in view.questions.items()
-            }
+            open_ones = view.questions.items()
+            questions = {known: {**fields_of(each, *names), "params": each.params or {}} for known, each in open_ones}
             return {"questions": questions}
 
 
-def _fields(view: object, *names: str) -> Facts:
+def fields_of(view: object, *names: str) -> Facts:
+    """Returns some fields of a view."""
     return {name: getattr(view, name) for name in names}
 
 
@@ -284,35 +285,20 @@ def subscription_of(view: items.SubscriptionView) -> Facts:
     """Returns a subscription, with the versions of its content, oldest first."""
     names = "uri", "since", "updates", "merged", "last_update", "last_uri", "last_read", "stale"
     versions = [version_of(each) for each in view.versions]
-    return {**_fields(view, *names), "versions": versions, "error": error_of(view.error)}
+    return {**fields_of(view, *names), "versions": versions, "error": error_of(view.error)}
 
 
 def version_of(version: items.ContentVersion) -> Facts:
     """Returns a version of a content, without the content. `version` identifies it."""
-    return {"version": version.seq, **_fields(version, "at", "hash", "size", "cut")}
+    return {"version": version.seq, **fields_of(version, "at", "hash", "size", "cut")}
 
 
 def shown_diff(diff: Diff) -> dict[str, Any]:
     """Returns a difference as JSON."""
-    return {
-        "hunks": [
-            {
-                "title": hunk.title,
-                "lines": [
-                    {
-                        "mark": line.sign,
-                        "old": line.old,
-                        "new": line.new,
-                        "words": [{"text": piece.text, "changed": piece.changed} for piece in line.pieces],
-                    }
-                    for line in hunk.lines
-                ],
-            }
-            for hunk in diff.hunks
-        ],
-        "added": diff.added,
-        "removed": diff.removed,
-        "cut": diff.cut,
-        "note": diff.note,
-        "words": diff.words,
-    }
+    hunks = [{"title": hunk.title, "lines": [_diff_line(line) for line in hunk.lines]} for hunk in diff.hunks]
+    return {"hunks": hunks, **fields_of(diff, "added", "removed", "cut", "note", "words")}
+
+
+def _diff_line(line: DiffLine) -> dict[str, Any]:
+    words = [piece._asdict() for piece in line.pieces]
+    return {"mark": line.sign, "old": line.old, "new": line.new, "words": words}

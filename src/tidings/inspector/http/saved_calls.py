@@ -21,8 +21,7 @@ class SavedCalls:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._calls: dict[str, dict[str, Any]] = {}
-        self._unwritten = False
-        """Some calls could not be written to the file."""
+        self._unwritten = False  # Some calls could not be written to the file.
         self._read()
 
     def all(self) -> list[dict[str, Any]]:

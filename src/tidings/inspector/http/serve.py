@@ -37,8 +37,7 @@ from tidings.inspector.session import Session, stop_commands
 
 logger = logging.getLogger(__name__)
 
-_CLOSING_SECONDS: Final = 0.8
-"""Servers that have not ended after this time are killed."""
+_CLOSING_SECONDS: Final = 0.8  # Servers that have not ended after this time are killed.
 _WRITING_SECONDS: Final = 0.2
 
 
@@ -46,30 +45,21 @@ _WRITING_SECONDS: Final = 0.2
 class ServePlan:
     """The servers to inspect, and the files of the inspector."""
 
-    given: tuple[ServerEntry, ...] = ()
-    """The servers of the command line."""
+    given: tuple[ServerEntry, ...] = ()  # The servers of the command line.
     catalog: Path | None = None
     read_only: bool = False
-    journal: Path | None = None
-    """The file of saved sessions. None: they are not saved."""
-    saved: Path | None = None
-    """The file of saved calls. None: they are lost at the end."""
+    journal: Path | None = None  # The file of saved sessions. None: they are not saved.
+    saved: Path | None = None  # The file of saved calls. None: they are lost at the end.
+    # The variables for `${NAME}` in an entry.
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """The variables for `${NAME}` in an entry."""
-    connect: bool = True
-    """Connect to the servers of the command line at once."""
+    connect: bool = True  # Connect to the servers of the command line at once.
     guide: Guide | None = None
 
 
 class Serving:
-    """One run of an inspector.
+    """One run of an inspector, whose page is served on a socket that listens at `host`.
 
-    Args:
-        listening: The socket to serve the page on.
-        key: The secrets that admit the page.
-        plan: The servers and the files.
-        host: The address that the socket listens at.
-        patience: Seconds for a client to send a request.
+    A client has `patience` seconds to send a request.
     """
 
     def __init__(
@@ -151,9 +141,8 @@ async def _end(session: Session) -> None:
 
 def can_open(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
     """Returns whether there is a screen for a browser. One in the terminal would be in the way."""
-    return platform in ("darwin", "win32") or any(
-        environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    )
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return platform in ("darwin", "win32") or any(environ.get(name) for name in screens)
 
 
 def make_redirect(url: str) -> Path:

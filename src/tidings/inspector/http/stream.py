@@ -24,11 +24,10 @@ from tidings.inspector.http.feed import PageFeed
 
 FRAME_SECONDS: Final = 0.033
 BEAT_SECONDS: Final = 15.0
-PATIENCE_SECONDS: Final = 30.0
-"""A reader that does not read for so long is disconnected."""
+PATIENCE_SECONDS: Final = 30.0  # A reader that does not read for so long is disconnected.
 _GOODBYE_SECONDS: Final = 0.5
+# At the same time. A browser has six connections to a host for all its tabs, and pages need some for requests.
 MOST_STREAMS: Final = 4
-"""At the same time. A browser has six connections to a host for all its tabs, and pages need some for requests."""
 
 
 class EventStream(Response):

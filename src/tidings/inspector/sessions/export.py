@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tidings._kit.bounded_json import as_dict, as_int, dumps
 from tidings.inspector.records import Record
@@ -59,7 +59,14 @@ def export_session(records: Iterable[Record], path: Path, *, clock: Clock = time
 def import_lines(lines: Iterable[str]) -> ImportedSession:
     """Reads the lines of an exported session. Raises `NotASession` with the reason if they are not."""
     numbered = enumerate(lines, 1)
-    _check_header(next(numbered, (1, ""))[1])
+    try:
+        header = as_dict(json.loads(next(numbered, (1, ""))[1]))
+    except (ValueError, RecursionError):
+        header = {}
+    if header.get("tidings") != "session":
+        raise NotASession('is not an exported session: its first line should begin {"tidings": "session", …')
+    if (version := as_int(header.get("version")) or 0) > VERSION:
+        raise NotASession(f"was exported by a later version of Tidings (format {version}; this one knows {VERSION})")
     records: list[Record] = []
     problems: list[str] = []
     passed_over = last = 0
@@ -87,15 +94,3 @@ def import_session(path: Path) -> ImportedSession:
             return import_lines(file)
         except NotASession as error:
             raise NotASession(f"{path} {error}") from None
-
-
-def _check_header(line: str) -> None:
-    try:
-        found: dict[str, Any] = as_dict(json.loads(line))
-    except (ValueError, RecursionError):
-        found = {}
-    if found.get("tidings") != "session":
-        raise NotASession('is not an exported session: its first line should begin {"tidings": "session", …')
-    version = as_int(found.get("version")) or 0
-    if version > VERSION:
-        raise NotASession(f"was exported by a later version of Tidings (format {version}; this one knows {VERSION})")

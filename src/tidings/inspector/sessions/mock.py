@@ -40,10 +40,11 @@ from tidings.inspector.view.fold import fold
 
 Context = ServerRequestContext[Any, Any]
 
-_EVENTS: dict[str, Callable[[], ServerEvent]] = {
-    "tools-list-changed": ToolsListChanged,
-    "resources-list-changed": ResourcesListChanged,
-    "prompts-list-changed": PromptsListChanged,
+# The event of each change of a list, and the method of a session in the handshake eras.
+_LIST_CHANGES: dict[str, tuple[Callable[[], ServerEvent], str]] = {
+    "tools-list-changed": (ToolsListChanged, "send_tool_list_changed"),
+    "resources-list-changed": (ResourcesListChanged, "send_resource_list_changed"),
+    "prompts-list-changed": (PromptsListChanged, "send_prompt_list_changed"),
 }
 _LISTS = {
     "tools/list": ("tools", "tools"),
@@ -176,24 +177,21 @@ class Mock:
             before = step.after
             if step.lists is not None:
                 fold(self._lists, step.lists)
-                await self._bus.publish(_EVENTS[step.change]())
-                await self._notify(self._sessions.values(), step.change)
+                event, send = _LIST_CHANGES[step.change]
+                await self._bus.publish(event())
+                await self._notify(self._sessions.values(), send)
             elif step.uri is not None:
                 if step.contents is not None:
                     self._contents[step.uri] = step.contents
                 await self._bus.publish(ResourceUpdated(step.uri))
-                await self._notify(self._subscribers.get(step.uri, {}).values(), step.change, step.uri)
+                subscribers = self._subscribers.get(step.uri, {})
+                await self._notify(subscribers.values(), "send_resource_updated", step.uri)
 
-    async def _notify(self, sessions: Iterable[Any], change: str, uri: str | None = None) -> None:
+    async def _notify(self, sessions: Iterable[Any], send: str, *arguments: str) -> None:
         """Notifies the clients of the handshake eras."""
         for session in tuple(sessions):
-            send = {
-                "tools-list-changed": session.send_tool_list_changed,
-                "resources-list-changed": session.send_resource_list_changed,
-                "prompts-list-changed": session.send_prompt_list_changed,
-            }.get(change)
             with contextlib.suppress(Exception):  # It disconnected, or is of the modern era and was notified.
-                await (session.send_resource_updated(uri) if send is None else send())
+                await getattr(session, send)(*arguments)
 
 
 class _Bus(InMemorySubscriptionBus):

@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from tidings.inspector import forms, snippets
 from tidings.inspector.http.context import running_of, server_of
-from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, unknown
+from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, one_of
 from tidings.inspector.http.saved_calls import KINDS
 
 ROUTES: Final = Routes("/api")
@@ -22,10 +22,9 @@ async def form(request: Request) -> dict[str, Any]:
 @ROUTES.add("GET", "/servers/{server}/tools/{tool:path}/form")
 async def tool_form(request: Request) -> dict[str, Any]:
     """Returns the form of a tool's arguments."""
-    tools, name = server_of(request).view.tools, request.path_params["tool"]
-    if name not in tools:
-        raise unknown("tool", name, tools)
-    return await asyncio.to_thread(_form, tools[name].get("inputSchema"))
+    tools = server_of(request).view.tools
+    tool = tools[one_of("tool", request.path_params["tool"], tools)]
+    return await asyncio.to_thread(_form, tool.get("inputSchema"))
 
 
 def _form(schema: object) -> dict[str, Any]:
@@ -56,16 +55,10 @@ async def listed(request: Request) -> dict[str, Any]:
 async def add(request: Request) -> dict[str, Any]:
     """Saves a call."""
     running, given = running_of(request), await body(request)
-    call = running.saved.add(given.text("name"), given.text("server"), _kind(given), given.mapping("data"))
+    kind = one_of("kind", given.text("kind"), KINDS)
+    call = running.saved.add(given.text("name"), given.text("server"), kind, given.mapping("data"))
     running.feed.mark_stale("saved")
     return call
-
-
-def _kind(given: Fields) -> str:
-    kind = given.text("kind")
-    if kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
-    return kind
 
 
 @ROUTES.add("DELETE", "/saved/{id}")
@@ -82,17 +75,15 @@ async def snippet(request: Request) -> dict[str, str]:
     """Returns a request as text to paste."""
     given = await body(request)
     view = server_of(request, given.text("server")).view
-    kind, shape = _kind(given), given.text("as")
+    kind, shape = one_of("kind", given.text("kind"), KINDS), given.text("as")
     method, params = _request(kind, given)
-    match shape:
+    match one_of("shape", shape, ("json", "python", "curl")):
         case "json":
             return {"text": snippets.as_json(method, params)}
         case "python":
             return {"text": snippets.as_python(view, kind, method, params)}
-        case "curl":
-            return {"text": snippets.as_shell(view, method, params)}
         case _:
-            raise unknown("shape", shape, ("json", "python", "curl"))
+            return {"text": snippets.as_shell(view, method, params)}
 
 
 def _request(kind: str, given: Fields) -> tuple[str, dict[str, Any]]:

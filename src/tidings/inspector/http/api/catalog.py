@@ -140,7 +140,7 @@ async def take(request: Request) -> dict[str, Any]:
     names = given.names("names")
     with _as_problems():
         if path is not None:
-            found = await asyncio.to_thread(_in_file, servers, path)
+            found = await _in_file(servers, path)
         elif text is not None:
             found = _in_text(text)
         else:
@@ -155,9 +155,9 @@ async def take(request: Request) -> dict[str, Any]:
     return {"added": [each.name for each in imported.added], "renamed": imported.renamed, "skipped": skipped}
 
 
-def _in_file(servers: SessionServers, path: str) -> list[ServerEntry]:
+async def _in_file(servers: SessionServers, path: str) -> list[ServerEntry]:
     # Only files that `clients` lists: the page must not choose which files are read.
-    files = [each for each in servers.find_clients() if str(each.path) == path]
+    files = [each for each in await servers.clients() if str(each.path) == path]
     if not files:
         raise ApiProblem(404, "no-such-file", f"No program keeps its servers in {path}.", "Choose one of the list.")
     return [entry for each in files for entry in each.servers]

@@ -19,28 +19,25 @@ from starlette.responses import Response
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_text
 from tidings.inspector.http.context import server_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, number_of, text_of
-from tidings.inspector.http.rows import shown_diff, version_of
+from tidings.inspector.http.rows import fields_of, shown_diff, version_of
 from tidings.inspector.view.diffs import change_shown
 from tidings.inspector.view.items import ContentVersion
-from tidings.inspector.view.view import ServerView
 
 _POLICY: Final = (
     "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'"
 )
 _TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
-_PAGES: Final = frozenset({"text/html", "image/svg+xml"})
-"""Types that a browser shows as a document."""
-_SHOWN: Final = _PAGES | {"application/pdf"}
-"""Types that a browser may show, apart from plain text and media."""
+_PAGES: Final = frozenset({"text/html", "image/svg+xml"})  # Types that a browser shows as a document.
+_SHOWN: Final = _PAGES | {"application/pdf"}  # Types that a browser may show, apart from plain text and media.
 _MEDIA: Final = ("image/", "audio/", "video/")
 
 _LINK: Final = re.compile(rb"<(/?(?:[^\s<>/:]+:)?)(?=link[\s/>])", re.IGNORECASE)
 _FRAME: Final = re.compile(rb"src(?=doc)", re.IGNORECASE)
+# An entity that stands for text without elements.
 _ENTITY: Final = re.compile(
     rb"""<!ENTITY\s{1,50}[\w.:-]{1,100}\s{1,50}(?:"[^"<&%]{0,1000}"|'[^'<&%]{0,1000}')\s{0,50}>"""
 )
-"""An entity that stands for text without elements."""
 
 ROUTES: Final = Routes("/api/servers/{server}")
 
@@ -57,18 +54,10 @@ def tamed(data: bytes) -> bytes | None:
 @ROUTES.add("GET", "/content")
 async def content(request: Request) -> dict[str, Any]:
     """Returns a version of a resource's content: the newest, or the one that is named."""
-    view, uri = server_of(request).view, text_of(request, "uri")
-    found = _version(view, uri, request, "version")
-    return {
-        "uri": uri,
-        "version": found.seq,
-        "at": found.at,
-        "hash": found.hash,
-        "size": found.size,
-        "took": found.took,
-        "change": found.change,
-        "contents": [_part(each, index) for index, each in enumerate(_parts(found))],
-    }
+    found = _version(request, "version")
+    contents = [_part(each, index) for index, each in enumerate(_parts(found))]
+    facts = fields_of(found, "uri", "at", "hash", "size", "took", "change")
+    return {**facts, "version": found.seq, "contents": contents}
 
 
 @ROUTES.add("GET", "/versions")
@@ -78,7 +67,8 @@ async def versions(request: Request) -> dict[str, Any]:
     return {"versions": [version_of(each) for each in kept]}
 
 
-def _version(view: ServerView, uri: str, request: Request, name: str) -> ContentVersion:
+def _version(request: Request, name: str) -> ContentVersion:
+    view, uri = server_of(request).view, text_of(request, "uri")
     kept = view.contents.get(uri)
     if kept is None or not len(kept):
         raise ApiProblem(404, "no-such-content", f"There is no content of {uri}.", "Subscribe to it, or read it.")
@@ -86,9 +76,8 @@ def _version(view: ServerView, uri: str, request: Request, name: str) -> Content
         return kept[-1]
     found = kept.get(number_of(request, name))
     if found is None:
-        raise ApiProblem(
-            404, "no-such-version", f"This version of {uri} is not kept any more.", "The oldest are deleted first."
-        )
+        message = f"This version of {uri} is not kept any more."
+        raise ApiProblem(404, "no-such-version", message, "The oldest are deleted first.")
     return found
 
 
@@ -110,8 +99,7 @@ def _part(part: dict[str, Any], index: int) -> dict[str, Any]:
 @ROUTES.add("GET", "/diff")
 async def diff(request: Request) -> dict[str, Any]:
     """Returns the differences between two versions."""
-    view, uri = server_of(request).view, text_of(request, "uri")
-    old, new = _version(view, uri, request, "from"), _version(view, uri, request, "to")
+    old, new = _version(request, "from"), _version(request, "to")
     return await asyncio.to_thread(lambda: shown_diff(change_shown(old, new)))
 
 
@@ -144,12 +132,12 @@ async def blob(request: Request) -> Response:
 
 
 def _blob_part(request: Request) -> dict[str, Any]:
-    view, index = server_of(request).view, number_of(request, "index", 0)
+    index = number_of(request, "index", 0)
     if "request" in request.query_params:
-        asked = view.requests.get(text_of(request, "request"))
+        asked = server_of(request).view.requests.get(text_of(request, "request"))
         parts = [] if asked is None else _result_parts(asked.result)
     else:
-        parts = _parts(_version(view, text_of(request, "uri"), request, "version"))
+        parts = _parts(_version(request, "version"))
     if index >= len(parts):
         raise ApiProblem(404, "no-such-part", f"It has no part {index}.", "The first is 0.")
     return parts[index]

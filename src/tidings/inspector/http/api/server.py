@@ -1,6 +1,7 @@
 """One server: connecting, requests, subscriptions, and answers to its questions."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any, Final, Literal, cast
 
 from starlette.requests import Request
@@ -10,15 +11,14 @@ from tidings.inspector.catalog import LOG_LEVELS
 from tidings.inspector.forms import check_output
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import running_of, server_of
-from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, unknown
-from tidings.inspector.http.rows import request_title
+from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, one_of
+from tidings.inspector.http.rows import fields_of, request_title
 from tidings.inspector.records import LIST_KEYS
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.view.items import RequestView
 
+# Requests of one server that wait or run at the same time. A page that sends more has a fault.
 _MOST_WAITING: Final = 1_000
-"""Requests of one server that wait or run at the same time. A page that sends more has a fault."""
-
 ROUTES: Final = Routes("/api/servers/{server}")
 
 
@@ -42,10 +42,7 @@ async def reload(request: Request) -> None:
 
 
 def _list_name(request: Request) -> Any:
-    name = request.path_params["list"]
-    if name not in LIST_KEYS:
-        raise unknown("list", name, LIST_KEYS)
-    return name
+    return one_of("list", request.path_params["list"], LIST_KEYS)
 
 
 @ROUTES.add("POST", "/connect")
@@ -80,30 +77,17 @@ async def asked(request: Request) -> dict[str, Any]:
     if found is None:
         message = f"Request {known!r} is not kept any more."
         raise ApiProblem(404, "no-such-request", message, "The oldest are deleted first.")
-    return await _request_facts(server, found)
-
-
-async def _request_facts(server: InspectedServer, found: RequestView) -> dict[str, Any]:
-    progress = None
-    if found.progress is not None:
-        progress = {"progress": found.progress, "total": found.total, "message": found.message}
+    progress = {"progress": found.progress, "total": found.total, "message": found.message}
+    names = "id", "seq", "method", "params", "aside", "status", "attempts", "result", "result_size"
     return {
-        "id": found.id,
-        "seq": found.seq,
-        "method": found.method,
+        **fields_of(found, *names),
         "title": request_title(found),
-        "params": found.params,
-        "aside": found.aside,
-        "status": found.status,
         "created": found.created_at,
         "started": found.started_at,
         "ended": found.completed_at,
         "ms": None if found.took is None else found.took * 1000,
-        "attempts": found.attempts,
-        "result": found.result,
-        "result_size": found.result_size,
         "error": error_of(found.error),
-        "progress": progress,
+        "progress": None if found.progress is None else progress,
         "problems": await _output_problems(server, found),
     }
 
@@ -125,9 +109,7 @@ async def _output_problems(server: InspectedServer, found: RequestView) -> list[
 async def call(request: Request) -> dict[str, str]:
     """Starts a call of a tool, and returns its id."""
     server, given = await _server_with_room(request)
-    tool = given.text("tool")
-    if server.view.tools and tool not in server.view.tools and given.values.get("unlisted") is not True:
-        raise unknown("tool", tool, server.view.tools)
+    tool = _offered("tool", given.text("tool"), server.view.tools, given)
     return {"id": server.call(tool, given.mapping("arguments", {}), timeout=given.number("timeout"))}
 
 
@@ -142,9 +124,7 @@ async def read(request: Request) -> dict[str, str]:
 async def prompt(request: Request) -> dict[str, str]:
     """Starts getting a prompt, and returns the id of the request."""
     server, given = await _server_with_room(request)
-    name = given.text("name")
-    if server.view.prompts and name not in server.view.prompts and given.values.get("unlisted") is not True:
-        raise unknown("prompt", name, server.view.prompts)
+    name = _offered("prompt", given.text("name"), server.view.prompts, given)
     return {"id": server.get_prompt(name, given.texts("arguments", {}))}
 
 
@@ -153,6 +133,11 @@ async def raw(request: Request) -> dict[str, str]:
     """Starts any request, and returns its id."""
     server, given = await _server_with_room(request)
     return {"id": server.request(given.text("method"), given.mapping("params", {}), timeout=given.number("timeout"))}
+
+
+def _offered(what: str, name: str, there: Collection[str], given: Fields) -> str:
+    """Returns the name of something in the server's list. Raises `ApiProblem`, unless `unlisted` is given."""
+    return one_of(what, name, there) if there and given.values.get("unlisted") is not True else name
 
 
 async def _server_with_room(request: Request) -> tuple[InspectedServer, Fields]:
@@ -197,10 +182,7 @@ async def complete(request: Request) -> dict[str, list[str]]:
 @ROUTES.add("POST", "/log-level")
 async def log_level(request: Request) -> None:
     """Sets the level of the log messages that the server sends."""
-    level = (await body(request)).text("level")
-    if level not in LOG_LEVELS:
-        raise unknown("level", level, LOG_LEVELS)
-    server = server_of(request)
+    level, server = one_of("level", (await body(request)).text("level"), LOG_LEVELS), server_of(request)
     await server.set_log_level(cast("Any", level))
     running_of(request).feed.mark_level(server.name, level)
 
@@ -256,16 +238,14 @@ async def refuse(request: Request) -> None:
     """Refuses a question, declines it, or dismisses it without a choice."""
     server, given = server_of(request), await body(request)
     known = _question(server, given)
-    how = given.text("how", "refuse")
-    if how == "decline":
-        server.decline(known)
-    elif how == "dismiss":
-        server.dismiss(known)
-    elif how == "refuse":
-        reason = given.text("reason", "", empty=True)
-        server.refuse(known, reason) if reason else server.refuse(known)
-    else:
-        raise unknown("way", how, ("refuse", "decline", "dismiss"))
+    match one_of("way", given.text("how", "refuse"), ("refuse", "decline", "dismiss")):
+        case "decline":
+            server.decline(known)
+        case "dismiss":
+            server.dismiss(known)
+        case _:
+            reason = given.text("reason", "", empty=True)
+            server.refuse(known, reason) if reason else server.refuse(known)
 
 
 def _question(server: InspectedServer, given: Fields) -> str:
