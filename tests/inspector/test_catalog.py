@@ -51,10 +51,10 @@ def written(catalog: Catalog) -> dict[str, Any]:
 
 
 def test_what_is_added_is_there_for_the_next_program(catalog: Catalog) -> None:
-    assert catalog.entries() == ()
+    assert catalog.entries() == []
     catalog.add(WEATHER)
     catalog.add(NOTES)
-    assert Catalog(catalog.path).entries() == (WEATHER, NOTES)
+    assert Catalog(catalog.path).entries() == [WEATHER, NOTES]
 
 
 def test_the_file_is_what_other_programs_understand(catalog: Catalog) -> None:
@@ -162,10 +162,10 @@ def test_an_entry_that_is_none_hides_no_other(catalog: Catalog) -> None:
         "e": {"command": "x", "tidings": {"era": "new"}},
     }
     catalog.path.write_text(json.dumps({"mcpServers": servers}))
-    listing = catalog.listing()
-    assert [entry.name for entry in listing.entries] == ["b"]
-    assert [words.partition(" in ")[0] for words in listing.problems] == [f"The server {name!r}" for name in "acde"]
-    assert "tidings.era must be auto, legacy or a version" in listing.problems[-1]
+    entries, problems = catalog.listing()
+    assert [entry.name for entry in entries] == ["b"]
+    assert [words.partition(" in ")[0] for words in problems] == [f"The server {name!r}" for name in "acde"]
+    assert "tidings.era must be auto, legacy or a version" in problems[-1]
 
 
 @pytest.mark.parametrize(
@@ -318,15 +318,15 @@ def test_no_secret_is_shown() -> None:
 
 
 def test_an_export_names_variables_instead_of_secrets() -> None:
-    export = exported([WEATHER, NOTES])
-    text = json.dumps(export.document)
+    document, variables = exported([WEATHER, NOTES])
+    text = json.dumps(document)
     assert not [secret for secret in SECRETS if secret in text]
-    servers = export.document["mcpServers"]
+    servers = document["mcpServers"]
     assert servers["weather"]["env"] == {"API_KEY": "${API_KEY}", "LANG": "no"}
     assert servers["weather"]["args"] == ["weather", "--api-key", "${WEATHER_SECRET}"]
     assert servers["notes"]["headers"] == {"Authorization": "Bearer ${NOTES_AUTHORIZATION}"}
     assert servers["notes"]["url"] == "https://h.example/mcp?key=${NOTES_SECRET}"
-    assert export.variables == {
+    assert variables == {
         "API_KEY": "the variable API_KEY of weather",
         "WEATHER_SECRET": "an argument of weather",
         "NOTES_AUTHORIZATION": "the header Authorization of notes",
@@ -337,7 +337,7 @@ def test_an_export_names_variables_instead_of_secrets() -> None:
 def test_different_secrets_of_one_name_get_variables_of_their_own(catalog: Catalog) -> None:
     for name, key in (("a", "secret-of-a"), ("b", "secret-of-b"), ("c", "secret-of-a")):
         catalog.add(ServerEntry(name, command="x", env={"API_KEY": key}))
-    servers = exported(catalog.entries()).document["mcpServers"]
+    servers = exported(catalog.entries())[0]["mcpServers"]
     assert [servers[name]["env"]["API_KEY"] for name in "abc"] == ["${API_KEY}", "${API_KEY_2}", "${API_KEY}"]
 
 
@@ -413,7 +413,7 @@ def test_the_words_for_a_transport_stay_those_of_the_file() -> None:
 def test_what_nobody_knows_is_not_shown_and_not_exported() -> None:
     entry = ServerEntry.from_raw("x", {"command": "x", "oauth": {"secret": "hush-hush"}, "disabled": True})
     assert entry.shown() == {"command": "x", "args": [], "oauth": "***", "disabled": True}
-    assert "hush" not in json.dumps(exported([entry]).document)
+    assert "hush" not in json.dumps(exported([entry])[0])
     assert keep_secrets(ServerEntry.from_raw("x", entry.shown()), entry) == entry
 
 

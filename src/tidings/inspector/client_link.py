@@ -50,10 +50,8 @@ _importing: Final = threading.Lock()
 class ConnectionSpec:
     """Everything a session needs to connect to a server. Made of a catalog's entry, or by hand."""
 
-    name: str
-    """Unique in the session."""
-    target: object
-    """A target of `tidings.connect`: a URL, a command, `file.json#name`, a server object."""
+    name: str  #: Unique in the session.
+    target: object  #: A target of `tidings.connect`: a URL, a command, `file.json#name`, a server object.
     era: str = "auto"
     headers: Mapping[str, str] | None = None
     token: str | None = None
@@ -62,10 +60,8 @@ class ConnectionSpec:
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     roots: Sequence[str | Path] | None = None
     log_level: "LoggingLevel | None" = "info"
-    timeouts: Timeouts | None = None
-    """The entry's own. The intervals of liveness checks are always those of `CONFIG`."""
-    entry: "ServerEntry | None" = None
-    """The catalog's entry, if it was made of one."""
+    timeouts: Timeouts | None = None  #: The entry's own. The intervals of liveness checks are always those of `CONFIG`.
+    entry: "ServerEntry | None" = None  #: The catalog's entry, if it was made of one.
 
     @classmethod
     def of(cls, entry: "ServerEntry", environ: Mapping[str, str]) -> "ConnectionSpec":

@@ -101,7 +101,9 @@ class Recorder:
             self._is_new = False
             return  # The link recorded that a new client connects.
         if event.new is State.CONNECTED:
-            self._hello()
+            names = "transport", "era", "protocol_version", "server_info", "capabilities", "instructions", "pid"
+            hello = {name: _dumped(getattr(self._client, name)) for name in names}
+            self._record("hello", self._within(hello, self._limits.record_bytes)[0])
             self.wire.begin()
         elif event.old is State.CONNECTED:
             self.wire.end()
@@ -114,11 +116,6 @@ class Recorder:
             "next_retry": None if event.next_retry is None else event.next_retry.timestamp(),
         }
         self._record("state", data)
-
-    def _hello(self) -> None:
-        names = "transport", "era", "protocol_version", "server_info", "capabilities", "instructions", "pid"
-        data = {name: _dumped(getattr(self._client, name)) for name in names}
-        self._record("hello", self._within(data, self._limits.record_bytes)[0])
 
     def _list(self, event: events.ListLoaded) -> None:
         if event.error is not None:

@@ -88,13 +88,10 @@ class ErrorData(TypedDict, total=False):
 class Record:
     """Something that happened. Its data is never changed."""
 
-    seq: int
-    """Rises by one from record to record of a session, for all servers together. The first is 1."""
+    seq: int  #: Rises by one from record to record of a session, for all servers together. The first is 1.
     at: float
-    server: str
-    """The name of the server, unique in the session."""
-    kind: str
-    """One of the list above. A file of a later version may have others."""
+    server: str  #: The name of the server, unique in the session.
+    kind: str  #: One of the list above. A file of a later version may have others.
     data: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -119,8 +116,10 @@ class Record:
             raise ValueError(f"`at` is a time in seconds, not {_shown(at)}")
         if not isinstance(server, str) or not isinstance(kind, str):
             raise ValueError("`server` and `kind` are texts")  # noqa: TRY004 - see above
-        if not _is_valid(server) or not _is_valid(kind):
-            raise ValueError("`server` and `kind` are texts without lone surrogates")
+        try:
+            f"{server}{kind}".encode()
+        except UnicodeEncodeError:  # It could not be stored or sent.
+            raise ValueError("`server` and `kind` are texts without lone surrogates") from None
         if not isinstance(data, dict):
             raise ValueError(f"`data` is a JSON object, not {type_of(data)}")  # noqa: TRY004 - see above
         return cls(seq, float(at), server, kind, cast("dict[str, Any]", data))
@@ -134,15 +133,6 @@ class Record:
             raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
         except RecursionError:
             raise ValueError("nested too deeply") from None
-
-
-def _is_valid(text: str) -> bool:
-    """Returns whether a text has no lone surrogates, which cannot be stored or sent."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def type_of(value: object) -> str:
@@ -166,24 +156,17 @@ class SessionLimits:
     changes: int = 20_000
     stderr: int = 10_000
     exchanges: int = 5_000
-    requests: int = 2_000
-    """Requests that ended. Running ones are always kept."""
+    requests: int = 2_000  #: Requests that ended. Running ones are always kept.
     ring_bytes: int = 32 * 2**20
     """For each of: logs, notifications, changes, error output, exchanges, results of requests."""
-    versions: int = 20
-    """Versions of the content of one resource."""
-    contents: int = 1_000
-    """Resources with content."""
-    contents_bytes: int = 256 * 2**20
-    """All versions of all resources together."""
-    record_bytes: int = 2**20
-    """Larger messages, log messages and notifications are cut."""
-    content_bytes: int = 8 * 2**20
-    """Larger contents and results are cut."""
+    versions: int = 20  #: Versions of the content of one resource.
+    contents: int = 1_000  #: Resources with content.
+    contents_bytes: int = 256 * 2**20  #: All versions of all resources together.
+    record_bytes: int = 2**20  #: Larger messages, log messages and notifications are cut.
+    content_bytes: int = 8 * 2**20  #: Larger contents and results are cut.
     records: int = 20_000
     """Records of all servers that `Session.since` can return to a reader who was away for a moment."""
-    recent_bytes: int = 64 * 2**20
-    """The size of those."""
+    recent_bytes: int = 64 * 2**20  #: The size of those.
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -30,8 +30,7 @@ class InspectedServer:
     """One server of a session. Made by `Session.add`."""
 
     def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
-        self.view = view
-        """Everything that is known about it: read only."""
+        self.view = view  #: Everything that is known about it: read only.
         self._record = record
         self._numbers = count(1)
         self._link = ServerLink(spec, view, record, self._next_id)
@@ -40,12 +39,7 @@ class InspectedServer:
     @property
     def name(self) -> str:
         """The name under which it was added."""
-        return self.spec.name
-
-    @property
-    def spec(self) -> ConnectionSpec:
-        """The spec of its connection."""
-        return self._link.spec
+        return self._link.spec.name
 
     @property
     def client(self) -> "LiveClient | None":

@@ -74,12 +74,10 @@ class SessionServers:
 
     async def listing(self) -> tuple[list[ServerEntry], list[str]]:
         """Returns all servers, those of the catalog first, and the problems of invalid entries."""
-        entries: list[ServerEntry] = []
-        problems: list[str] = []
+        entries, problems = list[ServerEntry](), list[str]()
         if self.catalog is not None:
             try:
-                listing = await asyncio.to_thread(self.catalog.listing)
-                entries, problems = list(listing.entries), list(listing.problems)
+                entries, problems = await asyncio.to_thread(self.catalog.listing)
             except CatalogError as error:
                 problems = [str(error)]
         names = {each.name for each in entries}

@@ -65,8 +65,7 @@ class Session:
         """
         self.limits = limits or SessionLimits()
         self.clock = clock
-        self.view = SessionView(self.limits, clock)
-        """Everything that is known about all servers: read only."""
+        self.view = SessionView(self.limits, clock)  #: Everything that is known about all servers: read only.
         self.servers: dict[str, InspectedServer] = {}
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
         self._environ = environ or {}

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 
 import httpx2
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from tests.inspector.http.page import OURS, Page, opened
 from tidings.inspector.http.app import API
-from tidings.inspector.http.gate import ENTER, Gate, Key, Receive, Scope, Send
+from tidings.inspector.http.gate import ENTER, Gate, Key
 
 pytestmark = pytest.mark.anyio
 

@@ -27,7 +27,7 @@ def catalog(place: CheckedPath) -> Iterator[Finding]:
     path = user_catalog(place.environ, place.platform, place.home)
     shown = tidied(path, place)
     try:
-        listing = Catalog(path, read_only=True).listing()
+        entries, problems = Catalog(path, read_only=True).listing()
     except CatalogError as error:
         yield Finding("catalog", "wrong", str(error), f"Correct it in an editor, or move it away: {_away(path)}")
         return
@@ -36,12 +36,12 @@ def catalog(place: CheckedPath) -> Iterator[Finding]:
         return
     if (opened := _open_to_others(path, place)) is not None:
         yield Finding("catalog", "look", f"other users can read {shown}, and it may contain tokens.", opened)
-    for problem in listing.problems:
+    for problem in problems:
         yield Finding("catalog", "wrong", problem, f"Correct it in {shown}.")
     if (cure := _to_write(path)) is not None:
         yield Finding("catalog", "look", f"{shown} cannot be written, so servers cannot be added.", cure)
-    yield Finding("catalog", "ok", f"{_servers(listing.entries)} ({shown}).")
-    yield from _startable("catalog", listing.entries, place)
+    yield Finding("catalog", "ok", f"{_servers(entries)} ({shown}).")
+    yield from _startable("catalog", entries, place)
 
 
 def journal(place: CheckedPath) -> Iterator[Finding]:

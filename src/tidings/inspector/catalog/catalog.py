@@ -16,28 +16,28 @@ from typing import Any, Final, TypeVar
 from tidings._kit.suggest import did_you_mean
 from tidings.client.masking import SHORTEST, shown_arguments, url_secrets
 from tidings.errors import BadTarget
-from tidings.inspector.catalog.entry import ServerEntry, header_is_secret, variable_is_secret, variable_name
+from tidings.inspector.catalog.entry import (
+    ServerEntry,
+    header_is_secret,
+    read_entries,
+    variable_is_secret,
+    variable_name,
+)
 from tidings.inspector.catalog.file import CatalogError, change, read, section_of
 
 T = TypeVar("T")
 _NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
 
-@dataclass(frozen=True)
-class Export:
-    """A document to write as JSON, and the variables that have to be set for it."""
+def exported(entries: Iterable[ServerEntry]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the servers as other programs read them, and the variables that have to be set for it.
 
-    document: dict[str, Any]
-    # Each variable, and the secret that it stands for: "the header Authorization of notes".
-    variables: dict[str, str] = field(default_factory=dict[str, str])
-
-
-def exported(entries: Iterable[ServerEntry]) -> Export:
-    """Returns the servers as other programs read them."""
+    Each variable has the secret that it stands for: "the header Authorization of notes".
+    """
     variables: dict[str, str] = {}
     held: dict[str, str] = {}
     servers = {entry.name: _Replacer(entry, variables, held).raw() for entry in entries}
-    return Export({"mcpServers": servers}, variables)
+    return {"mcpServers": servers}, variables
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,6 @@ class _Replacer:
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The content of a catalog."""
-
-    entries: tuple[ServerEntry, ...] = ()
-    problems: tuple[str, ...] = ()  # The reasons why other entries are not listed.
-
-
-@dataclass(frozen=True)
 class ImportedServers:
     """The outcome of an import."""
 
@@ -115,20 +107,14 @@ class Catalog:
         self.path = path
         self.read_only = read_only
 
-    def listing(self) -> Listing:
-        """Returns the servers in their order, and the problems of the others."""
-        entries: list[ServerEntry] = []
-        problems: list[str] = []
-        for name, raw in section_of(self.path, read(self.path)[0]).items():
-            try:
-                entries.append(ServerEntry.from_raw(name, raw, source=str(self.path), read_only=self.read_only))
-            except BadTarget as error:
-                problems.append(error.message)
-        return Listing(tuple(entries), tuple(problems))
+    def listing(self) -> tuple[list[ServerEntry], list[str]]:
+        """Returns the servers in their order, and the reasons why others are not listed."""
+        section = section_of(self.path, read(self.path)[0])
+        return read_entries(section, source=str(self.path), read_only=self.read_only)
 
-    def entries(self) -> tuple[ServerEntry, ...]:
+    def entries(self) -> list[ServerEntry]:
         """Returns the servers in their order."""
-        return self.listing().entries
+        return self.listing()[0]
 
     def names(self) -> list[str]:
         """Returns the names of the servers in their order."""

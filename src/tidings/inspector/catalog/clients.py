@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none
-from tidings.errors import BadTarget
-from tidings.inspector.catalog.entry import ServerEntry, map_texts, variable_name
+from tidings.inspector.catalog.entry import ServerEntry, map_texts, read_entries, variable_name
 from tidings.inspector.catalog.file import CatalogError, read, section_of, settings_folder
 
 _PLACEHOLDER: Final = re.compile(r"\$\{(?P<kind>input|workspaceFolder|userHome|pathSeparator|/)(?::(?P<name>[^}]*))?\}")
@@ -89,27 +88,8 @@ def _exists(path: Path) -> bool:
 
 
 def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> FoundClient:
-    try:
-        section = section_of(place.path, document)
-    except CatalogError as error:
-        return replace(place, problem=str(error))
-    servers: list[ServerEntry] = []
-    problems: list[str] = []
-    for name, raw in section.items():
-        try:
-            entry = ServerEntry.from_raw(name, _filled(raw, place, home), source=str(place.path), read_only=True)
-        except BadTarget as error:
-            problems.append(error.message)
-        else:
-            in_project = entry.is_command and entry.cwd is None and place.project is not None
-            servers.append(replace(entry, cwd=str(place.project)) if in_project else entry)
-    return replace(place, servers=tuple(servers), problem=" ".join(problems) or None)
-
-
-def _filled(raw: Any, place: FoundClient, home: Path) -> Any:
-    """Returns an entry with the program's own placeholders replaced."""
-
     def fill(found: re.Match[str]) -> str:
+        """Returns the value of a placeholder that only the program itself understands."""
         match found["kind"]:
             case "input":
                 return f"${{{variable_name(found['name'] or 'input')}}}"
@@ -120,4 +100,12 @@ def _filled(raw: Any, place: FoundClient, home: Path) -> Any:
             case _:
                 return "/"
 
-    return map_texts(raw, lambda text: _PLACEHOLDER.sub(fill, text), 4)
+    try:
+        section = map_texts(section_of(place.path, document), lambda text: _PLACEHOLDER.sub(fill, text), 5)
+    except CatalogError as error:
+        return replace(place, problem=str(error))
+    entries, problems = read_entries(section, source=str(place.path), read_only=True)
+    if place.project is not None:
+        cwd = str(place.project)
+        entries = [replace(each, cwd=cwd) if each.is_command and each.cwd is None else each for each in entries]
+    return replace(place, servers=tuple(entries), problem=" ".join(problems) or None)

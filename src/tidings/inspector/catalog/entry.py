@@ -225,6 +225,18 @@ class ServerEntry:
         return parse_entry(_where(self.name, self.source), self.name, self.raw(), environ)
 
 
+def read_entries(section: Mapping[str, Any], *, source: str, read_only: bool) -> tuple[list[ServerEntry], list[str]]:
+    """Returns the servers in a section of a file in their order, and the reasons why others are not valid."""
+    entries: list[ServerEntry] = []
+    problems: list[str] = []
+    for name, raw in section.items():
+        try:
+            entries.append(ServerEntry.from_raw(name, raw, source=source, read_only=read_only))
+        except BadTarget as error:
+            problems.append(error.message)
+    return entries, problems
+
+
 def keep_secrets(edited: ServerEntry, original: ServerEntry) -> ServerEntry:
     """Returns `edited`, which was made from `original.shown()`, with the masked values of `original` restored.
 

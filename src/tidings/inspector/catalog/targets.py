@@ -41,9 +41,9 @@ def resolve(text: str | Sequence[str], catalog: Catalog | None = None) -> Server
         raise BadTarget(f"The target is empty. Give {FORMS}.")
     trouble = ""
     try:
-        entries = catalog.entries() if catalog else ()
+        entries = catalog.entries() if catalog else []
     except CatalogError as error:
-        entries, trouble = (), f" The catalog cannot be used: {error}"
+        entries, trouble = [], f" The catalog cannot be used: {error}"
     for entry in entries:
         if entry.name == text:
             return entry
@@ -71,22 +71,22 @@ def _in_file(path: Path, name: str | None) -> ServerEntry:
     if not os.path.lexists(path):
         raise BadTarget(f"There is no file {path.absolute()}. Check the path.")
     try:
-        listing = Catalog(path, read_only=True).listing()
+        entries, problems = Catalog(path, read_only=True).listing()
     except CatalogError as error:
         raise BadTarget(str(error)) from None
-    by_name = {entry.name: entry for entry in listing.entries}
+    by_name = {entry.name: entry for entry in entries}
     servers = f"Its servers: {listed(by_name, None, none='none')}."
     if name:
         if name in by_name:
             return by_name[name]
-        if wrong := next((words for words in listing.problems if repr(name) in words), None):
+        if wrong := next((words for words in problems if repr(name) in words), None):
             raise BadTarget(wrong)
         raise BadTarget(f"{path} has no server called {name!r}.{did_you_mean(name, by_name, show=str)} {servers}")
     if len(by_name) == 1:
-        return listing.entries[0]
+        return entries[0]
     if not by_name:
-        raise BadTarget(f"{path} has no server in it. {' '.join(listing.problems)}".strip())
-    example = f"{path}#{listing.entries[0].name}"
+        raise BadTarget(f"{path} has no server in it. {' '.join(problems)}".strip())
+    example = f"{path}#{entries[0].name}"
     raise BadTarget(f"{path} has {len(by_name)} servers. Name one of them, for example {example}. {servers}")
 
 

@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidings.inspector.http.api import calls, catalog, contents, saved_sessions, server, session
 from tidings.inspector.http.context import Inspector
 from tidings.inspector.http.exchange import SLASH, ApiProblem
-from tidings.inspector.http.gate import App, Gate, Receive, Scope, Send
+from tidings.inspector.http.gate import Gate
 
 STATIC: Final = Path(__file__).parent.parent / "static"
 
@@ -94,7 +95,7 @@ API: Final[tuple[Route, ...]] = (
 _DOTS: Final = (".\0", "..\0")
 
 
-def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> App:
+def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> ASGIApp:
     """Returns the ASGI app of an inspector that listens at `host`."""
     files = assets or Assets()
     routes: list[BaseRoute] = [*API, Route("/", files.page), Route("/assets/{name}", files.asset)]
@@ -104,7 +105,7 @@ def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | 
     return _by_segments(Gate(app, inspector.key, host=host))
 
 
-def _by_segments(app: App) -> App:
+def _by_segments(app: ASGIApp) -> ASGIApp:
     """Returns the app for paths in which a name may contain a slash, or be `..`.
 
     A quoted slash does not divide a name. The NUL after a name of dots keeps browsers from removing it.

@@ -25,9 +25,11 @@ class Guide(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Returns the steps as the page shows them."""
+        ...
 
     def do(self, step: str) -> bool:
         """Does a step for the user. Returns False if it is too early; raises `KeyError` for an unknown step."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,13 @@ import hmac
 import re
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs
 
-from tidings._kit.text import is_ip
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from tidings._kit.text import is_ip
 
 ENTER: Final = "/api/enter"
 
@@ -85,7 +81,7 @@ class Key:
 class Gate:
     """ASGI middleware that refuses requests, and adds the headers that every response carries."""
 
-    def __init__(self, app: App, key: Key, *, host: str = "127.0.0.1") -> None:
+    def __init__(self, app: ASGIApp, key: Key, *, host: str = "127.0.0.1") -> None:
         self._app = app
         self._key = key
         self._beyond = host not in _LOOPBACK
@@ -98,7 +94,7 @@ class Gate:
                 await self._app(scope, receive, send)
             return
 
-        async def guarded(message: MutableMapping[str, Any]) -> None:
+        async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 sent: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in sent}

@@ -1,8 +1,7 @@
 """A running inspector: the page first, its session right after, and an end within a second.
 
-The SDK, which takes longer to import than everything else, is imported when the first server is connected to: the page
-answers before. On SIGINT or SIGTERM every stream is ended, and the servers that were started are stopped; what is left
-of them is killed.
+On SIGINT or SIGTERM every stream is ended, and the servers that were started are stopped; what is left of them is
+killed.
 
 The browser opens the page through a file that only its user can read: every user can see the arguments of a program,
 and the address of the page has the token in it.

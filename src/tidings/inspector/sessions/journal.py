@@ -21,14 +21,8 @@ from tidings._kit.bounded_json import as_size, dumps
 from tidings._kit.sqlite import Database
 from tidings._kit.sqlite_errors import Trouble
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.saved import (
-    JournalLimits,
-    JournalUnusable,
-    open_journal,
-    path_for_this_version,
-    prune,
-    thin,
-)
+from tidings.inspector.sessions import saved
+from tidings.inspector.sessions.saved import JournalLimits, JournalUnusable
 from tidings.inspector.view.view import Clock
 
 logger = logging.getLogger(__name__)
@@ -53,16 +47,11 @@ class Journal:
         limits: JournalLimits | None = None,
         clock: Clock = time.time,
     ) -> None:
-        self.path = Path(path)
-        """The file; after `open`, the one that is really written to."""
-        self.session: int | None = None
-        """The number of this session in the file. None if nothing is stored."""
-        self.notice: str | None = None
-        """A message for the user: a file was set aside, or nothing is stored, and why."""
-        self.trouble: str | None = None
-        """The reason why nothing can be written at present; None as a rule."""
-        self.written = 0
-        """The number of records in the file."""
+        self.path = Path(path)  #: The file; after `open`, the one that is really written to.
+        self.session: int | None = None  #: The number of this session in the file. None if nothing is stored.
+        self.notice: str | None = None  #: A message for the user: a file was set aside, or nothing is stored, and why.
+        self.trouble: str | None = None  #: The reason why nothing can be written at present; None as a rule.
+        self.written = 0  #: The number of records in the file.
         self.limits = limits or JournalLimits()
         self._title = title
         self._clock = clock
@@ -159,14 +148,14 @@ class Journal:
         self._began = self._clock()
         try:
             try:
-                database = open_journal(self.path, self._was_set_aside)
+                database = saved.open_journal(self.path, self._was_set_aside)
             except JournalUnusable as reason:
                 if reason.trouble is not Trouble.NEWER:
                     raise
-                self.path = path_for_this_version(self.path)
+                self.path = saved.path_for_this_version(self.path)
                 self.notice = f"{reason} It is left alone, and sessions are saved in {self.path} instead."
-                database = open_journal(self.path, self._was_set_aside)
-            database.write(lambda connection: prune(connection, self._began, self.limits))
+                database = saved.open_journal(self.path, self._was_set_aside)
+            database.write(lambda connection: saved.prune(connection, self._began, self.limits))
             database.free()
             database.write(self._register)
         except JournalUnusable as reason:
@@ -238,7 +227,7 @@ class Journal:
         if self._written_bytes <= most or session is None:
             return
         with suppress(JournalUnusable):  # The next batch reports it, if it lasts.
-            self._written_bytes = database.write(lambda connection: thin(connection, session, most // 2))
+            self._written_bytes = database.write(lambda connection: saved.thin(connection, session, most // 2))
 
     def _end(self) -> None:
         database, self._database = self._database, None

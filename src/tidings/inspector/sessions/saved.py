@@ -71,11 +71,9 @@ _THINNED: Final = ("message", "exchange", "log", "notification", "stderr", "garb
 class JournalLimits:
     """Limits of a journal. Running sessions are never deleted."""
 
-    days: float = 30.0
-    """Sessions that ended longer ago are deleted."""
+    days: float = 30.0  #: Sessions that ended longer ago are deleted.
     sessions: int = 200
-    bytes: int = 2**30
-    """For all sessions together: the oldest beyond it are deleted."""
+    bytes: int = 2**30  #: For all sessions together: the oldest beyond it are deleted.
     session_bytes: int = 512 * 2**20
     """For one session: its oldest messages, exchanges, log messages and lines beyond it are deleted."""
 
@@ -174,8 +172,10 @@ def list_sessions(path: Path) -> list[SavedSession]:
         columns = "id, title, began, last, ended, pid, records, bytes"
         rows = connection.execute(f"SELECT {columns} FROM sessions ORDER BY began DESC, id DESC")  # noqa: S608
         return [
-            SavedSession(known, *facts, ended, _is_running(ended, pid), records, size, tuple(servers.get(known, ())))
-            for known, *facts, ended, pid, records, size in rows
+            SavedSession(
+                known, title, began, last, ended, _is_running(ended, pid), records, size, tuple(servers.get(known, ()))
+            )
+            for known, title, began, last, ended, pid, records, size in rows
         ]
 
     with closing(existing_journal(path)) as database:

@@ -135,14 +135,12 @@ async def clients(request: Request) -> dict[str, Any]:
 async def take(request: Request) -> dict[str, Any]:
     """Adds servers of another program's file, or of the text of one. They are not connected to."""
     servers, given = running_of(request).servers, await body(request)
-    path = given.text("path") if "path" in given.values else None
-    text = given.text("text") if "text" in given.values else None
     names = given.names("names")
     with _as_problems():
-        if path is not None:
-            found = await _in_file(servers, path)
-        elif text is not None:
-            found = _in_text(text)
+        if "path" in given.values:
+            found = await _in_file(servers, given.text("path"))
+        elif "text" in given.values:
+            found = _in_text(given.text("text"))
         else:
             raise ApiProblem(400, "bad-body", "`path` or `text` is missing.", "Give one of them.")
         if servers.writable is None:
@@ -182,5 +180,5 @@ async def export(request: Request) -> dict[str, Any]:
     if servers.catalog is not None:
         with _as_problems():  # A catalog that cannot be read is not exported as an empty one.
             await asyncio.to_thread(servers.catalog.entries)
-    export = exported((await servers.listing())[0])
-    return {"document": export.document, "variables": export.variables}
+    document, variables = exported((await servers.listing())[0])
+    return {"document": document, "variables": variables}
