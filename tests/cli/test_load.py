@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cli.running import odd, tidings
-from tidings.cli.load import Load
 from tidings.cli.oneshot import OneShotOptions
+from tidings.cli.tools import Load
 from tidings.client.servers_file import ServersFileEntry
 
 

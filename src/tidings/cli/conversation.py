@@ -22,7 +22,6 @@ from tidings.errors import NotSupported
 if TYPE_CHECKING:
     from tidings.cli.live_conversation import LiveConversation
     from tidings.cli.wire_client import WireClient
-    from tidings.client.live import LiveClient
 
 Item = dict[str, Any]
 
@@ -138,14 +137,6 @@ def converse(options: OneShotOptions, ask: Callable[[Conversation], object]) -> 
 
     with LiveConversation(options) as client:
         ask(Conversation(client))
-
-
-async def tools_of(client: "LiveClient") -> ListedItems:
-    """Returns the tools as the live client has them; it then knows their output schemas."""
-    kind = KINDS["tools"]
-    tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in await client.list_tools()]
-    aside = [{"list": kind.key, "item": each.item, "reason": each.reason} for each in client.malformed]
-    return ListedItems(kind, tools, aside)
 
 
 def unknown(name: str, found: ListedItems, *more: ListedItems) -> OneShotFailed:

@@ -8,7 +8,7 @@ import click
 
 from tidings._kit.lazy import not_installed, packages_missing
 from tidings.cli.exits import BAD_ANSWER, BUG, OK, YOURS, Refusal, epilog
-from tidings.cli.inspecting import listen_for_page, opened, page_options
+from tidings.cli.inspect_ import listen_for_page, opened, page_options
 from tidings.cli.logs import log_options
 from tidings.cli.terminal import is_terminal
 

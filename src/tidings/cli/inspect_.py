@@ -1,23 +1,183 @@
 """`tidings inspect` and `tidings tui`: the inspector in the browser and in the terminal."""
 
 import asyncio
+import functools
 import logging
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tidings.cli.exits import Refusal
-from tidings.cli.inspecting import Inspected, inspector, listen_for_page, opened, page_options
 from tidings.cli.logs import log_options, logger
+from tidings.cli.oneshot import completes, era_option, with_target_help
+from tidings.cli.serving import HttpAddress, PortInUse, listen
+from tidings.cli.variables import Configured
+
+if TYPE_CHECKING:
+    import socket
+
+    from tidings.inspector.catalog import ServerEntry
 
 NO_TERMINAL = "tidings tui needs a terminal. In scripts and pipes, use tidings list, call, read and watch, with --json."
 NO_TEXTUAL = (
     "tidings tui needs Textual, which is not installed: pip install 'tidings[inspector]' (in a clone: pip install "
     "'.[inspector]')"
 )
+
+_FIRST_PORT: Final = 6280
+_PORTS: Final = range(_FIRST_PORT, _FIRST_PORT + 20)
+_REDIRECT_SECONDS: Final = 60.0
+
+_PORT: Final = click.IntRange(0, 65535)
+_PORT.name = "port"  # For the error message of a wrong value.
+
+_OPTIONS = (
+    click.argument("targets", metavar="[TARGET]...", nargs=-1, shell_complete=completes("targets")),
+    era_option,
+    click.option(
+        "--catalog",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Use this file of servers instead of your own catalog. It may be the mcpServers file of another program.",
+    ),
+    click.option("--read-only", is_flag=True, help="Never change the catalog."),
+    click.option("--no-journal", is_flag=True, help="Do not record the session."),
+)
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """The servers to inspect, and the files of the inspector."""
+
+    servers: "tuple[ServerEntry, ...]"
+    catalog: Path
+    read_only: bool
+    no_journal: bool
+
+    @property
+    def journal(self) -> Path | None:
+        """The file in which sessions are recorded."""
+        if self.no_journal:
+            return None
+        from tidings.inspector.sessions.saved import default_path
+
+        return default_path()
+
+
+def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a command of a function that takes `Inspected` and its own parameters; adds TARGETs and the options."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        @functools.wraps(function)
+        def run(
+            targets: tuple[str, ...],
+            era: str | None,
+            *,
+            catalog: Path | None,
+            read_only: bool,
+            no_journal: bool,
+            **own: Any,
+        ) -> Any:
+            path = _catalog_path(catalog)
+            servers = _resolved(targets, era, path, read_only=read_only)
+            return function(Inspected(servers, path, read_only, no_journal), **own)
+
+        for option in reversed(_OPTIONS):
+            run = option(run)
+        help_ = with_target_help(
+            function, "Several servers can be inspected at once. Without TARGET, the servers of your catalog are shown."
+        )
+        return click.command(name, cls=Configured, help=help_)(run)
+
+    return decorate
+
+
+def _catalog_path(given: Path | None) -> Path:
+    if given is None:
+        from tidings.inspector.catalog import user_catalog
+
+        return user_catalog(os.environ, sys.platform, Path.home())
+    if not given.exists() and not given.parent.is_dir():
+        raise Refusal(f"There is no folder {given.parent}. Check --catalog.")
+    return given
+
+
+def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
+    """Returns the servers of these targets, with the era if one was given."""
+    if not targets:
+        return ()
+    from tidings.errors import BadTarget
+    from tidings.inspector.catalog import Catalog
+    from tidings.inspector.catalog.targets import resolve
+
+    try:
+        found = tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
+    except BadTarget as error:
+        raise Refusal(error.message) from None
+    return found if era is None else tuple(replace(entry, era=era) for entry in found)
+
+
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--port` and `--no-browser`."""
+    for option in (
+        click.option("--no-browser", is_flag=True, help="Do not open the page in a browser; only print its URL."),
+        click.option(
+            "--port",
+            type=_PORT,
+            metavar="PORT",
+            help=f"Port of the page (default: the first free port from {_FIRST_PORT}).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":
+    """Opens the socket of the page, at the given port or at the first free one."""
+    if port is not None:
+        try:
+            return listen(HttpAddress(host, port))
+        except PortInUse:
+            raise Refusal(f"Port {port} of {host} is in use. Choose another with --port, or omit --port.") from None
+    for each in _PORTS:
+        try:
+            return listen(HttpAddress(host, each))
+        except PortInUse:
+            continue
+    return listen(HttpAddress(host, 0))
+
+
+@contextmanager
+def opened(url: str, *, asked: bool) -> Generator[bool]:
+    """Opens the page in a browser while the rest is imported. Yields whether there is a screen to open it on.
+
+    The file that leads the browser to the page is deleted after a minute, or at the end.
+    """
+    if not asked:
+        yield False
+        return
+    from threading import Thread, Timer
+
+    from tidings.inspector.http.serve import can_open, delete_redirect, make_redirect, open_page
+
+    if not can_open(os.environ):
+        yield False
+        return
+    redirect = make_redirect(url)
+    try:
+        Thread(target=open_page, args=(redirect,), daemon=True).start()
+        closing = Timer(_REDIRECT_SECONDS, delete_redirect, (redirect,))
+        closing.daemon = True
+        closing.start()
+        yield True
+    finally:
+        delete_redirect(redirect)
 
 
 @inspector("inspect")

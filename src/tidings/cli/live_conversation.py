@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import click
 
@@ -204,60 +204,3 @@ class LiveConversation:
 def plain(model: Any) -> dict[str, Any]:
     """Returns an SDK model as the JSON that is on the wire."""
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-# Arguments of a tool
-
-
-def document_of(pairs: tuple[str, ...], document: str | None) -> dict[str, Any] | None:
-    """Returns the arguments if they were given as one JSON object, in an option or on standard input; else None."""
-    if pairs == ("-",):
-        if sys.stdin.isatty():
-            click.echo("Type the arguments as a JSON object, then press Ctrl-D:", err=True)
-        pairs, document = (), sys.stdin.read()
-    if document is None:
-        return None
-    if pairs:
-        raise OneShotFailed("Give the arguments either as KEY=VALUE or as JSON, not both.")
-    try:
-        given = json.loads(document)
-    except (ValueError, RecursionError) as error:
-        raise OneShotFailed(f"The arguments are not JSON: {error}. Put the whole object in single quotes.") from None
-    if not isinstance(given, dict):
-        raise OneShotFailed(
-            f'The arguments must be a JSON object, not {type(given).__name__}. For example: \'{{"city": "Oslo"}}\''
-        )
-    return cast("dict[str, Any]", given)
-
-
-def arguments_for(
-    tool: str, schema: Any, pairs: tuple[str, ...], given: dict[str, Any] | None, *, checked: bool = True
-) -> dict[str, Any]:
-    """Returns the arguments with the types of the schema."""
-    from tidings.inspector.forms import check, parse_pairs
-
-    if given is None:
-        filled = parse_pairs(schema, pairs)
-        if filled.problems:
-            raise _bad_arguments(tool, [problem.message for problem in filled.problems])
-        given = filled.value or {}
-    if checked and (problems := [problem for problem in check(schema, given) if problem.fault == "value"]):
-        raise _bad_arguments(tool, [problem.message for problem in problems])
-    try:
-        json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise OneShotFailed(
-            "The arguments contain bytes that are not text. Write them in UTF-8.", code="bad-arguments"
-        ) from None
-    return given or {}
-
-
-def _bad_arguments(tool: str, problems: list[str]) -> OneShotFailed:
-    more = "" if len(problems) <= 5 else f"\n  … and {len(problems) - 5} more"
-    listing = "".join(f"\n  {problem}" for problem in problems[:5])
-    return OneShotFailed(
-        f"Invalid arguments for the tool {tool!r}:{listing}{more}\n"
-        f"`tidings list TARGET tools {tool}` shows its schema; --no-check sends the arguments anyway.",
-        code="bad-arguments",
-        data={"problems": problems},
-    )

@@ -37,10 +37,12 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
     "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
 }
 PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
+    "call": "tools:call_command",
     "doctor": "doctor.command:command",
     "info": "queries:info_command",
     "inspect": "inspect_:command",
     "list": "queries:list_command",
+    "load": "tools:load_command",
     "ping": "queries:ping_command",
     "prompt": "queries:prompt_command",
     "read": "queries:read_command",

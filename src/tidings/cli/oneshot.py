@@ -141,7 +141,7 @@ def completes(kind: str) -> Callable[[click.Context, click.Parameter, str], list
     """Returns the shell completion for "targets", "tools", "resources" or "prompts", imported when it is needed."""
 
     def complete(*typed: Any) -> list[CompletionItem]:
-        return getattr(import_module("tidings.cli.names"), kind)(*typed)
+        return getattr(import_module("tidings.cli.completion"), kind)(*typed)
 
     return complete
 

@@ -1,0 +1,381 @@
+"""`tidings call` and `tidings load`: one call of a tool with its progress, or many with their response times."""
+
+import json
+import math
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import click
+
+from tidings._kit.bounded_json import as_dict
+from tidings._kit.text import counted, harmless, one_line
+from tidings.cli.contents import binary_of, dumped, save, show_blocks
+from tidings.cli.conversation import KINDS, ListedItems
+from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, OneShotFailed, exit_code_of, malformed
+from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
+from tidings.cli.terminal import DrawnLine, bar, styled, table
+from tidings.errors import MalformedMessage, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client.live import LiveClient
+
+_REQUESTS: Final = 100
+_DRAWN_SECONDS: Final = 0.2
+_PARTS: Final = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
+
+# One call
+
+
+class ProgressLine:
+    """Shows the progress of a call. A line on a terminal is cleared at the end."""
+
+    def __init__(self, options: OneShotOptions, *, lines: bool) -> None:
+        self._as_json = options.as_json
+        self._line = None if lines else DrawnLine()
+
+    def show(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._line is None and self._as_json:
+            event = {"progress": progress, "total": total, "message": message}
+            click.echo(json.dumps({key: value for key, value in event.items() if value is not None}))
+            return
+        share = f"{progress:g}" if not total else f"{progress:g}/{total:g} ({100 * progress / total:.0f} %)"
+        text = one_line(f"{share} {message or ''}")
+        if self._line is None:
+            click.echo(harmless(text), err=True)
+        else:
+            self._line.draw(text)
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.clear()
+
+
+class _Call(OneShot):
+    """Reads `--json '{…}'` as `--json --args '{…}'`; `--json` alone only asks for JSON output."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words: list[str] = []
+        given = iter(args)
+        for word in given:
+            if word == "--":  # The server's command follows.
+                words += [word, *given]
+            elif word.startswith("--json="):
+                words += ["--json", "--args", word.partition("=")[2]]
+            elif words and words[-1] == "--json" and word.lstrip().startswith("{"):
+                words += ["--args", word]
+            else:
+                words.append(word)
+        return super().parse_args(ctx, words)
+
+
+@one_shot("call", cls=_Call)
+@click.argument("tool", shell_complete=completes("tools"))
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
+@click.option(
+    "--args",
+    "document",
+    metavar="JSON",
+    help="All arguments as one JSON object. --json '{…}' does the same and prints JSON.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Save images and other binary content to this file or folder.")
+@click.option("--progress", is_flag=True, help="Print progress: lines on standard error, or JSON Lines with --json.")
+@click.option(
+    "--no-check", is_flag=True, help="Send the call even if the tool is unknown or arguments break its schema."
+)
+def call_command(
+    options: OneShotOptions,
+    tool: str,
+    pairs: tuple[str, ...],
+    document: str | None,
+    output: str | None,
+    *,
+    progress: bool,
+    no_check: bool,
+) -> None:
+    """Call a tool and print its result.
+
+    Arguments are KEY=VALUE, with the types of the tool's schema: limit=5, tags=a tags=b (a list),
+    filter.since=2026-07-28 (in an object), exact (true), point:='{"x": 1}' (any JSON), body=@letter.txt (a file). Or
+    give one JSON object, with --args or, as -, on standard input.
+    """
+    from tidings.cli.live_conversation import LiveConversation, plain
+
+    given = document_of(pairs, document)
+    with LiveConversation(options) as conversation, closing(ProgressLine(options, lines=progress)) as line:
+        client = conversation.client
+        found = {} if no_check else conversation.run(tools_of(client)).find(tool)
+        schema = found.get("inputSchema", {"type": "object"})
+        arguments = arguments_for(tool, schema, () if given else pairs, given, checked=not no_check)
+        try:
+            call = conversation.run(client.call_tool(tool, arguments, on_progress=line.show))
+        except MalformedMessage as error:
+            answer = conversation.raw_answer
+            raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
+        result = {} if call.result is None else plain(call.result)
+    _show(options, result, output, events=progress)
+
+
+def _complaint(tool: str, found: dict[str, Any], answer: Any) -> str | None:
+    """Returns where a structured output breaks the tool's output schema; None if that is not the fault."""
+    from tidings.inspector.forms import check
+
+    schema, output = found.get("outputSchema"), as_dict(answer).get("structuredContent")
+    if schema is None or output is None:
+        return None
+    problems = [problem.message for problem in check(schema, output) if problem.fault == "value"]
+    return f"The result of {tool!r} breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
+
+
+def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *, events: bool) -> None:
+    blocks: list[dict[str, Any]] = result.get("content") or []
+    is_error = bool(result.get("isError"))
+    if output is not None and not is_error:
+        binary = [(data, block) for block in blocks if (data := binary_of(block)) is not None]
+        if not binary:
+            raise OneShotFailed("The result has no binary content to save. Omit --output to print its text.")
+        kinds = [(block.get("type", "content"), str(block.get("mimeType", ""))) for _, block in binary]
+        save([data for data, _ in binary], [f"{kind}.{mime.rpartition('/')[2]}" for kind, mime in kinds], output)
+    if options.as_json:
+        click.echo(json.dumps({"result": result}, ensure_ascii=False) if events else dumped(result))
+    elif is_error:
+        sys.stdout.flush()
+        click.echo("The tool reported an error:", err=True)
+        show_blocks(blocks, err=True)
+    elif blocks:
+        show_blocks(blocks)
+    elif result.get("structuredContent") is not None:
+        click.echo(dumped(result["structuredContent"]))
+    sys.stdout.flush()
+    if is_error:
+        sys.exit(BAD_ANSWER)
+
+
+# Many calls
+
+
+@one_shot("load")
+@click.argument("tool", shell_complete=completes("tools"))
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
+@click.option("--args", "document", metavar="JSON", help="All arguments as one JSON object.")
+@click.option("--requests", type=click.IntRange(min=1), metavar="N", help=f"Number of calls (default {_REQUESTS}).")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Call for S seconds instead.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1, max=1000),
+    default=1,
+    metavar="C",
+    help="Number of calls at the same time (default 1).",
+)
+def load_command(
+    options: OneShotOptions,
+    *,
+    tool: str,
+    pairs: tuple[str, ...],
+    document: str | None,
+    requests: int | None,
+    seconds: float | None,
+    concurrency: int,
+) -> None:
+    """Call a tool many times and measure its response times.
+
+    Prints the calls per second, percentiles of the response time, and the errors by kind. The calls are real: choose a
+    tool that does no harm.
+    """
+    from tidings.cli.live_conversation import Loop
+
+    if requests is not None and seconds is not None:
+        raise click.UsageError("--requests and --seconds exclude each other.")
+    given = document_of(pairs, document)
+    load = Load(options, tool, concurrency, (requests or _REQUESTS) if seconds is None else None, seconds)
+    interrupted = False
+    with Loop() as loop:
+        try:
+            loop.run(load.run(pairs if given is None else (), given))
+        except KeyboardInterrupt:
+            interrupted = True  # The calls until then are reported.
+    if not load.times and interrupted:
+        raise KeyboardInterrupt
+    if options.as_json:
+        click.echo(dumped(load.figures()))
+    else:
+        load.show()
+    sys.stdout.flush()
+    if interrupted:
+        sys.exit(INTERRUPTED)
+    if load.errors:
+        sys.exit(load.exit_codes[load.errors.most_common(1)[0][0]])
+
+
+@dataclass
+class Load:
+    """Calls of one tool, and their response times."""
+
+    options: OneShotOptions
+    tool: str
+    concurrency: int
+    calls: int | None  # None: call for `seconds`
+    seconds: float | None
+    times: list[float] = field(default_factory=list[float])
+    errors: Counter[str] = field(default_factory=Counter[str])
+    exit_codes: dict[str, int] = field(default_factory=dict[str, int])
+    took: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._left = self.calls
+        self._began = 0.0
+
+    async def run(self, pairs: tuple[str, ...], given: dict[str, Any] | None) -> None:
+        import asyncio
+
+        from tidings.cli.live_conversation import NO_LISTS, live_client, timeouts
+        from tidings.client.config import Backoff, CacheLimits, ClientConfig
+
+        config = ClientConfig(
+            timeouts=timeouts(self.options),
+            backoff=Backoff(tries=0),
+            list_changed=NO_LISTS,
+            cache=CacheLimits(entries=1),
+            concurrency=self.concurrency,
+            history=0,
+        )
+        async with live_client(self.options, config) as client:
+            found = (await tools_of(client)).find(self.tool)
+            arguments = arguments_for(self.tool, found["inputSchema"], pairs, given)
+            self._began = time.perf_counter()
+            showing = asyncio.create_task(self._show_progress())
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for _ in range(self.concurrency):
+                        tasks.create_task(self._call(client, arguments))
+            finally:
+                self.took = time.perf_counter() - self._began
+                showing.cancel()
+
+    async def _show_progress(self) -> None:
+        from asyncio import sleep
+
+        line = DrawnLine()
+        try:
+            while line.shows:
+                await sleep(_DRAWN_SECONDS)
+                passed, calls = time.perf_counter() - self._began, len(self.times)
+                part = calls / self.calls if self.calls else passed / (self.seconds or passed)
+                line.draw(f"{bar(part)} {counted(calls, 'call')} in {passed:.0f} s")
+        finally:
+            line.clear()
+
+    async def _call(self, client: Any, arguments: dict[str, Any]) -> None:
+        while self._goes_on():
+            at = time.perf_counter()
+            failure = None
+            try:
+                call = await client.call_tool(self.tool, arguments)
+            except TidingsError as error:
+                failure = error.code, exit_code_of(error)
+            else:
+                if call.result is not None and call.result.is_error:
+                    failure = "tool-failed", BAD_ANSWER
+            self.times.append(time.perf_counter() - at)
+            if failure is not None:
+                self.errors[failure[0]] += 1
+                self.exit_codes[failure[0]] = failure[1]
+            if not client.connected:
+                return
+
+    def _goes_on(self) -> bool:
+        if self._left is None:
+            return time.perf_counter() - self._began < (self.seconds or 0)
+        self._left -= 1
+        return self._left >= 0
+
+    def figures(self) -> dict[str, Any]:
+        times = sorted(self.times)
+        places = {name: max(0, math.ceil(round(part * len(times), 6)) - 1) for name, part in _PARTS.items()}
+        return {
+            "tool": self.tool,
+            "calls": len(times),
+            "seconds": round(self.took, 3),
+            "concurrency": self.concurrency,
+            "perSecond": round(len(times) / self.took, 1) if self.took else 0.0,
+            "ms": {name: round(times[place] * 1000, 3) for name, place in places.items()} if times else {},
+            "errors": dict(self.errors),
+        }
+
+    def show(self) -> None:
+        figures = self.figures()
+        click.echo(
+            f"{counted(figures['calls'], 'call')} of {self.tool} in {figures['seconds']:.1f} s, "
+            f"{self.concurrency} at a time: " + styled(f"{figures['perSecond']:,.0f} per second", "name")
+        )
+        table([(name, f"{ms:,.2f} ms") for name, ms in figures["ms"].items()], ("dim", ""), sys.stdout, indent="  ")
+        for kind, number in self.errors.most_common():
+            click.echo(styled(f"  {number:,} failed with {kind}", "bad"))
+
+
+# The tool and its arguments
+
+
+async def tools_of(client: "LiveClient") -> ListedItems:
+    """Returns the tools as the live client has them; it then knows their output schemas."""
+    kind = KINDS["tools"]
+    tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in await client.list_tools()]
+    aside = [{"list": kind.key, "item": each.item, "reason": each.reason} for each in client.malformed]
+    return ListedItems(kind, tools, aside)
+
+
+def document_of(pairs: tuple[str, ...], document: str | None) -> dict[str, Any] | None:
+    """Returns the arguments if they were given as one JSON object, in an option or on standard input; else None."""
+    if pairs == ("-",):
+        if sys.stdin.isatty():
+            click.echo("Type the arguments as a JSON object, then press Ctrl-D:", err=True)
+        pairs, document = (), sys.stdin.read()
+    if document is None:
+        return None
+    if pairs:
+        raise OneShotFailed("Give the arguments either as KEY=VALUE or as JSON, not both.")
+    try:
+        given = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise OneShotFailed(f"The arguments are not JSON: {error}. Put the whole object in single quotes.") from None
+    if not isinstance(given, dict):
+        raise OneShotFailed(
+            f'The arguments must be a JSON object, not {type(given).__name__}. For example: \'{{"city": "Oslo"}}\''
+        )
+    return cast("dict[str, Any]", given)
+
+
+def arguments_for(
+    tool: str, schema: Any, pairs: tuple[str, ...], given: dict[str, Any] | None, *, checked: bool = True
+) -> dict[str, Any]:
+    """Returns the arguments with the types of the schema."""
+    from tidings.inspector.forms import check, parse_pairs
+
+    if given is None:
+        filled = parse_pairs(schema, pairs)
+        if filled.problems:
+            raise _bad_arguments(tool, [problem.message for problem in filled.problems])
+        given = filled.value or {}
+    if checked and (problems := [problem for problem in check(schema, given) if problem.fault == "value"]):
+        raise _bad_arguments(tool, [problem.message for problem in problems])
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise OneShotFailed(
+            "The arguments contain bytes that are not text. Write them in UTF-8.", code="bad-arguments"
+        ) from None
+    return given or {}
+
+
+def _bad_arguments(tool: str, problems: list[str]) -> OneShotFailed:
+    more = "" if len(problems) <= 5 else f"\n  … and {len(problems) - 5} more"
+    listing = "".join(f"\n  {problem}" for problem in problems[:5])
+    return OneShotFailed(
+        f"Invalid arguments for the tool {tool!r}:{listing}{more}\n"
+        f"`tidings list TARGET tools {tool}` shows its schema; --no-check sends the arguments anyway.",
+        code="bad-arguments",
+        data={"problems": problems},
+    )
