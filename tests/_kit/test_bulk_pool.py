@@ -100,6 +100,6 @@ def test_to_leave_early_ends_the_processes_and_does_nothing_more_here() -> None:
     with made(limits=WorkerLimits()) as pool:
         answers = pool.read([*JOBS, *(("sleep", 1_000) for _ in range(4))])
         next(answers)
-        pids = pool.pids
+        pids = {process.pid for process in pool._processes}
         assert len(pids) == 2
     assert not any(map(psutil.pid_exists, pids))

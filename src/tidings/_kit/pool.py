@@ -391,10 +391,6 @@ class BulkPool(Generic[JobT, T]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def pids(self) -> frozenset[int]:
-        return frozenset(process.pid for process in self._processes)
-
     def start(self) -> None:
         try:
             for _ in range(self._count):

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -86,24 +86,19 @@ _TEXTS: Final[Mapping[Trouble, str]] = {
     Trouble.REPLACED: "is replaced again and again. End what deletes or overwrites it.",
     Trouble.UNKNOWN: "cannot be used ({error}). Try again, or choose another path.",
 }
-_CAUSES: Final[Mapping[int, Trouble]] = {
-    sqlite3.SQLITE_BUSY: Trouble.LOCKED,
-    sqlite3.SQLITE_LOCKED: Trouble.LOCKED,
-    sqlite3.SQLITE_PROTOCOL: Trouble.LOCKED,
-    sqlite3.SQLITE_FULL: Trouble.FULL,
-    sqlite3.SQLITE_IOERR: Trouble.DISK,
-    sqlite3.SQLITE_NOMEM: Trouble.MEMORY,
-    sqlite3.SQLITE_TOOBIG: Trouble.TOO_BIG,
-    sqlite3.SQLITE_INTERRUPT: Trouble.INTERRUPTED,
-    sqlite3.SQLITE_CANTOPEN: Trouble.NO_ACCESS,
-    sqlite3.SQLITE_READONLY: Trouble.NO_ACCESS,
-    sqlite3.SQLITE_PERM: Trouble.NO_ACCESS,
-    sqlite3.SQLITE_AUTH: Trouble.NO_ACCESS,
-    sqlite3.SQLITE_NOTADB: Trouble.NOT_A_DATABASE,
-    sqlite3.SQLITE_CORRUPT: Trouble.DAMAGED,
-    sqlite3.SQLITE_ERROR: Trouble.MISFIT,
-    sqlite3.SQLITE_SCHEMA: Trouble.MISFIT,
+_CODES: Final[Mapping[Trouble, Sequence[int]]] = {
+    Trouble.LOCKED: (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL),
+    Trouble.FULL: (sqlite3.SQLITE_FULL,),
+    Trouble.DISK: (sqlite3.SQLITE_IOERR,),
+    Trouble.MEMORY: (sqlite3.SQLITE_NOMEM,),
+    Trouble.TOO_BIG: (sqlite3.SQLITE_TOOBIG,),
+    Trouble.INTERRUPTED: (sqlite3.SQLITE_INTERRUPT,),
+    Trouble.NO_ACCESS: (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
+    Trouble.NOT_A_DATABASE: (sqlite3.SQLITE_NOTADB,),
+    Trouble.DAMAGED: (sqlite3.SQLITE_CORRUPT,),
+    Trouble.MISFIT: (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA),
 }
+_CAUSES: Final = {code: trouble for trouble, codes in _CODES.items() for code in codes}
 _MISSING: Final = ("no such table", "no such column", "has no column named")
 
 

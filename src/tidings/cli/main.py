@@ -151,14 +151,6 @@ class BashCompletion(BashComplete):
 
 def _open_quote(line: str) -> str:
     """Returns the quotation mark that is still open at the end of a line; empty if none is."""
-    quote, skip = "", False
-    for each in line:
-        if skip:
-            skip = False
-        elif each == "\\" and quote != "'":
-            skip = True
-        elif quote:
-            quote = "" if each == quote else quote
-        elif each in "'\"":
-            quote = each
-    return quote
+    closed = re.match(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^'"\\])*""", line, re.DOTALL)
+    rest = line[closed.end() :] if closed else ""
+    return rest[:1] if rest.startswith(("'", '"')) else ""

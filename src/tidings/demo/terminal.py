@@ -37,10 +37,8 @@ class TerminalTour:
 
     def last(self, tour: Tour) -> None:
         self.say(f"\n{LAST_TITLE}. {LAST_WORDS}")
-        for snippet in tour.snippets:
-            self.say(f"\n  {snippet.title}:")
-            for line in snippet.text.splitlines():
-                self.say(f"    {line}")
+        for title, text in tour.snippets.items():
+            self.say(f"\n  {title}:\n{textwrap.indent(text, '    ')}")
         self.say("")
 
     def announce(self, progress: TourProgress) -> None:

@@ -73,33 +73,23 @@ def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
     )
 
 
-@dataclass(frozen=True)
-class TourSnippet:
-    """A piece of code or a command to take home."""
-
-    title: str
-    text: str
-
-
 LAST_TITLE: Final = "Use it"
 LAST_WORDS: Final = "With your own notes, your own server, your own agent:"
 
 
-def snippets(vault_url: str, plan_uri: str) -> tuple[TourSnippet, ...]:
-    """Returns the three ways to use Tidings. The agent works at once, with this vault."""
-    return (
-        TourSnippet("Your notes, in Claude and others", "tidings vault ~/Notes --config claude-desktop"),
-        TourSnippet(
-            "Your server, made live",
-            'live = tidings.attach(server)  # SDK or FastMCP\nawait live.notify.resource_updated("note://1")',
+def snippets(vault_url: str, plan_uri: str) -> dict[str, str]:
+    """Returns the three ways to use Tidings, by their titles. The agent works at once, with this vault."""
+    return {
+        "Your notes, in Claude and others": "tidings vault ~/Notes --config claude-desktop",
+        "Your server, made live": (
+            'live = tidings.attach(server)  # SDK or FastMCP\nawait live.notify.resource_updated("note://1")'
         ),
-        TourSnippet(
-            "Your agent, never stale",
+        "Your agent, never stale": (
             f'async with tidings.connect("{vault_url}") as client:\n'
             f'    async for note in client.watch("{plan_uri}"):\n'
-            "        print(note.text)",
+            "        print(note.text)"
         ),
-    )
+    }
 
 
 LATE_SECONDS: Final = 20.0  # A step that had no effect after this time counts as late
@@ -124,7 +114,7 @@ class Tour:
 
     def __init__(self, *, on_seen: Callable[[TourProgress], object] = lambda _: None) -> None:
         self.progress: dict[str, TourProgress] = {}
-        self.snippets: tuple[TourSnippet, ...] = ()
+        self.snippets: Mapping[str, str] = {}
         self._changed: Callable[[], object] = lambda: None
         self._actions: Mapping[str, Callable[[], object]] = {}
         self._sources: dict[str, HopSource] = {}
@@ -136,9 +126,9 @@ class Tour:
     def listen(self, changed: Callable[[], object]) -> None:
         self._changed = changed
 
-    def set_steps(self, steps: Sequence[TourStep], snippets: Sequence[TourSnippet]) -> None:
+    def set_steps(self, steps: Sequence[TourStep], snippets: Mapping[str, str]) -> None:
         self.progress = {step.name: TourProgress(number, step) for number, step in enumerate(steps, 1)}
-        self.snippets = tuple(snippets)
+        self.snippets = snippets
 
     @property
     def complete(self) -> bool:
@@ -225,7 +215,7 @@ class Tour:
 
     def facts(self) -> dict[str, Any]:
         """Returns the tour as the page shows it."""
-        snippets = [asdict(each) for each in self.snippets]
+        snippets = [{"title": title, "text": text} for title, text in self.snippets.items()]
         return {
             "steps": [self._facts(each) for each in self.progress.values()],
             "last": {"title": LAST_TITLE, "words": LAST_WORDS, "snippets": snippets},
