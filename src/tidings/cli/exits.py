@@ -172,27 +172,6 @@ def invalid_answer(method: str, reason: str, payload: Any) -> OneShotFailed:
     return malformed(f"The server's answer to {method} is invalid: {reason}.", payload)
 
 
-def report(end: OneShotFailed, *, as_json: bool) -> None:
-    """Writes a failure to standard error: as text, as one JSON document with `--json`, or in the format of the log."""
-    if as_json:
-        facts = {
-            "code": end.code,
-            "exit": end.exit_code,
-            "who": end.who,
-            "message": end.message,
-            "help": end.help_page,
-            "data": end.data,
-            "payload": end.payload,
-        }
-        error = {key: value for key, value in facts.items() if value is not None}
-        text = json.dumps({"error": error}, ensure_ascii=False)
-        click.echo(harmless_json(text) if is_terminal(sys.stderr) else text, err=True)
-    elif (logger := json_log()) is not None:
-        logger.error("%s", words(end))
-    else:
-        click.echo(harmless(words(end)) if is_terminal(sys.stderr) else words(end), err=True)
-
-
 def words(end: OneShotFailed) -> str:
     """Returns a failure as text: its origin, the message, the payload and the help page."""
     origin = {YOU: "", NETWORK: " (network)", SERVER: " (server)"}.get(end.who, f" ({end.who})")
@@ -260,9 +239,26 @@ def _internal_error(error: Exception) -> OneShotFailed:
 
 
 def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
+    """Writes a failure to standard error: as text, as one JSON document with `--json`, or in the format of the log."""
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
-    report(end, as_json=as_json)
+    if as_json:
+        facts = {
+            "code": end.code,
+            "exit": end.exit_code,
+            "who": end.who,
+            "message": end.message,
+            "help": end.help_page,
+            "data": end.data,
+            "payload": end.payload,
+        }
+        error = {key: value for key, value in facts.items() if value is not None}
+        text = json.dumps({"error": error}, ensure_ascii=False)
+        click.echo(harmless_json(text) if is_terminal(sys.stderr) else text, err=True)
+    elif (logger := json_log()) is not None:
+        logger.error("%s", words(end))
+    else:
+        click.echo(harmless(words(end)) if is_terminal(sys.stderr) else words(end), err=True)
     sys.exit(end.exit_code)
 
 

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, cast
 
 from tidings._kit.process import signal_group
@@ -27,6 +28,7 @@ class NeverServed(Exception):
     """A server could not be started. The text has its error output."""
 
 
+@dataclass(eq=False)
 class ServerProcess:
     """One server, from `run` until that is cancelled.
 
@@ -35,18 +37,13 @@ class ServerProcess:
     and will be restarted, and `serves` with its process id each time it listens.
     """
 
-    def __init__(
-        self,
-        name: str,
-        arguments: list[str],
-        *,
-        ended: Callable[[], object] = lambda: None,
-        serves: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        self.name = name
-        self._arguments = arguments
-        self._ended = ended
-        self._serves = serves
+    name: str
+    arguments: list[str]
+    _: KW_ONLY
+    ended: Callable[[], object] = lambda: None
+    serves: Callable[[int], object] = lambda _: None
+
+    def __post_init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
         self._serving = asyncio.Event()
         self._output: deque[str] = deque(maxlen=12)
@@ -77,14 +74,14 @@ class ServerProcess:
                     output = "\n".join(f"  {line}" for line in self._output) or "  (none)"
                     raise NeverServed(f"The {self.name} server could not be started. Its error output:\n{output}")
                 if not failed:
-                    self._ended()
+                    self.ended()
                 await asyncio.sleep(AWAY_SECONDS if not failed else 0.2)
         finally:
             await self._stop()
 
     async def _once(self) -> None:
         self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "tidings.demo.servers", "tidings", *self._arguments,
+            sys.executable, "-P", "-m", "tidings.demo.servers", "tidings", *self.arguments,
             stdin=asyncio.subprocess.PIPE,  # Closes when this process ends.
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -105,7 +102,7 @@ class ServerProcess:
             self._output.append(text)
             if text.startswith("Serving "):
                 self._serving.set()
-                self._serves(process.pid)
+                self.serves(process.pid)
 
     async def _stop(self) -> None:
         process = self._process

@@ -95,14 +95,14 @@ class Demo:
         await asyncio.to_thread(stage.sample.write)
         async with stage.site.served():
             self.tour.set_steps(steps(stage.sample.plan, stage.site.page), snippets(stage.urls["vault"], PLAN_URI))
-            await self._run()
+            await self._run_until_asked()
         if isinstance(self._failure, _FORESEEN):
             raise StageFailed(str(self._failure)) from self._failure
         if self._failure is not None:
             raise self._failure
         return 0 if self.tour.complete or not self._options.automatic else 1
 
-    async def _run(self) -> None:
+    async def _run_until_asked(self) -> None:
         self._start(self._stage.vault.run())
         self._start(self._stage.web.run())
         self._start(self._begun())
