@@ -272,9 +272,12 @@ def _signals_raised() -> Generator[None]:
     def terminate(*_: object) -> NoReturn:
         raise Terminated
 
+    def pass_on(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminate)}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, pass_on)
     try:
         yield
     finally:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from tidings._kit.text import counted, harmless
 from tidings.cli.exits import Refusal
@@ -23,12 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("mock", cls=Configured)
-@click.argument(
-    "session",
-    metavar="SESSION",
-    required=False,
-    shell_complete=lambda _, __, typed: [CompletionItem(typed, type="file")],
-)
+@click.argument("session", metavar="SESSION", required=False, type=click.Path())
 @click.option(
     "--list",
     "listing",
@@ -77,9 +71,9 @@ def command(
     records = _records(session)
     try:
         app: Any = None if address is None else asgi(records, host=address.host, server=server, speed=speed)
-        http = begin("the recorded session", address, token, for_clients=False)
+        served = begin("the recorded session", address, token, for_clients=False)
         over_stdio = partial(serve_stdio, records, server=server, speed=speed)
-        until_stopped(over_stdio if http is None else partial(serve_app, app, http))
+        until_stopped(over_stdio if served is None else partial(serve_app, app, served))
     except LookupError as error:
         raise Refusal(str(error.args[0]) if error.args else "The session has no such server.") from None
 

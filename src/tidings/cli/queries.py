@@ -124,13 +124,13 @@ def read_command(options: OneShotOptions, uri: str, output: str | None) -> None:
             result = conversation.request("resources/read", {"uri": uri})
         except ServerError as error:
             raise _not_read(conversation, uri, error) from error
-        contents: Any = result.get("contents")
-        if not isinstance(contents, list) or not all(isinstance(each, dict) for each in as_list(contents)):
+        contents = as_list(result.get("contents"))
+        if not isinstance(result.get("contents"), list) or not all(isinstance(each, dict) for each in contents):
             raise malformed("The server's answer to resources/read has no list of contents.", result)
         if options.as_json and output is None:
             click.echo(dumped(result))
         else:
-            show_resource(as_list(contents), output)
+            show_resource(contents, output)
 
     converse(options, ask)
 
