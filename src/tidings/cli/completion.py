@@ -76,8 +76,7 @@ def _has_bash_completion() -> bool:
         done = subprocess.run(  # noqa: S603 - fixed words
             program,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             start_new_session=True,  # An interactive bash would take the terminal.
             timeout=10,
             check=False,

@@ -1,8 +1,8 @@
 """`tidings doctor`: the checks in order, their findings, and the summary.
 
-A check is a function that gets a `CheckedPath` and yields `Finding`s. It only reads, apart from an empty temporary
-file, and imports no SDK. Its file is imported when it runs, and its exceptions become findings: a broken package must
-not hide what the other checks find.
+A check is a function that gets a `CheckedPath` and returns or yields `Finding`s. It only reads, apart from an empty
+temporary file, and imports no SDK. Its file is imported when it runs, and its exceptions become findings: a broken
+package must not hide what the other checks find.
 """
 
 import json

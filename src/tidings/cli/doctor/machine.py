@@ -14,6 +14,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -35,22 +36,19 @@ _LITTLE_SPACE: Final = 200 * 10**6
 _DAY: Final = 86_400
 
 
-def sqlite(_: CheckedPath) -> Iterator[Finding]:
+def sqlite(_: CheckedPath) -> list[Finding]:
     """Checks SQLite and its full-text search."""
     import sqlite3
 
     version = sqlite3.sqlite_version
-    connection = sqlite3.connect(":memory:")
     try:
-        connection.execute("CREATE VIRTUAL TABLE probe USING fts5(body)")
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute("CREATE VIRTUAL TABLE probe USING fts5(body)")
     except sqlite3.OperationalError:
         words = f"{version}, without full-text search (FTS5): `tidings vault` cannot search."
         cure = "Use a Python with a complete SQLite, such as that of python.org, your distribution or uv."
-        yield Finding("SQLite", "wrong", words, cure)
-    else:
-        yield Finding("SQLite", "ok", f"{version}, with full-text search (FTS5).")
-    finally:
-        connection.close()
+        return [Finding("SQLite", "wrong", words, cure)]
+    return [Finding("SQLite", "ok", f"{version}, with full-text search (FTS5).")]
 
 
 def ports(_: CheckedPath) -> Iterator[Finding]:
@@ -73,22 +71,20 @@ def ports(_: CheckedPath) -> Iterator[Finding]:
             yield Finding(what, "ok", f"free; it is {use}.")
 
 
-def watch_limits(place: CheckedPath) -> Iterator[Finding]:
+def watch_limits(place: CheckedPath) -> list[Finding]:
     """Checks how many folders and programs may watch files on Linux."""
     what = "file watching"
     if place.platform != "linux":
-        return
+        return []
     try:
         watches = int((INOTIFY / "max_user_watches").read_text())
         instances = int((INOTIFY / "max_user_instances").read_text())
     except (OSError, ValueError):
-        yield Finding(what, "look", "the limits of inotify cannot be read; `tidings vault` may have to poll.")
-        return
+        return [Finding(what, "look", "the limits of inotify cannot be read; `tidings vault` may have to poll.")]
     known = f"{watches:,} folders, {instances:,} programs"
     if not _can_watch():
         cure = f"sudo sysctl fs.inotify.max_user_instances={max(2 * instances, 512)}"
-        yield Finding(what, "wrong", f"the limit of this user is reached ({known}).", f"{cure}\n{_LASTING}")
-        return
+        return [Finding(what, "wrong", f"the limit of this user is reached ({known}).", f"{cure}\n{_LASTING}")]
     low = [
         f"sudo sysctl fs.inotify.{name}={enough}"
         for name, limit, least, enough in (
@@ -97,11 +93,10 @@ def watch_limits(place: CheckedPath) -> Iterator[Finding]:
         )
         if limit < least
     ]
-    if low:
-        words = f"{known}: a vault with more folders is watched only in part."
-        yield Finding(what, "look", words, "\n".join([*low, _LASTING]))
-    else:
-        yield Finding(what, "ok", f"{known} (inotify).")
+    if not low:
+        return [Finding(what, "ok", f"{known} (inotify).")]
+    words = f"{known}: a vault with more folders is watched only in part."
+    return [Finding(what, "look", words, "\n".join([*low, _LASTING]))]
 
 
 _LASTING: Final = "To keep it after a restart, put the same name=value into /etc/sysctl.d/60-watches.conf"
@@ -119,39 +114,36 @@ def _can_watch() -> bool:
     return ctypes.get_errno() not in (errno.EMFILE, errno.ENFILE)
 
 
-def open_files(place: CheckedPath) -> Iterator[Finding]:
+def open_files(place: CheckedPath) -> list[Finding]:
     """Checks how many files and connections a process may have open."""
     if place.platform == "win32":
-        return
+        return []
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = soft == resource.RLIM_INFINITY
     words = f"{'any number' if unlimited else f'{soft:,}'} per process; each client of a server needs one or two."
     if unlimited or soft >= ENOUGH_FILES:
-        yield Finding("open files", "ok", words)
-        return
+        return [Finding("open files", "ok", words)]
     more = hard == resource.RLIM_INFINITY or hard > soft
     cure = f"ulimit -n {4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)}"
-    yield Finding("open files", "look", words, cure if more else "Ask the administrator for a higher limit.")
+    return [Finding("open files", "look", words, cure if more else "Ask the administrator for a higher limit.")]
 
 
-def clock(_: CheckedPath) -> Iterator[Finding]:
+def clock(_: CheckedPath) -> list[Finding]:
     """Checks the clock: certificates and the ages of files depend on it."""
     now = time.time()
     said = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     installed = Path(tidings.__file__).stat().st_mtime
     if now < installed - _DAY:
         words = f"{said}, which is before this version of Tidings was installed: certificates will be rejected."
-        yield Finding("clock", "wrong", words, "Set it: timedatectl set-ntp true")
-        return
+        return [Finding("clock", "wrong", words, "Set it: timedatectl set-ntp true")]
     with tempfile.NamedTemporaryFile(prefix="tidings-doctor-") as probe:
         apart = abs(Path(probe.name).stat().st_mtime - now)
-    if apart > 5:
-        words = f"{said}; the times of files differ from it by {apart:,.0f} s: the times of changes will be wrong."
-        yield Finding("clock", "look", words, "Set the clock of the machine that stores the files, too.")
-    else:
-        yield Finding("clock", "ok", f"{said}.")
+    if apart <= 5:
+        return [Finding("clock", "ok", f"{said}.")]
+    words = f"{said}; the times of files differ from it by {apart:,.0f} s: the times of changes will be wrong."
+    return [Finding("clock", "look", words, "Set the clock of the machine that stores the files, too.")]
 
 
 def folders(place: CheckedPath) -> Iterator[Finding]:
@@ -200,14 +192,13 @@ _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;
 _ROOT: Final = Path(tidings.__file__).parents[2]
 
 
-def python(_: CheckedPath) -> Iterator[Finding]:
+def python(_: CheckedPath) -> list[Finding]:
     """Checks the version of Python."""
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] < OLDEST:
-        cure = "Install a newer Python, and Tidings with it."
-        yield Finding("Python", "wrong", f"{version}; Tidings needs 3.11 or newer.", cure)
-    else:
-        yield Finding("Python", "ok", f"{version} ({sys.executable}).")
+    if sys.version_info[:2] >= OLDEST:
+        return [Finding("Python", "ok", f"{version} ({sys.executable}).")]
+    cure = "Install a newer Python, and Tidings with it."
+    return [Finding("Python", "wrong", f"{version}; Tidings needs 3.11 or newer.", cure)]
 
 
 def packages(_: CheckedPath) -> Iterator[Finding]:
@@ -233,21 +224,20 @@ def packages(_: CheckedPath) -> Iterator[Finding]:
             yield Finding(f"extra {extra}", "ok", f"installed, for {purpose}.")
 
 
-def on_the_path(place: CheckedPath) -> Iterator[Finding]:
+def on_the_path(place: CheckedPath) -> list[Finding]:
     """Checks whether a shell finds this command."""
     scripts = Path(sysconfig.get_path("scripts"))
     found = shutil.which("tidings", path=place.environ.get("PATH", ""))
     if found is None:
         words = "not on the PATH, so a shell does not find it. (AI clients get its full path.)"
-        yield Finding("tidings command", "look", words, f'export PATH="{scripts}:$PATH"')
-    elif Path(found).parent.resolve() != scripts.resolve():
+        return [Finding("tidings command", "look", words, f'export PATH="{scripts}:$PATH"')]
+    if Path(found).parent.resolve() != scripts.resolve():
         words = f"a shell finds {found}, which is not this installation ({scripts / 'tidings'})."
-        yield Finding("tidings command", "look", words, "If that is not intended, uninstall one of them.")
-    else:
-        yield Finding("tidings command", "ok", f"{found}.")
+        return [Finding("tidings command", "look", words, "If that is not intended, uninstall one of them.")]
+    return [Finding("tidings command", "ok", f"{found}.")]
 
 
-def chromium(place: CheckedPath) -> Iterator[Finding]:
+def chromium(place: CheckedPath) -> list[Finding]:
     """Checks for a browser: the system's, or one that Playwright installed."""
     found = next(filter(None, (shutil.which(name, path=place.environ.get("PATH", "")) for name in _NAMES)), None)
     caches = {"darwin": "Library/Caches", "win32": "AppData/Local"}
@@ -256,21 +246,19 @@ def chromium(place: CheckedPath) -> Iterator[Finding]:
     for program in ("chrome", "chrome.exe", "Chromium", "Google Chrome for Testing", "chrome-headless-shell"):
         found = found or next(map(str, sorted(folder.glob(f"chromium*/**/{program}"))), None)
     if found is not None:
-        yield Finding("Chromium", "ok", f"{found}, for `tidings web --render` and the tests of the page.")
-        return
+        return [Finding("Chromium", "ok", f"{found}, for `tidings web --render` and the tests of the page.")]
     words = "not found. It is for `tidings web --render`, and for the tests of the page."
-    yield Finding("Chromium", "look", words, "apt-get install chromium, or: playwright install chromium")
+    return [Finding("Chromium", "look", words, "apt-get install chromium, or: playwright install chromium")]
 
 
-def page(place: CheckedPath) -> Iterator[Finding]:
+def page(place: CheckedPath) -> list[Finding]:
     """Checks whether the inspector's page is built."""
     static = Path(tidings.__file__).parent / "inspector" / "static"
     if (static / "index.html").is_file():
-        yield Finding("inspector's page", "ok", "built.")
-        return
+        return [Finding("inspector's page", "ok", "built.")]
     words = "not built, so `tidings inspect` has nothing to show. `tidings tui` works without it."
     in_clone = f"make ui (in {tidied(_ROOT, place)})"
-    yield Finding("inspector's page", "look", words, in_clone if _is_clone() else "Reinstall Tidings.")
+    return [Finding("inspector's page", "look", words, in_clone if _is_clone() else "Reinstall Tidings.")]
 
 
 def _is_clone() -> bool:
@@ -284,18 +272,13 @@ def _install(extra: str) -> str:
     brackets = f"[{extra}]" if extra else ""
     if _is_clone():
         return f"{pip} -e {shlex.quote(f'{_ROOT}{brackets}')}"
-    return f"{pip} {shlex.quote(f'{_source()}{brackets}')}"
-
-
-def _source() -> str:
-    """Returns the folder or file that Tidings was installed from, if it still exists; else its name."""
-    try:
+    noted = None
+    with suppress(importlib.metadata.PackageNotFoundError):
         noted = importlib.metadata.distribution("tidings").read_text("direct_url.json")
-    except importlib.metadata.PackageNotFoundError:
-        noted = None
     url = urlsplit(json.loads(noted)["url"] if noted else "")
-    path = Path(url2pathname(url.path))
-    return str(path) if url.scheme == "file" and path.exists() else "tidings"
+    path = Path(url2pathname(url.path))  # The folder or file that Tidings was installed from.
+    source = str(path) if url.scheme == "file" and path.exists() else "tidings"
+    return f"{pip} {shlex.quote(f'{source}{brackets}')}"
 
 
 def _missing(required: list[str], extra: str | None) -> Iterator[str]:
