@@ -48,15 +48,14 @@ class Pauses:
 
     delays: Sequence[float]
     _: KW_ONLY
-    below: float = 0.0  # The share of a delay by which a pause may be shorter, or (`above`) longer; see `jittered`
-    above: float = 0.0
+    below: float = 0.0  # The share of a delay by which a pause may be shorter
     failures: int = field(default=0, init=False)
 
     def next(self) -> float:
         """Counts a failure, and returns the seconds to wait after it."""
         delay = self.delays[min(self.failures, len(self.delays) - 1)]
         self.failures += 1
-        return jittered(delay, below=self.below, above=self.above)
+        return jittered(delay, below=self.below)
 
     def reset(self) -> None:
         self.failures = 0

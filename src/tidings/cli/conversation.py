@@ -6,7 +6,6 @@ the live client. Tool calls are not safe to repeat, and use the live client dire
 
 import gc
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,11 +62,6 @@ class ListedItems:
     @property
     def ids(self) -> list[str]:
         return [str(item[self.kind.id]) for item in self.items]
-
-    @property
-    def twice(self) -> list[str]:
-        """The names or URIs that several items have."""
-        return [name for name, times in Counter(self.ids).items() if times > 1]
 
     def find(self, name: str) -> Item:
         for item in self.items:

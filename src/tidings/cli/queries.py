@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 import click
@@ -71,8 +72,8 @@ def _as_tables(lists: list[ListedItems]) -> None:
     if not shown:
         click.echo(f"The server has no {' or '.join(found.kind.word for found in lists)}.", err=True)
     for found in shown:
-        if found.twice:
-            names = harmless(listed(found.twice))
+        if twice := [name for name, times in Counter(found.ids).items() if times > 1]:
+            names = harmless(listed(twice))
             click.echo(f"Several {found.kind.word} have the same name, and clients see only one: {names}.", err=True)
     if cut:
         click.echo("Some texts are shortened (…): `tidings list TARGET tools NAME` shows one in full.", err=True)

@@ -58,7 +58,9 @@ def temporary_folder() -> Generator[Path]:
 NOTES: Final = Path(__file__).parent / "vault"
 PLAN: Final = "Projects/Launch plan.md"
 ORDERS: Final = "Shop/Orders.md"
-OPEN_TASKS: Final = "task-todo:order"  # A search for open tasks
+PLAN_URI: Final = f"vault://note/{quote(PLAN)}"
+ORDERS_URI: Final = f"vault://note/{quote(ORDERS)}"
+OPEN_TASKS_URI: Final = "vault://search/task-todo:order"
 
 _HEADING: Final = "## Before we open\n"
 _TASKS: Final = (
@@ -76,16 +78,6 @@ _WISHES: Final = (
     "a rye for the net maker, well done",
     "three loaves, to be picked up at noon",
 )
-
-
-def note_uri(path: str) -> str:
-    """Returns the URI of a note."""
-    return f"vault://note/{quote(path)}"
-
-
-def search_uri(query: str) -> str:
-    """Returns the URI of a search."""
-    return f"vault://search/{quote(query, safe=':')}"
 
 
 class Sample:

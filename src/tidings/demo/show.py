@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidings.demo.sample import CannotWrite, temporary_folder
+from tidings.demo.sample import PLAN_URI, CannotWrite, temporary_folder
 from tidings.demo.servers import NeverServed
-from tidings.demo.stage import PLAN_URI, Stage, StageFailed
+from tidings.demo.stage import Stage, StageFailed
 from tidings.demo.terminal import HELP, TerminalTour, read_lines
 from tidings.demo.tour import Tour, snippets, steps
 from tidings.inspector.catalog import ServerEntry

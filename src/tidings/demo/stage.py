@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.uvicorn_seam import HttpServer
-from tidings.demo.sample import OPEN_TASKS, ORDERS, PLAN, Sample, note_uri, search_uri
+from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, Sample
 from tidings.demo.servers import ServerProcess
 from tidings.demo.step_check import HopSource
 from tidings.demo.tour import QUESTION
@@ -83,7 +83,6 @@ class Site:
         return Response(body, headers=headers, media_type="text/html")
 
 
-PLAN_URI: Final = note_uri(PLAN)
 _START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
 _ORDER_SECONDS: Final = 12.0
 _MOST_ORDERS: Final = 1_000
@@ -134,7 +133,7 @@ class Stage:
 
     async def _connect_vault(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
         server = await _connected(session, self.vault)
-        await _subscribe(session, server, PLAN_URI, note_uri(ORDERS), search_uri(OPEN_TASKS), "vault://daily/today")
+        await _subscribe(session, server, PLAN_URI, ORDERS_URI, OPEN_TASKS_URI, "vault://daily/today")
         opened("vault", HopSource(PLAN_URI, "file saved", self.sample.plan_saved_at))
         self._connected.set()
 
