@@ -152,7 +152,7 @@ class NoRobots:
 
 async def test_a_robots_file_that_cannot_be_had_is_noted() -> None:
     async with shelf({"/": html("<a href=/a>A</a>")}) as here:
-        found = await Mapper(NoRobots(here.library._mapper.fetcher), InThread()).map(here.site.url(), limit=10)
+        found = await Mapper(NoRobots(here.library.fetcher), InThread()).map(here.site.url(), limit=10)
 
         assert [page.url for page in found.pages] == [here.site.url("/a")]
         assert any("robots.txt: Nobody" in note for note in found.notes)

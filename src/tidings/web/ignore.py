@@ -8,10 +8,10 @@ A caller's pattern is bounded: its length, the size of its repetitions, and its 
 skipped on both sides: the worst that a bad pattern does is to report a change too many.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, Pattern
@@ -105,7 +105,13 @@ class IgnoreRules:
             except BadSelector as error:
                 raise BadRule(str(error)) from error
         for pattern in self.patterns:
-            _check_pattern(pattern)
+            try:
+                matches_nothing = _compiled(pattern).fullmatch("", timeout=SECONDS) is not None
+            except (BadPattern, TimeoutError) as error:
+                raise BadRule(f"the pattern {quoted(pattern, 81)} cannot be used: {error}") from error
+            if matches_nothing:
+                what = f"the pattern {quoted(pattern, 81)} matches an empty text"
+                raise BadRule(f"{what}. Let it match what is to be ignored")
         for name in self.ready:
             if name not in READY:
                 raise BadRule(f"there is no ready pattern {name!r}. Use {', '.join(READY)}")
@@ -117,12 +123,8 @@ class IgnoreRules:
     @staticmethod
     def from_json(stored: Mapping[str, Any] | None) -> "IgnoreRules":
         """Returns the rules that were stored; the default if there are none."""
-        if stored is None:
-            return IgnoreRules()
-        lists = cast("Mapping[str, list[str]]", stored)
-        return IgnoreRules(
-            tuple(lists.get("selectors", ())), tuple(lists.get("patterns", ())), tuple(lists.get("ready", USUAL))
-        )
+        names = ("selectors", "patterns", "ready")
+        return IgnoreRules(**{name: tuple(stored[name]) for name in names if name in stored} if stored else {})
 
     def compiled(self) -> list[Pattern]:
         """Returns all patterns, to be run with `timeout=`."""
@@ -130,62 +132,38 @@ class IgnoreRules:
         return [*map(_ready, ready), *map(_compiled, self.patterns)]
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """The result of `judge`: whether two versions are the same, and which patterns took too long."""
 
     same: bool
-    too_slow: tuple[str, ...] = field(default=())
+    too_slow: tuple[str, ...] = ()
 
 
 def judge(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> Judged:
     """Compares two versions of a page. It takes a while: call it in another thread."""
     if before.packet["hashes"]["content_hash"] == after.packet["hashes"]["content_hash"]:
         return Judged(same=True)
-    cleaner = _Cleaner(ignore.compiled())
-    if before.entries and after.entries:
-        return cleaner.verdict(lambda: _nothing_new(before.entries, after.entries, cleaner))
-    old, new = before.packet["content"], after.packet["content"]
-    return cleaner.verdict(lambda: cleaner.clean(old) == cleaner.clean(new))
+    patterns, too_slow = ignore.compiled(), list[str]()
 
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        matches_nothing = _compiled(pattern).fullmatch("", timeout=SECONDS) is not None
-    except (BadPattern, TimeoutError) as error:
-        raise BadRule(f"the pattern {quoted(pattern, 81)} cannot be used: {error}") from error
-    if matches_nothing:
-        raise BadRule(f"the pattern {quoted(pattern, 81)} matches an empty text. Let it match what is to be ignored")
-
-
-class _Cleaner:
-    """Removes what the patterns match from texts; patterns that took too long are skipped from then on."""
-
-    def __init__(self, every: list[Pattern]) -> None:
-        self._patterns = every
-        self._too_slow: list[str] = []
-
-    def verdict(self, question: Callable[[], bool]) -> Judged:
-        # Asked again without each pattern that proves too slow, so that both sides are cleaned alike.
-        while True:
-            asked = len(self._too_slow)
-            same = question()
-            if len(self._too_slow) == asked:
-                return Judged(same, tuple(self._too_slow))
-
-    def clean(self, text: str) -> str:
-        for pattern in list(self._patterns):
+    def cleaned(text: str) -> str:
+        for pattern in list(patterns):
             try:
                 text = pattern.sub("", text, timeout=SECONDS, concurrent=True)
             except TimeoutError:
-                self._patterns.remove(pattern)
-                self._too_slow.append(pattern.pattern)
+                patterns.remove(pattern)
+                too_slow.append(pattern.pattern)
         return " ".join(text.split())
 
+    def of_entry(entry: FeedEntry) -> str:
+        return cleaned("\n".join((entry.title, entry.url, entry.updated_at or "", entry.summary)))
 
-def _nothing_new(before: Iterable[FeedEntry], after: Iterable[FeedEntry], cleaner: _Cleaner) -> bool:
-    def cleaned(entry: FeedEntry) -> str:
-        return cleaner.clean("\n".join((entry.title, entry.url, entry.updated_at or "", entry.summary)))
-
-    known = {entry.id: cleaned(entry) for entry in before}
-    return all(known.get(entry.id) == cleaned(entry) for entry in after)
+    # Compared again without each pattern that proves too slow, so that both sides are cleaned alike.
+    while True:
+        skipped = len(too_slow)
+        if before.entries and after.entries:
+            known = {entry.id: of_entry(entry) for entry in before.entries}
+            same = all(known.get(entry.id) == of_entry(entry) for entry in after.entries)
+        else:
+            same = cleaned(before.packet["content"]) == cleaned(after.packet["content"])
+        if len(too_slow) == skipped:
+            return Judged(same, tuple(too_slow))

@@ -11,7 +11,7 @@ it is the watcher that notifies subscribers of a changed page.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Self
 
 from tidings._kit.tasks import Progress, SingleFlight
@@ -47,33 +47,24 @@ async def _ignore(_uris: Sequence[str], _listed: bool) -> None:
     return None
 
 
+@dataclass(eq=False)
 class WebLibrary:
-    """The pages of one server. Its parts are entered and left by the caller.
+    """The pages of one server. Its parts are entered and left by the caller."""
 
-    A page is fresh for `cache_ttl` seconds, unless the caller sets them. Without `read_pdf` the bytes of PDF files are
-    kept instead of their text. `clock` is the store's.
-    """
+    fetcher: Fetcher
+    workers: ExtractionPool
+    store: Store
+    _: KW_ONLY
+    renderer: Renders | None = None
+    cache_ttl: float = 300.0  # seconds for which a page is fresh, unless the caller sets them
+    read_pdf: bool = True  # otherwise the bytes of PDF files are kept
+    on_change: OnChange = _ignore
+    clock: Callable[[], float] = time.time  # the store's
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        workers: ExtractionPool,
-        store: Store,
-        *,
-        renderer: Renders | None = None,
-        cache_ttl: float = 300.0,
-        read_pdf: bool = True,
-        on_change: OnChange = _ignore,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.store = store
-        self.on_change = on_change
+    def __post_init__(self) -> None:
         self._on_new_version: OnNewVersion | None = None
-        self._fetching = Fetching(fetcher, workers, renderer, read_pdf=read_pdf)
-        self.refresher = PageRefresher(self._fetching, store, clock)
-        self._mapper = Mapper(fetcher, workers)
-        self._cache_ttl = cache_ttl
-        self._clock = clock
+        self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf)
+        self.refresher = PageRefresher(self._fetching, self.store, self.clock)
         self._flights: SingleFlight[Fetched] = SingleFlight()
 
     async def __aenter__(self) -> Self:
@@ -109,7 +100,7 @@ class WebLibrary:
 
     async def map(self, url: str, *, limit: int = 500) -> SiteMap:
         """Returns the pages of the site of `url`; see `site_map`. Raises `FetchError` if `url` could not be fetched."""
-        return await self._mapper.map(url, limit=limit)
+        return await Mapper(self.fetcher, self.workers).map(url, limit=limit)
 
     async def refresh(self, page_id: str, ignore: IgnoreRules | None = None) -> Refreshed:
         """Looks at a page again, fetched as it was fetched last.
@@ -129,9 +120,9 @@ class WebLibrary:
         return refreshed
 
     async def _cached(self, page: StoredPage, url: str, options: FetchOptions) -> Fetched | None:
-        ttl = self._cache_ttl if options.cache_ttl is None else options.cache_ttl
+        ttl = self.cache_ttl if options.cache_ttl is None else options.cache_ttl
         newest = await self._comparable(page, url, options)
-        if newest is None or page.age(self._clock()) >= ttl:
+        if newest is None or page.age(self.clock()) >= ttl:
             return None
         entry = await self.store.get(newest.source_id)
         if entry is None or entry.packet["status"] >= 400:

@@ -6,7 +6,7 @@ fetch it. A method's docstring is the description that clients show.
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Final
@@ -67,26 +67,18 @@ class KnownPage:
         date = f"published {by['published_at']}" if "published_at" in by else "without a date"
         return f"- {self.url}: {title}, {author}, {date}; retrieved {packet['retrieved_at']}"
 
-    def blocks(self, room: int) -> list[ContentBlock]:
-        """The content that comes with the prompt: as much as fits into `room` tokens, or a link."""
-        if self.page is None or self.entry is None:
-            return []
-        packet = self.entry.packet
-        uri = address("content", packet["source_id"])
+    def block(self, entry: StoredVersion, room: int) -> ContentBlock:
+        """Returns the content that comes with the prompt: as much as fits into `room` tokens, or a link."""
+        packet = entry.packet
+        uri, mime_type = address("content", packet["source_id"]), "text/markdown"
         if room < 100:
-            return [
-                ResourceLink(
-                    type="resource_link",
-                    name=packet["source_id"],
-                    uri=uri,
-                    title=shown_title(packet["metadata"].get("title"), self.url),
-                    mime_type="text/markdown",
-                )
-            ]
+            title = shown_title(packet["metadata"].get("title"), self.url)
+            name = packet["source_id"]
+            return ResourceLink(type="resource_link", name=name, uri=uri, title=title, mime_type=mime_type)
         part = fit(packet["content"], room)
         more = f"\n\n[{part.left:,} more characters: read {uri}.]" if part.left else ""
-        contents = TextResourceContents(uri=uri, mime_type="text/markdown", text=part.text + more)
-        return [EmbeddedResource(type="resource", resource=contents)]
+        contents = TextResourceContents(uri=uri, mime_type=mime_type, text=part.text + more)
+        return EmbeddedResource(type="resource", resource=contents)
 
 
 async def known(store: Store, asked: str) -> KnownPage:
@@ -118,39 +110,24 @@ async def all_known(store: Store, asked: str) -> list[KnownPage]:
     return [await known(store, name) for name in names]
 
 
-def text_block(*paragraphs: str) -> ContentBlock:
-    """Returns a text of these paragraphs, without those that are empty."""
-    return TextContent(type="text", text="\n\n".join(filter(None, paragraphs)))
-
-
-def contents(pages: Iterable[KnownPage], room: int = ROOM * 2) -> list[ContentBlock]:
-    """Returns the contents of some pages, each within a share of the room."""
-    having = [page for page in pages if page.entry is not None]
-    share = min(ROOM, room // len(having)) if having else 0
-    return [block for page in having for block in page.blocks(share)]
-
-
-def about(pages: Iterable[KnownPage]) -> str:
-    """Returns the facts about these pages; empty if none of them is stored."""
-    facts = "\n".join(filter(None, (page.facts for page in pages)))
-    return f"As the pages say about themselves:\n{facts}" if facts else ""
-
-
-def to_fetch(pages: Iterable[KnownPage]) -> str:
-    """Returns the instruction to fetch the pages that are not stored; empty if all are."""
-    missing = [page.asked for page in pages if page.entry is None]
-    if not missing:
-        return ""
-    urls = ", ".join(repr(url[:300]) for url in missing)
-    return f"Begin with the tool `fetch`, for all of these in one call: urls=[{urls}]."
-
-
 Content = list[ContentBlock]
 
 Url = Annotated[str, Field(description="The URL of a page.")]
 Urls = Annotated[str, Field(description="URLs of pages, separated by spaces.")]
 
 _SINCE = "A source_id of the page to compare from; the version before the newest if left out."
+
+
+def _brief(*asked: str, pages: Sequence[KnownPage] = (), form: str, material: str = "") -> Content:
+    """Returns a prompt: what is asked, the pages to fetch, the form of the answer, and as much of the pages as fits."""
+    missing = ", ".join(repr(page.asked[:300]) for page in pages if page.entry is None)
+    to_fetch = f"Begin with the tool `fetch`, for all of these in one call: urls=[{missing}]." if missing else ""
+    facts = "\n".join(filter(None, (page.facts for page in pages)))
+    about = f"As the pages say about themselves:\n{facts}" if facts else ""
+    text = "\n\n".join(filter(None, [*asked, to_fetch, form, CARE, about, material]))
+    stored = [(page, page.entry) for page in pages if page.entry is not None]
+    room = min(ROOM, ROOM * 2 // len(stored)) if stored else 0
+    return [TextContent(type="text", text=text), *(page.block(entry, room) for page, entry in stored)]
 
 
 def _explained(prompt: Callable[..., Awaitable[Content]]) -> Callable[..., Awaitable[Content]]:
@@ -195,14 +172,11 @@ class WebPrompts:
         page = await known(self._store(), url)
         wish = f"Focus on this: {focus.strip()}" if focus.strip() else ""
         form = (
-            "In this order: what kind of page it is, who wrote it and when; the main point in one sentence; the "
-            "most important points, each with a quote; numbers and dates as the page has them; what it leaves "
-            "open or claims without showing."
+            "In this order: what kind of page it is, who wrote it and when; the main point in one sentence; the most "
+            "important points, each with a quote; numbers and dates as the page has them; what it leaves open or "
+            "claims without showing."
         )
-        return [
-            text_block(f"Summarise {page.url}.", wish, to_fetch([page]), form, CARE, about([page])),
-            *contents([page]),
-        ]
+        return _brief(f"Summarise {page.url}.", wish, pages=[page], form=form)
 
     async def compare_pages(
         self,
@@ -216,12 +190,11 @@ class WebPrompts:
         names = "\n".join(f"- {page.url}" for page in pages)
         what = f"Compare them in: {aspects.strip()}." if aspects.strip() else "Choose the aspects that matter."
         form = (
-            "A table first, a row for each aspect and a column for each page, with the pages' own words where "
-            "they are short. Then: where they contradict each other, with both quotes; what only one of them "
-            "says; which is newer. Leave a cell empty rather than guess."
+            "A table first, a row for each aspect and a column for each page, with the pages' own words where they are "
+            "short. Then: where they contradict each other, with both quotes; what only one of them says; which is "
+            "newer. Leave a cell empty rather than guess."
         )
-        asked = f"Compare these pages:\n{names}"
-        return [text_block(asked, what, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
+        return _brief(f"Compare these pages:\n{names}", what, pages=pages, form=form)
 
     async def extract_facts(
         self,
@@ -234,12 +207,11 @@ class WebPrompts:
             raise BadBrief("Which facts? Say what to look for, for example 'price, weight, delivery'.")
         names = "\n".join(f"- {page.url}" for page in pages)
         form = (
-            "Answer with a table: fact, value as the page writes it, unit or currency, exact quote, URL. One row "
-            "for each value found. Values that are missing get a row that says so; convert and add up nothing. "
-            "Read tables to their end: where an answer says that something is left, go on with `start`."
+            "Answer with a table: fact, value as the page writes it, unit or currency, exact quote, URL. One row for "
+            "each value found. Values that are missing get a row that says so; convert and add up nothing. Read tables "
+            "to their end: where an answer says that something is left, go on with `start`."
         )
-        asked = f"Extract these facts: {facts.strip()}\nfrom:\n{names}"
-        return [text_block(asked, to_fetch(pages), form, CARE, about(pages)), *contents(pages)]
+        return _brief(f"Extract these facts: {facts.strip()}\nfrom:\n{names}", pages=pages, form=form)
 
     async def research(
         self,
@@ -247,58 +219,50 @@ class WebPrompts:
         urls: Annotated[str, Field(description="Where to begin: URLs, separated by spaces. May be left out.")] = "",
     ) -> Content:
         """Answer a question from several pages, following links, with a source for each statement."""
-        store = self._store()
         if not question.strip():
             raise BadBrief("What is the question?")
-        pages = await all_known(store, urls) if urls.strip() else []
+        pages = await all_known(self._store(), urls) if urls.strip() else []
         begin = "" if pages else "No page is given: begin with those that you know to be good sources for this."
-        way = (
-            "Go on from there: `map` lists the pages of a site, `fetch` takes up to 20 URLs at once, `compact` "
-            "with mode 'question_focused' shortens a long page to what bears on the question. Prefer primary and "
-            "dated sources; look for one that disagrees. Stop when two independent sources agree or nothing new "
-            "comes."
-        )
         form = (
-            "Answer first, in a few sentences, with how sure you are. Then the evidence: each statement with a "
-            "quote, its URL and date. Then what is disputed, and what you could not find out."
+            "Go on from there: `map` lists the pages of a site, `fetch` takes up to 20 URLs at once, `compact` with "
+            "mode 'question_focused' shortens a long page to what bears on the question. Prefer primary and dated "
+            "sources; look for one that disagrees. Stop when two independent sources agree or nothing new comes."
+            "\n\n"
+            "Answer first, in a few sentences, with how sure you are. Then the evidence: each statement with a quote, "
+            "its URL and date. Then what is disputed, and what you could not find out."
         )
-        asked = f"Question: {question.strip()}"
-        return [text_block(asked, begin, to_fetch(pages), way, form, CARE, about(pages)), *contents(pages)]
+        return _brief(f"Question: {question.strip()}", begin, pages=pages, form=form)
 
     async def what_changed(self, url: Url, since: Annotated[str, Field(description=_SINCE)] = "") -> Content:
         """Tell what changed on a page, and what of it matters."""
         store = self._store()
-        page = await known(store, url)
-        form = (
-            "Say first whether anything changed that matters, in one sentence. Then each change: what it was, "
-            "what it is, what follows from it. Name changes of wording and layout together, in one line."
-        )
-        if page.page is None:
+        known_page = await known(store, url)
+        asked, page = f"What changed on {known_page.url}?", known_page.page
+        if page is None:
             how = "It was not fetched here before, so there is nothing to compare with: fetch it now and watch it."
-            return [text_block(f"What changed on {page.url}?", how, CARE)]
-        found = await difference(store, page.page, since.strip() or None)
+            return _brief(asked, form=how)
         look = (
-            "To see whether there is more, `fetch` it with cache_ttl_s=0, and then `diff` with "
-            f"page={page.page.page_id!r}."
+            f"To see whether there is more, `fetch` it with cache_ttl_s=0, and then `diff` with page={page.page_id!r}."
         )
-        seen = fit(found.text, ROOM)
-        more = f"\n\n[{seen.left:,} more characters: read {address('diff', page.page.page_id)}.]" if seen.left else ""
-        text = f"What is known so far:\n\n{seen.text}{more}"
-        return [text_block(f"What changed on {page.url}?", look, form, CARE, text)]
+        form = (
+            "Say first whether anything changed that matters, in one sentence. Then each change: what it was, what it "
+            "is, what follows from it. Name changes of wording and layout together, in one line."
+        )
+        seen = fit((await difference(store, page, since.strip() or None)).text, ROOM)
+        more = f"\n\n[{seen.left:,} more characters: read {address('diff', page.page_id)}.]" if seen.left else ""
+        return _brief(asked, look, form=form, material=f"What is known so far:\n\n{seen.text}{more}")
 
     async def watch_page(
         self, url: Url, matters: Annotated[str, Field(description="Which changes matter; all if left out.")] = ""
     ) -> Content:
         """Watch a page, and report when something changes that matters."""
         page = await known(self._store(), url)
-        where = (
-            f"Subscribe to {address('diff', page.page.page_id)} if you can subscribe to resources"
-            if page.page
-            else "Fetch it, and subscribe to its diff_uri if you can subscribe to resources"
-        )
+        where = "Fetch it, and subscribe to its diff_uri"
+        if page.page:
+            where = f"Subscribe to {address('diff', page.page.page_id)}"
         how = (
-            f"{where}: you are notified when it changes, and reading it shows what did. If you cannot subscribe, "
-            "call `watch` and look at `diff` now and then."
+            f"{where} if you can subscribe to resources: you are notified when it changes, and reading it shows what "
+            "did. If you cannot subscribe, call `watch` and look at `diff` now and then."
         )
         rules = (
             "If what changes each time does not matter (a date, a counter, an advertisement), call `watch` with "
@@ -306,4 +270,4 @@ class WebPrompts:
         )
         wish = f"What matters is: {matters.strip()}" if matters.strip() else "Every change of the content matters."
         form = "When it changes, say in one or two sentences what did, with the words before and after."
-        return [text_block(f"Watch {page.url} for me.", wish, how, rules, form, CARE)]
+        return _brief(f"Watch {page.url} for me.", wish, how, rules, form=form)

@@ -41,7 +41,7 @@ from tidings.web import prompts
 from tidings.web.library import WebLibrary
 from tidings.web.refresh import PageUnknown
 from tidings.web.resources import listing, reading
-from tidings.web.resources.addresses import FAMILY, SCHEME, WebAddress, address, is_ours, parse_address
+from tidings.web.resources.addresses import FAMILY, SCHEME, address, is_ours, parse_address
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
@@ -192,16 +192,14 @@ class WebServer(LiveServer[None]):
     async def _run(self) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             try:
-                parts = await stack.enter_async_context(running(self.web_settings, self._publish))
+                self._parts = await stack.enter_async_context(running(self.web_settings, self._publish))
             except StoreError as error:
                 raise StateUnusable(str(error)) from error
-            self._parts = parts
-            stack.callback(self._forget_parts)
-            stack.enter_context(self._calls.ended_by_signals())
-            yield
-
-    def _forget_parts(self) -> None:
-        self._parts = None
+            try:
+                with self._calls.ended_by_signals():
+                    yield
+            finally:
+                self._parts = None
 
     async def _publish(self, uris: Sequence[str], listed: bool) -> None:
         changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
@@ -219,21 +217,20 @@ class WebServer(LiveServer[None]):
             asked = parse_address(uri)
         except BadAddress as error:
             raise ResourceNotFound(str(error), data={"uri": uri}) from error
-        if not asked.live or asked.since:
-            raise NotSubscribable(await self._not_subscribable(asked), data={"uri": uri})
+        if asked.since:
+            why = f"{asked.uri} begins with a fixed version. Subscribe to {address('diff', asked.id)}."
+            raise NotSubscribable(why, data={"uri": uri})
+        if not asked.live:
+            entry = await self.store.get(asked.id)
+            page = address("page", entry.page_id) if entry else f"{SCHEME}page/{{page_id}}"
+            why = f"{asked.uri} is one version, which never changes. Subscribe to its page: {page}."
+            raise NotSubscribable(why, data={"uri": uri})
         try:
             await self.watcher.begin(asked.id, uri)
         except PageUnknown as error:
             raise ResourceNotFound(str(error), data={"uri": uri}) from error
         except (StoreError, TooManyWatches) as error:
             raise SourceUnavailable(str(error), data={"uri": uri}) from error
-
-    async def _not_subscribable(self, asked: WebAddress) -> str:
-        if asked.since:
-            return f"{asked.uri} begins with a fixed version. Subscribe to {address('diff', asked.id)}."
-        entry = await self.store.get(asked.id)
-        page = address("page", entry.page_id) if entry else f"{SCHEME}page/{{page_id}}"
-        return f"{asked.uri} is one version, which never changes. Subscribe to its page: {page}."
 
     async def _end_watch(self, uri: str) -> None:
         if self._parts is not None and not uri.endswith("*") and is_ours(uri):
@@ -274,9 +271,8 @@ class _WebResources:
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
         try:
-            content = await reading.read(self._store(), uri)
+            return [await reading.read(self._store(), uri)]
         except (BadAddress, ResourceMissing) as error:
             raise ResourceNotFoundError(str(error)) from error
         except StoreError as error:
             raise ResourceError(str(error)) from error
-        return [ReadResourceContents(content=content.data, mime_type=content.mime_type, meta=content.meta)]

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
@@ -17,14 +17,12 @@ from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchLimits
 from tidings.web.library import OnChange, WebLibrary
+from tidings.web.pages import Renders
 from tidings.web.refresh import Intervals
 from tidings.web.settings import Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
 from tidings.web.watch.watcher import PageWatcher
-
-if TYPE_CHECKING:
-    from tidings.web.pages import Renders
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +52,17 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         workers = await stack.enter_async_context(
             ExtractionPool(count=settings.workers or None, timeout=settings.read_timeout, memory=settings.read_memory)
         )
+        renderer: Renders | None = None
+        if settings.render:
+            from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is only for rendering
+
+            renderer = await stack.enter_async_context(Renderer(fetcher))
         library = await stack.enter_async_context(
             WebLibrary(
                 fetcher,
                 workers,
                 store,
-                renderer=await _renderer(settings, fetcher, stack),
+                renderer=renderer,
                 cache_ttl=settings.cache_ttl,
                 read_pdf=settings.pdf,
                 on_change=on_change,
@@ -97,14 +100,6 @@ def _fetcher(settings: Settings) -> Fetcher:
         allow_domains=settings.allow_domain,
         block_domains=settings.block_domain,
     )
-
-
-async def _renderer(settings: Settings, fetcher: Fetcher, stack: AsyncExitStack) -> "Renders | None":
-    if not settings.render:
-        return None
-    from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is installed only for rendering
-
-    return await stack.enter_async_context(Renderer(fetcher))
 
 
 async def _prune(store: Store, keep: float, on_change: OnChange) -> None:

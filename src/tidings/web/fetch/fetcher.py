@@ -14,7 +14,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -285,35 +285,31 @@ def _content_type(header: str) -> str:
     return ";".join([kind, *filter(_PARAMETER.fullmatch, parameters)])
 
 
+@dataclass(eq=False)
 class Fetcher:
-    """Fetches pages. Owns the connections, the rates of hosts and their robots.txt files."""
+    """Fetches pages. Owns the connections, the rates of hosts and their robots.txt files.
 
-    def __init__(
-        self,
-        limits: FetchLimits = FetchLimits(),  # noqa: B008 - a frozen value
-        *,
-        allow_private: Sequence[Network] = (),
-        allow_domains: Sequence[str] = (),
-        block_domains: Sequence[str] = (),
-        resolver: "Resolver | None" = None,
-        tls: ssl.SSLContext | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-    ) -> None:
-        """Opens nothing before the first request. `guard.policy` explains the networks and domains.
+    Opens nothing before the first request. `guard.policy` explains the networks and domains. By default the system
+    resolves names, and TLS trusts the system's authorities.
+    """
 
-        By default the system resolves names, and TLS trusts the system's authorities.
-        """
-        self.limits = limits
-        self._policy = policy(allow_private, allow_domains, block_domains)
-        self._resolver = resolver
-        self._tls = tls
-        self._clock = clock
-        self._sleep = sleep
-        self._closed = False
+    limits: FetchLimits = FetchLimits()  # noqa: RUF009 - a frozen value
+    _: KW_ONLY
+    allow_private: Sequence[Network] = ()
+    allow_domains: Sequence[str] = ()
+    block_domains: Sequence[str] = ()
+    resolver: "Resolver | None" = None
+    tls: ssl.SSLContext | None = None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self._policy = policy(self.allow_private, self.allow_domains, self.block_domains)
+        self._rates = Rates(limits.per_host_minute, limits.per_host_at_once, limits.at_once, self.clock, self.sleep)
         self._client: Client | None = None
         self._robots: RobotsCache | None = None
-        self._rates = Rates(limits.per_host_minute, limits.per_host_at_once, limits.at_once, clock, sleep)
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -341,7 +337,7 @@ class Fetcher:
     def _called(self, request: Request, progress: Progress | None = None) -> Generator[FetchCall]:
         """Begins a call. Raises `FetchTimedOut` if the block takes longer than its timeout."""
         planned = plan(request, self.limits)
-        call = FetchCall(planned, self._clock() + planned.timeout, progress)
+        call = FetchCall(planned, self.clock() + planned.timeout, progress)
         with anyio.move_on_after(planned.timeout) as scope:
             yield call
         if scope.cancelled_caught:
@@ -381,7 +377,7 @@ class Fetcher:
             return await self._follow(FetchCall(planned, call.until))
 
         if self._robots is None:
-            self._robots = RobotsCache(self._clock)
+            self._robots = RobotsCache(self.clock)
         return await self._robots.of(url, load)
 
     async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> FetchHop:
@@ -406,16 +402,16 @@ class Fetcher:
                 if not call.plan.insist or not self._may_retry(attempt, seconds, call):
                     return hop
                 call.note(f"The request was repeated because the server answered with status {hop.status}.")
-            await self._sleep(seconds)
+            await self.sleep(seconds)
             attempt += 1
 
     def _may_retry(self, attempt: int, seconds: float, call: FetchCall) -> bool:
-        return attempt < self.limits.retries and seconds < call.until - self._clock() and not self._closed
+        return attempt < self.limits.retries and seconds < call.until - self.clock() and not self._closed
 
     async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> FetchHop:
         call.pending = f"it was still waiting for its turn at {url.host}"
         try:
-            async with self._rates.turn(url.host, call.until - self._clock()) as waited:
+            async with self._rates.turn(url.host, call.until - self.clock()) as waited:
                 if waited >= 1:
                     call.note(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
                 call.pending = f"{url.host} had not answered"
@@ -436,8 +432,8 @@ class Fetcher:
         if self._client is None:
             from tidings.web.fetch.client import Client, Guard  # noqa: PLC0415 - takes long, so with the first request
 
-            guard = Guard(self._policy, self._resolver)
-            self._client = Client(guard, at_once=self.limits.at_once, tls=self._tls)
+            guard = Guard(self._policy, self.resolver)
+            self._client = Client(guard, at_once=self.limits.at_once, tls=self.tls)
         return self._client
 
 

@@ -36,15 +36,20 @@ async def difference(store: Store, page: StoredPage, since: str | None = None) -
     newest, *older_ones = await spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)
     if since:
-        older = _chosen(page, source_id_of(since))
+        source_id = source_id_of(since)
+        older = next((each for each in page.versions if each.source_id == source_id), None)
+        if older is None:
+            known = ", ".join(each.source_id for each in page.versions[:10])
+            what = f"{source_id} is not a version of {page.canonical_url}, or no longer"
+            raise ResourceMissing(f"{what}. There are: {known}.")
     else:
         older = next((each for each in older_ones if each.content_hash != newest.content_hash), None)
-    if older is None:
-        nothing = f"there is no version before {_named(after)} with another content"
-        return VersionDifference(_unchanged(page, nothing), newest.source_id)
-    if older.content_hash == newest.content_hash:
-        same = f"{_named(after)} has the same content"
-        return VersionDifference(_unchanged(page, same), newest.source_id, older.source_id)
+    if older is None or older.content_hash == newest.content_hash:
+        why = f"there is no version before {_named(after)} with another content"
+        if older is not None:
+            why = f"{_named(after)} has the same content"
+        text = f"{page.canonical_url}\nNothing changed: {why}.\n"
+        return VersionDifference(text, newest.source_id, older and older.source_id)
     before = await _entry(store, page, older.source_id)
     counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
     head = [
@@ -97,14 +102,6 @@ async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
     return alike or [newest]
 
 
-def _chosen(page: StoredPage, source_id: str) -> Version:
-    for each in page.versions:
-        if each.source_id == source_id:
-            return each
-    known = ", ".join(each.source_id for each in page.versions[:10])
-    raise ResourceMissing(f"{source_id} is not a version of {page.canonical_url}, or no longer. There are: {known}.")
-
-
 async def _entry(store: Store, page: StoredPage, source_id: str) -> StoredVersion:
     entry = await store.get(source_id)
     if entry is None:
@@ -112,10 +109,6 @@ async def _entry(store: Store, page: StoredPage, source_id: str) -> StoredVersio
             f"The version {source_id} of {page.canonical_url} has just expired. `fetch` the page again."
         )
     return entry
-
-
-def _unchanged(page: StoredPage, why: str) -> str:
-    return f"{page.canonical_url}\nNothing changed: {why}.\n"
 
 
 def _named(entry: StoredVersion) -> str:

@@ -11,15 +11,16 @@ taken literally.
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp_types import Completion, CompletionArgument
 
 from tidings.server.families import MOST_COMPLETIONS, BadAddress, ResourceMissing, completion
 from tidings.web.documents.invisible import disarm
 from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
-from tidings.web.resources.addresses import SCHEME, WebAddress, address, is_id, parse_address, source_id_of
+from tidings.web.resources.addresses import SCHEME, address, is_id, parse_address, source_id_of
 from tidings.web.resources.differences import difference, newest_of, spoken_for
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import StoredPage, Summary
@@ -34,15 +35,7 @@ _KEPT: Final = {
 _SEARCHED: Final = 500  # the number of newest versions that are searched for a title or a URL
 
 
-class ResourceContent(NamedTuple):
-    """The content of a resource."""
-
-    data: str | bytes
-    mime_type: str
-    meta: dict[str, Any] | None = None
-
-
-async def read(store: Store, uri: str) -> ResourceContent:
+async def read(store: Store, uri: str) -> ReadResourceContents:
     """Returns the content of the resource at a URI.
 
     Raises `BadAddress` if it is not a URI of this server. Raises `ResourceMissing` if it does not exist, or no longer.
@@ -54,12 +47,14 @@ async def read(store: Store, uri: str) -> ResourceContent:
             return await _page(store, await _known_page(store, asked.id))
         case "diff":
             found = await difference(store, await _known_page(store, asked.id), asked.since)
-            return ResourceContent(found.text, "text/x-diff")
+            return ReadResourceContents(found.text, "text/x-diff")
         case kind:
             part = await store.part(asked.id, kind)
+            if part is None and kind in _KEPT and await store.part(asked.id, "content") is not None:
+                raise ResourceMissing(f"{uri}: {_KEPT[kind]}")
             if part is None:
-                raise ResourceMissing(await _missing(store, asked))
-            return ResourceContent(*part)
+                raise ResourceMissing(f"{uri} is not kept, or no longer: versions expire. `fetch` the page again.")
+            return ReadResourceContents(*part)
 
 
 async def _known_page(store: Store, page_id: str) -> StoredPage:
@@ -73,13 +68,7 @@ def _unknown_page(named: str) -> str:
     return f"No page {disarm(named.strip()[:300])!r} is known here. `fetch` it first."
 
 
-async def _missing(store: Store, asked: WebAddress) -> str:
-    if asked.kind in _KEPT and await store.part(asked.id, "content") is not None:
-        return f"{asked.uri}: {_KEPT[asked.kind]}"
-    return f"{asked.uri} is not kept, or no longer: versions expire. `fetch` the page again."
-
-
-async def _page(store: Store, page: StoredPage) -> ResourceContent:
+async def _page(store: Store, page: StoredPage) -> ReadResourceContents:
     versions = await spoken_for(store, page)
     entry = await store.get(versions[0].source_id)
     if entry is None:
@@ -105,8 +94,9 @@ async def _page(store: Store, page: StoredPage) -> ResourceContent:
         ],
         "diff": address("diff", page.page_id),
     }
+    text = json.dumps(content, ensure_ascii=False, indent=1)
     about = {"checked_at": timestamp(page.checked_at), "watched": page.watched}
-    return ResourceContent(json.dumps(content, ensure_ascii=False, indent=1), "application/json", {_ABOUT: about})
+    return ReadResourceContents(text, "application/json", meta={_ABOUT: about})
 
 
 def timestamp(seconds: float) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio
 
@@ -32,8 +32,7 @@ logger = logging.getLogger(__name__)
 _NO_TURN: Final = {"busy", "stopped"}  # kinds of failed extractions that say nothing about the page
 
 
-@dataclass(frozen=True)
-class LookOutcome:
+class LookOutcome(NamedTuple):
     """The result of a look."""
 
     wait: float  # seconds until the next look
@@ -68,7 +67,15 @@ class Looker:
             raise
         except Exception as error:  # noqa: BLE001 - of this page only: others are still looked at, and this one again
             return self._after(error, watch, state)
-        return self._done(state, plan, found, changed=changed)
+        if found.asked:
+            pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self.limits, fixed=plan.every)
+        else:
+            interval = self.limits.within(self.limits.first if state.interval is None else state.interval)
+            pace = LookInterval(interval, interval)
+        # A page that is gone stays so at the next 404.
+        wait, doubt = (self.limits.most, "404") if found.gone else (pace.wait, None)
+        seen = SeenVersion(found.source_id, found.content_hash)
+        return LookOutcome(wait, 0, WatchState(pace.interval, seen, found.validators, doubt))
 
     def _after(self, error: Exception, watch: StoredWatch, state: WatchState) -> LookOutcome:
         """Returns the outcome of a look that failed."""
@@ -125,15 +132,3 @@ class Looker:
         if found.stored or differs:
             await self.library.store.announced(page_id, found.content_hash)
         return changed
-
-    def _done(self, state: WatchState, plan: WatchPlan, found: Refreshed, *, changed: bool) -> LookOutcome:
-        if found.asked:
-            pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self.limits, fixed=plan.every)
-        else:
-            interval = self.limits.within(self.limits.first if state.interval is None else state.interval)
-            pace = LookInterval(interval, interval)
-        wait = self.limits.most if found.gone else pace.wait
-        # A page that is gone stays so at the next 404.
-        doubt = "404" if found.gone else None
-        seen = SeenVersion(found.source_id, found.content_hash)
-        return LookOutcome(wait, 0, WatchState(pace.interval, seen, found.validators, doubt))

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -40,42 +41,23 @@ class TooManyWatches(Exception):
     """The limit of watched pages is reached. The message says what to do."""
 
 
+@dataclass(eq=False)
 class PageWatcher:
-    """Looks at watched pages while it is entered.
+    """Looks at watched pages while it is entered."""
 
-    Args:
-        library: Fetches and keeps pages; its `on_change` notifies subscribers.
-        limits: How often a page is looked at.
-        at_once: Looks at the same time.
-        most: Pages that may be watched.
-        lease: Seconds for which a page is claimed. A look that takes nearly as long is stopped.
-        rest: The longest wait, in seconds, before the store is asked what is due: other processes write to it, too.
-        clock: Seconds since 1970; the same as the store's.
-        random: A number from 0 to 1.
-    """
+    library: WebLibrary  # fetches and keeps pages; its `on_change` notifies subscribers
+    _: KW_ONLY
+    limits: Intervals = field(default_factory=Intervals)  # how often a page is looked at
+    at_once: int = 8  # looks at the same time
+    most: int = 10_000  # pages that may be watched
+    lease: float = 180.0  # seconds for which a page is claimed; a look that takes nearly as long is stopped
+    rest: float = 20.0  # the longest wait before the store is asked what is due: other processes write to it, too
+    clock: Callable[[], float] = time.time  # the store's
+    random: Callable[[], float] = chance.random  # from 0 to 1
 
-    def __init__(
-        self,
-        library: WebLibrary,
-        *,
-        limits: Intervals | None = None,
-        at_once: int = 8,
-        most: int = 10_000,
-        lease: float = 180.0,
-        rest: float = 20.0,
-        clock: Callable[[], float] = time.time,
-        random: Callable[[], float] = chance.random,
-    ) -> None:
-        self._library = library
-        self._store = library.store
-        self._limits = limits or Intervals()
-        self._looker = Looker(library, self._limits, patience=lease * 0.75, clock=clock)
-        self._at_once = at_once
-        self._most = most
-        self._lease = lease
-        self._rest = rest
-        self._clock = clock
-        self._random = random
+    def __post_init__(self) -> None:
+        self._store = self.library.store
+        self._looker = Looker(self.library, self.limits, patience=self.lease * 0.75, clock=self.clock)
         self._causes: dict[str, set[str]] = {}
         self._to_end: set[str] = set()  # pages whose watch has ended, until the store has it
         self._turn = anyio.Lock()
@@ -86,13 +68,13 @@ class PageWatcher:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._library.report_new_versions(self.nudge)
+        self.library.report_new_versions(self.nudge)
         self._scope = anyio.CancelScope()
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self._library.report_new_versions(None)
+        self.library.report_new_versions(None)
         if self._task is not None:
             # Not the task itself: that would break off a write, and leave unknown what was claimed.
             self._scope.cancel()
@@ -152,7 +134,7 @@ class PageWatcher:
     async def look_at_all_due(self) -> int:
         """Looks at every page that is due now, and returns how many they were when that is done."""
         looked = 0
-        while claimed := await self._store.due(self._at_once, self._lease):
+        while claimed := await self._store.due(self.at_once, self.lease):
             looked += len(claimed)
             async with anyio.create_task_group() as tasks:
                 for watch in claimed:
@@ -166,8 +148,8 @@ class PageWatcher:
         if not page.watched:
             await self._check_room()
         # Not before its time if it was just looked at, and at once if not: it may have changed since.
-        now = self._clock()
-        first = now + max(self._limits.least - page.age(now), 0.0)
+        now = self.clock()
+        first = now + max(self.limits.least - page.age(now), 0.0)
         plan = WatchPlan.begun(page, page.url, ignore, every)
         watch = await self._store.begin_watch(page_id, explicit=explicit, options=plan.to_json(), next_at=first)
         if watch is None:
@@ -178,13 +160,13 @@ class PageWatcher:
         return watch
 
     async def _announce(self, page: StoredPage) -> None:
-        await self._library.on_change(uris_of(page.page_id), False)
+        await self.library.on_change(uris_of(page.page_id), False)
         await self._store.announced(page.page_id, page.content_hash)
 
     async def _check_room(self) -> None:
-        if self._count is None or self._count >= self._most:
+        if self._count is None or self._count >= self.most:
             self._count = len(await self._store.watches())
-        if self._count >= self._most:
+        if self._count >= self.most:
             raise TooManyWatches(
                 f"{self._count:,} pages are watched, and no more are allowed. End some with `unwatch`, or start the "
                 "server with a greater --max-watches."
@@ -196,7 +178,7 @@ class PageWatcher:
             async with anyio.create_task_group() as tasks:
                 while True:
                     self._wake.clear()
-                    pause = self._rest
+                    pause = self.rest
                     try:
                         pause = await self._round(tasks)
                     except StoreError as error:
@@ -212,23 +194,23 @@ class PageWatcher:
             for page_id in list(self._to_end):
                 await self._store.end_watch(page_id, explicit=False)
                 self._to_end.discard(page_id)
-        free = self._at_once - self._busy.total()
+        free = self.at_once - self._busy.total()
         if free == 0:
             await self._store.heartbeat()
-            return self._rest
+            return self.rest
         with anyio.CancelScope(shield=True):  # when stopped meanwhile, each look gives back what it claimed
-            for watch in await self._store.due(free, self._lease):
+            for watch in await self._store.due(free, self.lease):
                 host = urlsplit(watch.url).hostname or ""
-                if self._busy[host] >= max(1, self._at_once // 2):
+                if self._busy[host] >= max(1, self.at_once // 2):
                     least, most = _PUT_OFF
-                    later = self._clock() + least + (most - least) * self._random()
+                    later = self.clock() + least + (most - least) * self.random()
                     await self._store.reschedule(watch.page_id, later, failures=watch.failures)
                 else:
                     self._busy[host] += 1
                     tasks.start_soon(self._work, watch, host)
         due = await self._store.next_due()
         # Not at once: a page that is due and was not claimed belongs to another process, which will finish.
-        return self._rest if due is None else min(max(due - self._clock(), 0.1), self._rest)
+        return self.rest if due is None else min(max(due - self.clock(), 0.1), self.rest)
 
     async def _work(self, watch: StoredWatch, host: str) -> None:
         try:
@@ -241,7 +223,7 @@ class PageWatcher:
         """Looks at a claimed page, and gives it back."""
         try:
             looked = await self._looker.look(watch)
-            next_at = self._clock() + with_chance(looked.wait, self._limits, self._random)
+            next_at = self.clock() + with_chance(looked.wait, self.limits, self.random)
             await self._store.reschedule(watch.page_id, next_at, failures=looked.failures, state=looked.state.to_json())
         except StoreError as error:
             logger.warning("%s is looked at again when its claim ends: %s", watch.url, error)
