@@ -70,7 +70,9 @@ async def test_what_is_brought_along_is_bounded_and_says_so() -> None:
         _, brought = await got(agent, "extract_facts", urls=" ".join(every), facts="length")
         assert len(brought) == 20
         page = (await agent.call("fetch", urls=urls[:1]))["pages"][0]
-        (link,) = (await known(agent.server.store, page["page_id"])).blocks(50)
+        brought = await known(agent.server.store, page["page_id"])
+        assert brought.entry
+        link = brought.block(brought.entry, 50)
         assert (link.type, link.uri) == ("resource_link", f"webfetch://content/{page['source_id']}")
 
 
