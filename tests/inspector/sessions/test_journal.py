@@ -21,7 +21,6 @@ from tidings.inspector.sessions.saved import (
     delete_session,
     list_sessions,
     load_session,
-    path_for_this_version,
     rename_session,
 )
 
@@ -148,7 +147,7 @@ def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
         journal.notice or ""
     )
     assert path.read_bytes() == before
-    assert journal.path == path_for_this_version(path)
+    assert journal.path == path.with_name(f"{path.stem}.v1{path.suffix}")
     assert len(list_sessions(journal.path)) == 1
 
 

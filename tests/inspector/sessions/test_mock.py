@@ -16,8 +16,7 @@ from tests.server.serving import ROOT, eventually, serving
 from tidings.inspector.http.compare import compare
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.export import export_session
-from tidings.inspector.sessions.mock import Mock, asgi
-from tidings.inspector.sessions.recording import Recording
+from tidings.inspector.sessions.mock import Mock, Recording, asgi
 from tidings.inspector.view.fold import replay
 
 pytestmark = pytest.mark.anyio

@@ -16,13 +16,7 @@ from typing import Any, Final, TypeVar
 from tidings._kit.suggest import did_you_mean
 from tidings.client.masking import SHORTEST, shown_arguments, url_secrets
 from tidings.errors import BadTarget
-from tidings.inspector.catalog.entry import (
-    ServerEntry,
-    header_is_secret,
-    read_entries,
-    variable_is_secret,
-    variable_name,
-)
+from tidings.inspector.catalog.entry import ServerEntry, header_is_secret, variable_is_secret, variable_name
 from tidings.inspector.catalog.file import CatalogError, change, read, section_of
 
 T = TypeVar("T")
@@ -110,7 +104,7 @@ class Catalog:
     def listing(self) -> tuple[list[ServerEntry], list[str]]:
         """Returns the servers in their order, and the reasons why others are not listed."""
         section = section_of(self.path, read(self.path)[0])
-        return read_entries(section, source=str(self.path), read_only=self.read_only)
+        return ServerEntry.read_all(section, source=str(self.path), read_only=self.read_only)
 
     def entries(self) -> list[ServerEntry]:
         """Returns the servers in their order."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none
-from tidings.inspector.catalog.entry import ServerEntry, map_texts, read_entries, variable_name
+from tidings.inspector.catalog.entry import ServerEntry, map_texts, variable_name
 from tidings.inspector.catalog.file import CatalogError, read, section_of, settings_folder
 
 _PLACEHOLDER: Final = re.compile(r"\$\{(?P<kind>input|workspaceFolder|userHome|pathSeparator|/)(?::(?P<name>[^}]*))?\}")
@@ -104,7 +104,7 @@ def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> F
         section = map_texts(section_of(place.path, document), lambda text: _PLACEHOLDER.sub(fill, text), 5)
     except CatalogError as error:
         return replace(place, problem=str(error))
-    entries, problems = read_entries(section, source=str(place.path), read_only=True)
+    entries, problems = ServerEntry.read_all(section, source=str(place.path), read_only=True)
     if place.project is not None:
         cwd = str(place.project)
         entries = [replace(each, cwd=cwd) if each.is_command and each.cwd is None else each for each in entries]

@@ -29,9 +29,7 @@ _CHECKED: Final = _KNOWN - {"tidings"} | {"type", "transport"}
 _OWN: Final = frozenset({"era", "timeouts", "logLevel", "autoConnect", "roots"})
 _ERA: Final = re.compile(r"auto|legacy|\d{4}-\d\d-\d\d")
 _PLACEHOLDER: Final = re.compile(r"\$\{[^}]*\}")
-_PLACEHOLDERS_ONLY: Final = re.compile(
-    r"(?:(?:bearer|basic|token)\s+)?(?:\$\{(?:env:|input:)?[\w.-]+\})+", re.IGNORECASE
-)
+_PLACEHOLDERS_ONLY: Final = re.compile(r"(?i)(?:(?:bearer|basic|token)\s+)?(?:\$\{(?:env:|input:)?[\w.-]+\})+")
 _PLAIN_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
 _NOT_LETTERS: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -172,6 +170,20 @@ class ServerEntry:
             **_own_settings(where, facts.get("tidings")),
         )
 
+    @classmethod
+    def read_all(
+        cls, section: Mapping[str, Any], *, source: str, read_only: bool
+    ) -> tuple[list["ServerEntry"], list[str]]:
+        """Returns the servers in a section of a file in their order, and the reasons why others are not valid."""
+        entries: list[ServerEntry] = []
+        problems: list[str] = []
+        for name, raw in section.items():
+            try:
+                entries.append(cls.from_raw(name, raw, source=source, read_only=read_only))
+            except BadTarget as error:
+                problems.append(error.message)
+        return entries, problems
+
     def raw(self) -> dict[str, Any]:
         """Returns the entry as a file has it, with its secrets."""
         made: dict[str, Any] = {}
@@ -223,18 +235,6 @@ class ServerEntry:
             facts = self.command, self.args, self.env, self.cwd, self.url, self.headers, self.kind
             return ServersFileEntry(self.name, *facts)
         return parse_entry(_where(self.name, self.source), self.name, self.raw(), environ)
-
-
-def read_entries(section: Mapping[str, Any], *, source: str, read_only: bool) -> tuple[list[ServerEntry], list[str]]:
-    """Returns the servers in a section of a file in their order, and the reasons why others are not valid."""
-    entries: list[ServerEntry] = []
-    problems: list[str] = []
-    for name, raw in section.items():
-        try:
-            entries.append(ServerEntry.from_raw(name, raw, source=source, read_only=read_only))
-        except BadTarget as error:
-            problems.append(error.message)
-    return entries, problems
 
 
 def keep_secrets(edited: ServerEntry, original: ServerEntry) -> ServerEntry:

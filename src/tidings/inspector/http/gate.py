@@ -147,8 +147,6 @@ def _headers(scope: Scope) -> dict[str, str]:
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
-        if name in found:
-            found[name] += ("; " if name == "cookie" else ", ") + value
-        else:
-            found[name] = value
+        joint = "; " if name == "cookie" else ", "
+        found[name] = f"{found[name]}{joint}{value}" if name in found else value
     return found

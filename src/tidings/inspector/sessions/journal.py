@@ -152,7 +152,7 @@ class Journal:
             except JournalUnusable as reason:
                 if reason.trouble is not Trouble.NEWER:
                     raise
-                self.path = saved.path_for_this_version(self.path)
+                self.path = self.path.with_name(f"{self.path.stem}.v{saved.VERSION}{self.path.suffix}")
                 self.notice = f"{reason} It is left alone, and sessions are saved in {self.path} instead."
                 database = saved.open_journal(self.path, self._was_set_aside)
             database.write(lambda connection: saved.prune(connection, self._began, self.limits))
@@ -224,10 +224,9 @@ class Journal:
     def _thin(self, database: Database, size: int) -> None:
         self._written_bytes += size
         session, most = self.session, self.limits.session_bytes
-        if self._written_bytes <= most or session is None:
-            return
-        with suppress(JournalUnusable):  # The next batch reports it, if it lasts.
-            self._written_bytes = database.write(lambda connection: saved.thin(connection, session, most // 2))
+        if self._written_bytes > most and session is not None:
+            with suppress(JournalUnusable):  # The next batch reports it, if it lasts.
+                self._written_bytes = database.write(lambda connection: saved.thin(connection, session, most // 2))
 
     def _end(self) -> None:
         database, self._database = self._database, None

@@ -129,11 +129,6 @@ def _aside(path: Path) -> Path:
     return new
 
 
-def path_for_this_version(path: Path) -> Path:
-    """Returns the path to write to if a later version has its own file at `path`."""
-    return path.with_name(f"{path.stem}.v{VERSION}{path.suffix}")
-
-
 def existing_journal(path: Path) -> Database:
     """Returns a journal that exists, to read it or to delete from it. Its use raises `JournalUnusable`."""
     if not path.is_file():

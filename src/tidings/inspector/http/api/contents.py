@@ -158,11 +158,10 @@ def _result_parts(result: Any) -> list[dict[str, Any]]:
 
 
 def _bytes(part: dict[str, Any]) -> bytes:
-    text, coded = as_text(part.get("text")), as_text(part.get("blob"))
-    if text is not None:
+    if (text := as_text(part.get("text"))) is not None:
         return text.encode(errors="replace")
     try:
-        return base64.b64decode(coded or "", validate=True)
+        return base64.b64decode(as_text(part.get("blob")) or "", validate=True)
     except (binascii.Error, ValueError) as error:
         message = f"The bytes are not valid base64: {error}."
         raise ApiProblem(422, "bad-base64", message, "Report it to the server's author.", who="the server") from None
