@@ -56,10 +56,10 @@ async def settled(hooks: Hooks, *subscriptions: str) -> None:
 async def test_a_source_is_watched_from_the_first_subscriber_until_the_last_has_gone() -> None:
     hooks = Hooks()
     source = Source(hooks)
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     await settled(hooks)
     assert source.calls == ["watch 7"]
-    hooks.last(FEED)
+    hooks.want(FEED, False)
     await settled(hooks)
     assert source.calls == ["watch 7", "let go 7"]
     assert nothing_is_left(hooks)
@@ -69,7 +69,7 @@ async def test_a_subscription_is_settled_when_its_hook_is_done() -> None:
     hooks = Hooks()
     source = Source(hooks)
     source.quick.clear()
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     async with running(lambda: hooks.settled([FEED])) as done:
         assert source.calls == ["watch 7"]
         assert not done.is_set()
@@ -80,9 +80,9 @@ async def test_a_subscription_is_settled_when_its_hook_is_done() -> None:
 async def test_what_no_hook_is_for_is_settled_at_once_and_leaves_nothing() -> None:
     hooks = Hooks()
     source = Source(hooks)
-    hooks.first("note://a")
+    hooks.want("note://a", True)
     await settled(hooks, "note://a")
-    hooks.last("note://a")
+    hooks.want("note://a", False)
     assert source.calls == []
     assert nothing_is_left(hooks)
 
@@ -90,7 +90,7 @@ async def test_what_no_hook_is_for_is_settled_at_once_and_leaves_nothing() -> No
 async def test_a_prefix_arrives_as_it_is() -> None:
     hooks = Hooks()
     source = Source(hooks)
-    hooks.first("feed://*")
+    hooks.want("feed://*", True)
     await settled(hooks, "feed://*")
     assert source.calls == ["watch *"]
 
@@ -99,9 +99,9 @@ async def test_a_hook_may_be_a_plain_function() -> None:
     hooks, calls = Hooks(), list[str]()
     hooks.add("on_first_subscriber", "note://a", lambda: calls.append("first"))
     hooks.add("on_last_subscriber", "note://*", lambda: calls.append("last"))
-    hooks.first("note://a")
+    hooks.want("note://a", True)
     await settled(hooks, "note://a")
-    hooks.last("note://a")
+    hooks.want("note://a", False)
     await settled(hooks, "note://a")
     assert calls == ["first", "last"]
 
@@ -110,7 +110,7 @@ async def test_every_hook_that_matches_is_called_in_the_order_of_registration() 
     hooks, calls = Hooks(), list[str]()
     for pattern in ("feed://7", "feed://*", "feed://8"):
         hooks.add("on_first_subscriber", pattern, lambda pattern=pattern: calls.append(pattern))
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     await settled(hooks)
     assert calls == ["feed://7", "feed://*"]
 
@@ -119,8 +119,8 @@ async def test_a_client_that_comes_and_goes_in_one_turn_is_not_seen() -> None:
     hooks = Hooks()
     source = Source(hooks)
     for _ in range(5):
-        hooks.first(FEED)
-        hooks.last(FEED)
+        hooks.want(FEED, True)
+        hooks.want(FEED, False)
     await settled(hooks)
     assert source.calls == []
     assert nothing_is_left(hooks)
@@ -129,10 +129,10 @@ async def test_a_client_that_comes_and_goes_in_one_turn_is_not_seen() -> None:
 async def test_a_source_that_is_left_and_wanted_again_in_one_turn_stays_watched() -> None:
     hooks = Hooks()
     source = Source(hooks)
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     await settled(hooks)
-    hooks.last(FEED)
-    hooks.first(FEED)
+    hooks.want(FEED, False)
+    hooks.want(FEED, True)
     await settled(hooks)
     assert source.calls == ["watch 7"]
 
@@ -141,9 +141,9 @@ async def test_a_source_is_let_go_only_when_watching_it_has_begun() -> None:
     hooks = Hooks()
     source = Source(hooks)
     source.quick.clear()
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     await turns()
-    hooks.last(FEED)
+    hooks.want(FEED, False)
     await turns()
     assert source.calls == ["watch 7"]
     source.quick.set()
@@ -155,12 +155,12 @@ async def test_a_source_is_let_go_only_when_watching_it_has_begun() -> None:
 async def test_whoever_comes_while_a_source_is_let_go_waits_until_it_is_watched_again() -> None:
     hooks = Hooks()
     source = Source(hooks)
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     await settled(hooks)
     source.quick.clear()
-    hooks.last(FEED)
+    hooks.want(FEED, False)
     await turns()
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     async with running(lambda: hooks.settled([FEED])) as done:
         assert source.calls == ["watch 7", "let go 7"]
         source.quick.set()
@@ -173,8 +173,8 @@ async def test_sources_do_not_wait_for_each_other() -> None:
     hooks = Hooks()
     slow, quick = Source(hooks, "slow://{id}"), Source(hooks, "quick://{id}")
     slow.quick.clear()
-    hooks.first("slow://1")
-    hooks.first("quick://1")
+    hooks.want("slow://1", True)
+    hooks.want("quick://1", True)
     await settled(hooks, "quick://1")
     assert quick.calls == ["watch 1"]
     slow.quick.set()
@@ -192,7 +192,7 @@ async def test_a_hook_that_fails_refuses_those_who_wait_and_is_tried_again_for_w
             raise ConnectionError("no source")
 
     hooks.add("on_first_subscriber", FEED, fail_once)
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     with pytest.raises(ConnectionError, match="no source"):
         await settled(hooks)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -200,7 +200,7 @@ async def test_a_hook_that_fails_refuses_those_who_wait_and_is_tried_again_for_w
 
     await settled(hooks)
     assert tries == ["first", "first"]
-    hooks.last(FEED)
+    hooks.want(FEED, False)
     await settled(hooks)
     assert nothing_is_left(hooks)
 
@@ -214,10 +214,10 @@ async def test_one_hook_that_fails_does_not_keep_another_from_its_turn(caplog: p
     for event in get_args(HookEvent):
         hooks.add(event, FEED, fail)
         hooks.add(event, FEED, lambda: calls.append("the other"))
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     with pytest.raises(ConnectionError):
         await settled(hooks)
-    hooks.last(FEED)
+    hooks.want(FEED, False)
     await settled(hooks)
     assert calls == ["the other", "the other"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
@@ -240,12 +240,12 @@ async def test_hooks_settle_where_tasks_begin_at_once(quick: bool) -> None:
     before = loop.get_task_factory()
     loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - not in the oldest Python's types
     try:
-        hooks.first(FEED)
+        hooks.want(FEED, True)
         assert calls == (["watch"] if quick else [])
         gate.set()
         await settled(hooks)
         assert calls == ["watch"]
-        hooks.last(FEED)
+        hooks.want(FEED, False)
         await settled(hooks)
     finally:
         loop.set_task_factory(before)
@@ -258,7 +258,7 @@ async def test_a_wait_for_hooks_can_be_broken_off(settles: bool) -> None:
     hooks, waits = Hooks(), list[bool]()
     source = Source(hooks)
     source.quick.clear()
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def wait() -> None:
@@ -282,10 +282,10 @@ async def test_to_finish_is_to_wait_for_all_that_was_begun() -> None:
     hooks = Hooks()
     source = Source(hooks)
     source.quick.clear()
-    hooks.first("feed://1")
-    hooks.first("feed://2")
+    hooks.want("feed://1", True)
+    hooks.want("feed://2", True)
     async with running(lambda: hooks.finish(10)) as done:
-        hooks.last("feed://1")
+        hooks.want("feed://1", False)
         await turns()
         assert not done.is_set()
         source.quick.set()
@@ -297,7 +297,7 @@ async def test_what_does_not_end_in_time_is_cancelled() -> None:
     hooks = Hooks()
     source = Source(hooks)
     source.quick.clear()
-    hooks.first("feed://1")
+    hooks.want("feed://1", True)
     await turns()
     await hooks.finish(0.01)
     await turns()
@@ -313,7 +313,7 @@ def test_however_subscribers_come_and_go_calls_alternate_never_overlap_and_end_w
             match step:
                 case "flip":
                     listening = not listening
-                    (hooks.first if listening else hooks.last)(FEED)
+                    hooks.want(FEED, listening)
                 case "turn":
                     await turns(2)
                 case "slow":
@@ -340,7 +340,7 @@ async def test_a_hook_that_asks_for_the_uri_is_given_the_subscription_as_it_was_
         told.append(uri)
 
     hooks.add("on_first_subscriber", "feed://{id}{?page}", watch)
-    hooks.first(subscription)
+    hooks.want(subscription, True)
     await settled(hooks, subscription)
     assert told == [subscription]
 
@@ -353,6 +353,6 @@ async def test_a_variable_of_the_name_uri_is_what_the_template_says_it_is() -> N
         told.append(uri)
 
     hooks.add("on_first_subscriber", "feed://{uri}", watch)
-    hooks.first(FEED)
+    hooks.want(FEED, True)
     await settled(hooks)
     assert told == ["7"]

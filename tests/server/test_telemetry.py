@@ -187,9 +187,11 @@ async def test_a_span_that_breaks_halfway_reaches_nobody() -> None:
 
 
 def test_a_failure_while_a_change_is_handed_out_ends_its_span(collector: Collector) -> None:
-    telemetry = Telemetry()
-    with pytest.raises(LookupError), telemetry.delivering("notify_resource_updated", uri="note://a"):
+    def fail() -> int:
         raise LookupError
+
+    with pytest.raises(LookupError):
+        Telemetry().delivery(fail, "notify_resource_updated", uri="note://a")
     assert collector.spans == [("change_notifier.notify_resource_updated", {"uri": "note://a"})]
 
 

@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 from tidings.bus import Entry, History, Listener
@@ -70,9 +69,7 @@ class MemoryBus:
         self._left = False
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._users = max(self._users - 1, 0)
         if not self._users:
             self._left = True

@@ -19,9 +19,8 @@ import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
-from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 import anyio
@@ -102,7 +101,6 @@ class Listeners:
             self.head = news.head
 
     def clear(self) -> None:
-        """Removes all listeners."""
         self._listeners.clear()
 
     def __bool__(self) -> bool:
@@ -159,9 +157,7 @@ class SharedBus(ABC, Generic[SessionT]):
             self._users += 1
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         # Even when cancelled: nothing may stay behind, and the caller may delete a file next.
         with anyio.CancelScope(shield=True):
             async with self._turn:
@@ -261,14 +257,12 @@ class NotStored(Exception):
         self.kept = kept
 
 
+@dataclass(slots=True, eq=False)
 class Held:
     """One distinct change that waits, and the publishers that wait for its cursor."""
 
-    __slots__ = ("askers", "change")
-
-    def __init__(self, change: Change) -> None:
-        self.change = change
-        self.askers: dict[asyncio.Future[Cursor], None] = {}
+    change: Change
+    askers: dict[asyncio.Future[Cursor], None] = field(default_factory=dict[asyncio.Future[Cursor], None])
 
     def stored(self, cursors: Sequence[Cursor]) -> None:
         """Answers the publishers: each with a cursor of its own as long as there are enough, else with the last one."""
@@ -304,7 +298,6 @@ class Waiting:
         self._room = asyncio.Semaphore(limit)
 
     def __len__(self) -> int:
-        """Returns the number of changes that are not known to be stored."""
         return len(self._held) + len(self._under_way)
 
     @property
@@ -389,9 +382,7 @@ class BrokerSession(Protocol):
     def waiting(self) -> Waiting: ...
 
     @property
-    def connected(self) -> bool:
-        """A change can be sent now."""
-        ...
+    def connected(self) -> bool: ...
 
     async def start(self) -> None: ...
 
@@ -399,7 +390,6 @@ class BrokerSession(Protocol):
 
     async def stop(self) -> None:
         """Sends what waits, within a moment, and closes the connection."""
-        ...
 
 
 class BrokerBus(SharedBus[BrokerSession]):

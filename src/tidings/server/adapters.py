@@ -16,7 +16,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 
 import functools
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, cast
 
 from mcp.server.connection import Connection
@@ -91,9 +91,13 @@ class McpServerAdapter(Adapter):
         heads = {template.uri_template.split("{", 1)[0] for template in templates}
 
         def exists(text: str) -> bool:
-            if text.endswith("*"):
-                return _could_match(text[:-1], uris, heads)
-            return text in resources or any(_matches(template, text) for template in templates)
+            if not text.endswith("*"):
+                return text in resources or any(_matches(template, text) for template in templates)
+            prefix = text[:-1]
+            at = bisect_left(uris, prefix)
+            return (at < len(uris) and uris[at].startswith(prefix)) or any(
+                head.startswith(prefix) or prefix.startswith(head) for head in heads
+            )
 
         return [text for text in subscriptions if not exists(text)]
 
@@ -218,14 +222,6 @@ def _matches(template: Any, uri: str) -> bool:
         return template.matches(uri) is not None
     except ValueError:
         return False  # The SDK finds it unsafe, and would not serve it.
-
-
-def _could_match(prefix: str, uris: Sequence[str], heads: Iterable[str]) -> bool:
-    """Returns whether one of the sorted `uris`, or a URI of a template with one of these heads, may have the prefix."""
-    at = bisect_left(uris, prefix)
-    return (at < len(uris) and uris[at].startswith(prefix)) or any(
-        head.startswith(prefix) or prefix.startswith(head) for head in heads
-    )
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:

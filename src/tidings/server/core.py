@@ -7,30 +7,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    SamplingMessage,
-    TextContent,
-)
 from pydantic import ValidationError
 
+from tidings import errors
 from tidings.bus import Bus
 from tidings.changes import FEATURE_OF, Change, Cursor, ResourceUpdated
-from tidings.errors import (
-    InvalidUri,
-    LimitReached,
-    NotSubscribable,
-    ResourceNotFound,
-    SourceUnavailable,
-    TidingsError,
-    TransportError,
-)
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
 from tidings.server.notify import Times
@@ -54,7 +38,7 @@ class Core:
         self.hooks = Hooks()
         self.telemetry = Telemetry()
         self.times = Times()
-        self.hub = Hub(on_first=self.hooks.first, on_last=self.hooks.last)
+        self.hub = Hub(self.hooks.want)
         self.position = bus.head
         self.stopping = False
         self._stop: asyncio.Future[None] | None = None
@@ -94,19 +78,21 @@ class Core:
             logger.warning("The log of changes was lost: %d subscribers are told to read again.", len(self.hub))
             self.hub.deliver_everything(cursor)
             return
+
+        def deliver() -> int:
+            return self.hub.deliver(Frame(cursor, change, times=self.times.take(change)))
+
         if isinstance(change, ResourceUpdated):
-            span = self.telemetry.delivering("notify_resource_updated", uri=change.uri)
+            self.telemetry.delivery(deliver, "notify_resource_updated", uri=change.uri)
         else:
-            span = self.telemetry.delivering("notify_list_changed", feature=FEATURE_OF[change])
-        with span as delivered:
-            delivered(self.hub.deliver(Frame(cursor, change, times=self.times.take(change))))
+            self.telemetry.delivery(deliver, "notify_list_changed", feature=FEATURE_OF[change])
 
     async def publish(self, change: Change) -> None:
         """Gives `change` to the bus. While the bus is out of reach, it is kept and given to it later."""
         self.times.publishing(change)
         try:
             await self.bus.publish(change)
-        except TransportError as error:
+        except errors.TransportError as error:
             if not self._unsent:
                 logger.warning("Changes wait, and are published when the bus is back: %s", error)
             self._keep(change)
@@ -128,7 +114,7 @@ class Core:
             for change, failure in tuple(self._unsent.items()):
                 try:
                     await self.bus.publish(change)
-                except TransportError:
+                except errors.TransportError:
                     break
                 if self._unsent[change] is failure:
                     del self._unsent[change]
@@ -138,7 +124,7 @@ class Core:
         """Returns the changes after `cursor` that are `wanted`; None if that cannot be known."""
         try:
             entries = await self.bus.since(cursor)
-        except TransportError as error:
+        except errors.TransportError as error:
             logger.warning("The changes since %s cannot be read: %s", cursor, error)
             return None
         return None if entries is None else [Frame(place, change) for place, change in entries if wanted(change)]
@@ -172,14 +158,14 @@ class Core:
         """Returns whether there is room for another subscriber now."""
         try:
             self.check_room()
-        except LimitReached:
+        except errors.LimitReached:
             return False
         return True
 
     def join(self, subscriber: Subscriber) -> None:
         """Registers `subscriber`: from now on it receives the changes it asked for."""
         self.hub.add(subscriber)
-        self.telemetry.joined()
+        self.telemetry.subscribers(+1)
         self._span_each("subscribe", subscriber, subscriber.subscriptions)
         for feature in subscriber.features:
             self.telemetry.span("subscribe", client=subscriber.client, feature=feature, subscriber_count=len(self.hub))
@@ -187,7 +173,7 @@ class Core:
     def leave(self, subscriber: Subscriber) -> None:
         """Removes `subscriber`, if it is registered."""
         if self.hub.remove(subscriber):
-            self.telemetry.left()
+            self.telemetry.subscribers(-1)
             self.telemetry.span("cleanup_client", client=subscriber.client, subscriber_count=len(self.hub))
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
@@ -242,7 +228,7 @@ class Core:
         except TOLD:
             raise
         except Exception as error:
-            raise SourceUnavailable("This resource cannot be watched at present. Try again later.") from error
+            raise errors.SourceUnavailable("This resource cannot be watched at present. Try again later.") from error
         if not settled:
             raise _stopping()
 
@@ -265,8 +251,8 @@ class Core:
                 self.streams_ended.set()
 
 
-def _stopping() -> LimitReached:
-    return LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
+def _stopping() -> errors.LimitReached:
+    return errors.LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
 
 
 def client_name(ctx: RequestContext) -> str:
@@ -292,20 +278,23 @@ def rpc_errors(*, not_found: int) -> Generator[None]:
     """Turns named errors into JSON-RPC errors. `not_found` is the era's code for a missing resource."""
     try:
         yield
-    except TidingsError as error:
-        codes = {ResourceNotFound: not_found, InvalidUri: INVALID_PARAMS, NotSubscribable: INVALID_PARAMS}
+    except errors.TidingsError as error:
+        codes: dict[type[errors.TidingsError], int] = {
+            errors.ResourceNotFound: not_found,
+            errors.InvalidUri: types.INVALID_PARAMS,
+            errors.NotSubscribable: types.INVALID_PARAMS,
+        }
         data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
-        raise MCPError(code=codes.get(type(error), INTERNAL_ERROR), message=error.message, data=data) from error
+        raise MCPError(code=codes.get(type(error), types.INTERNAL_ERROR), message=error.message, data=data) from error
 
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:
     """Returns the error for parameters of the wrong shape. It names them, and does not repeat their values."""
     details = [f"{'.'.join(map(str, item['loc'])) or 'params'}: {item['msg']}" for item in error.errors()[:5]]
-    return MCPError(code=INVALID_PARAMS, message=f"Invalid parameters for {method}: {'; '.join(details)}")
+    return MCPError(code=types.INVALID_PARAMS, message=f"Invalid parameters for {method}: {'; '.join(details)}")
 
 
 # Asking the client's model
-
 
 AskModel = Callable[[str, int], Awaitable[str]]
 """Asks the client's model: a prompt, and the most tokens of the answer. Raises `ModelDeclined`."""
@@ -315,14 +304,16 @@ class ModelDeclined(Exception):
     """The client's model gave no answer. The message says why."""
 
 
-def model_request(prompt: str, max_tokens: int) -> CreateMessageRequest:
+def model_request(prompt: str, max_tokens: int) -> types.CreateMessageRequest:
     """Returns the request for one answer in text."""
-    message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-    return CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=max_tokens))
+    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=prompt))
+    return types.CreateMessageRequest(
+        params=types.CreateMessageRequestParams(messages=[message], max_tokens=max_tokens)
+    )
 
 
-def model_text(answer: CreateMessageResult) -> str:
+def model_text(answer: types.CreateMessageResult) -> str:
     """Returns the text of an answer. Raises `ModelDeclined` if it is not text."""
-    if not isinstance(answer.content, TextContent):
+    if not isinstance(answer.content, types.TextContent):
         raise ModelDeclined("The client's model answered with something else than text.")
     return answer.content.text

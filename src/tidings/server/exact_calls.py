@@ -99,7 +99,14 @@ class ExactCalls:
         prompts: dict[str, Prompt] = McpServerAdapter(self._server).items("prompt")
         if name not in prompts:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}.{_suggestion(name, prompts)}")
-        if problems := _prompt_problems(prompts[name], arguments or ()):
+        given = list(arguments or ())
+        known = {argument.name: argument.required for argument in prompts[name].arguments or ()}
+        extra = [each for each in given if each not in known]
+        meant = {close for each in extra for close in closest(each, known, key=letters)}
+        missing = [each for each, required in known.items() if required and each not in {*given, *meant}]
+        problems = [f"There is no argument {each!r}.{_suggestion(each, known)}" for each in extra]
+        problems += [f"The argument {each!r} is missing." for each in missing]
+        if problems:
             raise MCPError(INVALID_PARAMS, " ".join(problems))
         try:
             return await call()
@@ -182,17 +189,6 @@ def _names_at(schema: Mapping[str, Any], at: _Location) -> list[str]:
 def _resolved(part: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = str(part.get("$ref", "")).removeprefix("#/$defs/")
     return schema.get("$defs", {}).get(name, part)
-
-
-def _prompt_problems(prompt: Prompt, given: Iterable[str]) -> list[str]:
-    known = {argument.name: argument.required for argument in prompt.arguments or ()}
-    unknown = [name for name in given if name not in known]
-    meant = {close for name in unknown for close in closest(name, known, key=letters)}
-    missing = [name for name, required in known.items() if required and name not in {*given, *meant}]
-    return [
-        *(f"There is no argument {name!r}.{_suggestion(name, known)}" for name in unknown),
-        *(f"The argument {name!r} is missing." for name in missing),
-    ]
 
 
 # Schemas

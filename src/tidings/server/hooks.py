@@ -43,14 +43,6 @@ class Hooks:
         check_hook(event, pattern, hook)
         self._hooks[event].append((pattern, hook))
 
-    def first(self, subscription: str) -> None:
-        """Notes that `subscription` got its first subscriber."""
-        self._want(subscription, True)
-
-    def last(self, subscription: str) -> None:
-        """Notes that `subscription` lost its last subscriber."""
-        self._want(subscription, False)
-
     async def settled(self, subscriptions: Iterable[str], *, unless: asyncio.Future[None] | None = None) -> bool:
         """Waits until the hooks for `subscriptions` have run. Returns False if `unless` was done before.
 
@@ -61,7 +53,7 @@ class Hooks:
             if subscription in self._refused and subscription not in self._tasks:
                 # Another subscriber keeps it although its hook failed: for the new one it is tried again.
                 self._called.discard(subscription)
-                self._want(subscription, True)
+                self.want(subscription, True)
             while task := self._tasks.get(subscription):
                 await asyncio.wait([task] if unless is None else [task, unless], return_when=asyncio.FIRST_COMPLETED)
                 if unless is not None and unless.done():
@@ -79,7 +71,8 @@ class Hooks:
             for task in late:
                 task.cancel()
 
-    def _want(self, subscription: str, wanted: bool) -> None:
+    def want(self, subscription: str, wanted: bool) -> None:
+        """Notes that `subscription` got its first subscriber (`wanted`), or lost its last."""
         if not any(self._matching(event, subscription) for event in self._hooks):
             return
         self._wanted[subscription] = wanted

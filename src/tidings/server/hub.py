@@ -19,19 +19,11 @@ _Group = dict[Subscriber, None]
 class Hub:
     """The subscribers of this process.
 
-    Args:
-        on_first: Called with a URI or a prefix that gets its first subscriber.
-        on_last: Called with one that has lost its last.
+    `want` is called with a URI or a prefix, and with True if it gets its first subscriber, False if it lost its last.
     """
 
-    def __init__(
-        self,
-        *,
-        on_first: Callable[[str], None] = lambda subscription: None,
-        on_last: Callable[[str], None] = lambda subscription: None,
-    ) -> None:
-        self._on_first = on_first
-        self._on_last = on_last
+    def __init__(self, want: Callable[[str, bool], None] = lambda subscription, wanted: None) -> None:
+        self._want = want
         self._all: _Group = {}
         self._features: dict[Change, _Group] = {change: {} for change in FEATURES.values()}
         self._groups: dict[str, _Group] = {}
@@ -88,7 +80,7 @@ class Hub:
             group = self._groups[subscription] = {}
             if subscription.endswith("*"):
                 self._count_prefix(len(subscription) - 1, 1)
-            self._on_first(subscription)
+            self._want(subscription, True)
         group[subscriber] = None
 
     def _leave(self, subscriber: Subscriber, subscription: str) -> None:
@@ -98,7 +90,7 @@ class Hub:
             del self._groups[subscription]
             if subscription.endswith("*"):
                 self._count_prefix(len(subscription) - 1, -1)
-            self._on_last(subscription)
+            self._want(subscription, False)
 
     def _count_prefix(self, length: int, change: int) -> None:
         counts = self._prefixes_of_length

@@ -85,17 +85,10 @@ class LegacySession(Subscriber):
     def held_beside(self, subscription: str) -> int:
         return len(self.subscriptions) - (subscription in self.subscriptions)
 
-    def begin(self, stream: BorrowedStream) -> bool:
-        """Takes over a stream. Returns whether changes may have been lost before."""
-        self._stop_waiting()
-        may_have_missed, self.may_have_missed = self.may_have_missed, True
-        self.stream = stream
-        return may_have_missed
-
     def wait(self, seconds: float, park: Any) -> None:
         """Waits for a stream, and calls `park` if none comes within `seconds`."""
         self.close()
-        self._stop_waiting()
+        self.stop_waiting()
         self._liveness = asyncio.get_running_loop().call_later(seconds, park, self)
 
     def over(self, *_: object) -> None:
@@ -103,10 +96,10 @@ class LegacySession(Subscriber):
         self._register.remove(self)
 
     def gone(self) -> None:
-        self._stop_waiting()
+        self.stop_waiting()
         super().gone()
 
-    def _stop_waiting(self) -> None:
+    def stop_waiting(self) -> None:
         if self._liveness is not None:
             self._liveness.cancel()
             self._liveness = None
@@ -245,7 +238,10 @@ class LegacyEra:
 
     def _begin(self, session: LegacySession, stream: BorrowedStream) -> None:
         self._unpark(session)
-        if session.begin(stream):
+        session.stop_waiting()
+        session.stream = stream
+        may_have_missed, session.may_have_missed = session.may_have_missed, True
+        if may_have_missed:
             self._background.start(self._return(session, stream))
         else:
             session.open()

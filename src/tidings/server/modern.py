@@ -12,22 +12,10 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
+import mcp_types as types
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    CreateMessageResult,
-    InputRequests,
-    InputRequiredResult,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-)
 
 from tidings.changes import CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.errors import ResourceNotFound
@@ -68,7 +56,7 @@ class ListenStream(Subscriber):
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def acknowledge(
-        self, honoured: SubscriptionFilter, cursor: Cursor, *, recovered: bool, until: Cursor | None
+        self, honoured: types.SubscriptionFilter, cursor: Cursor, *, recovered: bool, until: Cursor | None
     ) -> None:
         """Sends the acknowledgment, and opens the stream behind it."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
@@ -77,8 +65,8 @@ class ListenStream(Subscriber):
         if self.stream is not None:
             self.stream.after_next_event(lambda event: self.open())
         await self._ctx.session.send_notification(
-            SubscriptionsAcknowledgedNotification(
-                params=SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
+            types.SubscriptionsAcknowledgedNotification(
+                params=types.SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
             ),
             related_request_id=self._ctx.request_id,
         )
@@ -100,7 +88,7 @@ class ListenStream(Subscriber):
             self.stream.abort()
         elif not self.ended.done():
             self.ended.set_exception(
-                MCPError(INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")
+                MCPError(types.INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")
             )
 
     def end(self) -> None:
@@ -114,15 +102,17 @@ class ModernEra:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def listen(
+        self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
         """Serves one stream, from its acknowledgment to its result."""
         if ctx.request_id is None:
-            raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
-        with rpc_errors(not_found=INVALID_PARAMS):
+            raise MCPError(types.INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
+        with rpc_errors(not_found=types.INVALID_PARAMS):
             await self._listen(ctx, params)
-        return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+        return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
-    async def _listen(self, ctx: RequestContext, params: SubscriptionsListenRequestParams) -> None:
+    async def _listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> None:
         core, key = self._core, client_key(ctx)
         if ctx.request is not None and SCOPE_KEY not in ctx.request.scope:
             core.unwrapped()
@@ -143,7 +133,7 @@ class ModernEra:
             meta: Any = ctx.meta or {}
             since = Cursor.parse(meta.get(SINCE_KEY))
             cursor, recovered, until = await self._catch_up(stream, wanted, since, position)
-            honoured = SubscriptionFilter(
+            honoured = types.SubscriptionFilter(
                 tools_list_changed=wanted.tools or None,
                 prompts_list_changed=wanted.prompts or None,
                 resources_list_changed=wanted.resources or None,
@@ -153,7 +143,7 @@ class ModernEra:
             await stream.ended
             await stream.drain()
 
-    async def _honoured(self, ctx: RequestContext, asked: SubscriptionFilter) -> Filter:
+    async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:
         """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
         policy = self._core.policy
         subscriptions = policy.check(asked.resource_subscriptions or ())
@@ -204,13 +194,13 @@ class ModelRounds:
         self._answers: dict[str, str] = dict(state.get("answers", {}))
         self._asked: set[str] = set(state.get("asked", ()))
         for key, response in (ctx.input_responses or {}).items():
-            if key in self._asked and isinstance(response, CreateMessageResult):
+            if key in self._asked and isinstance(response, types.CreateMessageResult):
                 with suppress(ModelDeclined):
                     self._answers[key] = model_text(response)
-        self._open: InputRequests = {}
+        self._open: types.InputRequests = {}
         self._asks = anyio.Event()
 
-    async def run(self, work: Callable[[AskModel], Awaitable[T]]) -> T | InputRequiredResult:
+    async def run(self, work: Callable[[AskModel], Awaitable[T]]) -> T | types.InputRequiredResult:
         """Returns what `work` returns, or the questions that it asks in this round."""
         done: list[T] = []
         failed: list[Exception] = []
@@ -235,7 +225,7 @@ class ModelRounds:
         if done:
             return done[0]
         asked = sorted(self._asked | set(self._open))
-        return InputRequiredResult(
+        return types.InputRequiredResult(
             input_requests=self._open, request_state=json.dumps({"answers": self._answers, "asked": asked})
         )
 

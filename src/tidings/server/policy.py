@@ -19,12 +19,9 @@ RequestContext = ServerRequestContext[Any, Any]
 Authorize = Callable[[RequestContext, str], bool | Awaitable[bool]]
 """Decides whether the sender of a request may subscribe to a URI (or a prefix, ending in `*`)."""
 
-Missing = Callable[[Sequence[str]], list[str]]
-"""Returns those of several subscriptions that name nothing that is served."""
-
 
 class SubscriptionPolicy:
-    """Decides which subscriptions are accepted."""
+    """Decides which subscriptions are accepted. `missing` returns those that name nothing that is served."""
 
     def __init__(
         self,
@@ -32,7 +29,7 @@ class SubscriptionPolicy:
         limits: Limits,
         authorize: Authorize | None = None,
         subscribable: Sequence[str] | None = None,
-        missing: Missing = lambda subscriptions: [],
+        missing: Callable[[Sequence[str]], list[str]] = lambda subscriptions: [],
     ) -> None:
         self.limits = limits
         self._authorize = authorize
@@ -54,11 +51,7 @@ class SubscriptionPolicy:
         return [text for text in self._missing(subscriptions) if not any(owns(text) for owns in self._owners)]
 
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
-        """Returns `subscriptions`, each once, if all are well-formed, allowed and within the limits.
-
-        Args:
-            subscriptions: URIs and prefixes.
-            held: The number of subscriptions that the subscriber has already.
+        """Returns `subscriptions`, each once, if all are well-formed, allowed and, beside those `held`, not too many.
 
         Raises:
             LimitReached: There are too many.
@@ -67,9 +60,8 @@ class SubscriptionPolicy:
         """
         distinct = list(dict.fromkeys(subscriptions))
         if len(distinct) + held > self.limits.subscriptions:
-            raise _limit_reached(
+            raise self._limit_reached(
                 "subscriptions",
-                self.limits.subscriptions,
                 f"{len(distinct) + held} subscriptions for one stream; this server accepts at most "
                 f"{self.limits.subscriptions}. Subscribe to a prefix (ending in '*'), or open another stream.",
             )
@@ -109,19 +101,16 @@ class SubscriptionPolicy:
     def check_room(self, taken: int, taken_by_client: int = 0) -> None:
         """Raises `LimitReached` if there is no room for another subscriber."""
         if taken >= self.limits.streams:
-            raise _limit_reached(
+            raise self._limit_reached(
                 "streams",
-                self.limits.streams,
                 f"This server has {taken} subscribers, and accepts no more at present. Try again later.",
             )
         if taken_by_client >= self.limits.streams_per_client:
-            raise _limit_reached(
+            raise self._limit_reached(
                 "streams_per_client",
-                self.limits.streams_per_client,
                 f"This client has {taken_by_client} listen streams open, which is the most it can have. "
                 "Close one, or put more subscriptions into each.",
             )
 
-
-def _limit_reached(limit: str, most: int, message: str) -> LimitReached:
-    return LimitReached(message, data={"limit": limit, "max": most})
+    def _limit_reached(self, limit: str, message: str) -> LimitReached:
+        return LimitReached(message, data={"limit": limit, "max": getattr(self.limits, limit)})

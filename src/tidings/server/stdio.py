@@ -51,11 +51,11 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
     try:
         with _input() as lines:
             async with (
-                stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write),
+                stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, answers.stream),
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(stop_when_asked)
-                await server.run(read, answers.watching(write), server.create_initialization_options())
+                await server.run(read, cast("Any", answers), server.create_initialization_options())
                 tasks.cancel_scope.cancel()
     finally:
         server.middleware.remove(answers.middleware)
@@ -64,7 +64,12 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
 
 
 class _Answers:
-    """The requests that wait for their answer. The middleware adds them, and the watched stream removes them."""
+    """The stream of messages to the client, and the requests that wait for their answer.
+
+    The middleware adds them, and the answers that are sent remove them.
+    """
+
+    stream: Any
 
     def __init__(self) -> None:
         self._open: set[RequestId] = set()
@@ -86,32 +91,17 @@ class _Answers:
             self._close(ctx.request_id)
             raise
 
-    def watching(self, write: Any) -> Any:
-        """Returns the stream of messages to a client so that answers are noticed."""
-        return _Watched(write, self._sent)
-
-    def _sent(self, message: SessionMessage) -> None:
-        if isinstance(message.message, JSONRPCResponse | JSONRPCError) and message.message.id is not None:
-            self._close(message.message.id)
-
     def _close(self, request_id: RequestId) -> None:
         self._open.discard(request_id)
         self._changed.set()
 
-
-class _Watched:
-    """A stream of messages that calls `sent` with each that was sent."""
-
-    def __init__(self, stream: Any, sent: Callable[[SessionMessage], None]) -> None:
-        self._stream = stream
-        self._sent = sent
-
     async def send(self, item: SessionMessage) -> None:
-        await self._stream.send(item)
-        self._sent(item)
+        await self.stream.send(item)
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
+            self._close(item.message.id)
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self.stream.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -20,8 +20,7 @@ Errors of a tracer or a meter never reach a subscriber or a publisher. Each kind
 
 import logging
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -52,11 +51,8 @@ class Telemetry:
         """Records something that has just been done."""
         self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes).end())
 
-    def joined(self) -> None:
-        self._safely("subscribers", self._subscribers.add, 1)
-
-    def left(self) -> None:
-        self._safely("subscribers", self._subscribers.add, -1)
+    def subscribers(self, change: int) -> None:
+        self._safely("subscribers", self._subscribers.add, change)
 
     def merged(self) -> None:
         self._safely("merges", self._merges.add, 1)
@@ -64,20 +60,16 @@ class Telemetry:
     def cut(self) -> None:
         self._safely("cutoffs", self._cutoffs.add, 1)
 
-    @contextmanager
-    def delivering(self, name: str, **attributes: str | int) -> Generator[Callable[[int], None]]:
-        """Records the delivery of one change. Call what it yields with the number of subscribers."""
+    def delivery(self, deliver: Callable[[], int], name: str, **attributes: str | int) -> None:
+        """Calls `deliver`, which delivers one change and returns the number of its subscribers, and records it."""
         span = self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes))
         began = time.perf_counter()
-
-        def delivered(count: int) -> None:
+        try:
+            count = deliver()
             self._safely("deliveries", self._deliveries.add, count)
             self._safely("duration", self._duration.record, time.perf_counter() - began)
             if span is not None:
                 self._safely(name, span.set_attribute, "subscriber_count", count)
-
-        try:
-            yield delivered
         finally:
             if span is not None:
                 self._safely(name, span.end)

@@ -90,9 +90,22 @@ class Access:
             "tls": self.tls,
             "tls_hostname": address.tls_name,
         }
-        if self.credentials is not None:
-            options["user_credentials"] = _read(self.credentials)
-        return options
+        path = self.credentials
+        if path is None:
+            return options
+        try:
+            text = path.read_text("utf-8")  # Each time, because it may have been renewed.
+        except (OSError, UnicodeDecodeError) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not text"
+            raise BusUnavailable(
+                f"The credentials file {path} cannot be used: {why}. Name a file that this user may read."
+            ) from error
+        # The client library would search for these lines for ever.
+        if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
+            raise BusUnavailable(
+                f"{path} cannot be used: it is not a credentials file. Name one that nsc or the account's admin made."
+            )
+        return options | {"user_credentials": text}
 
 
 def addresses(urls: str | Sequence[str]) -> list[NatsAddress]:
@@ -102,20 +115,3 @@ def addresses(urls: str | Sequence[str]) -> list[NatsAddress]:
     if not found:
         raise ValueError("A NATS bus needs the URL of at least one server")
     return found
-
-
-def _read(path: Path) -> str:
-    """Returns the text of the credentials file. It is read each time, because it may have been renewed."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not text"
-        raise BusUnavailable(
-            f"The credentials file {path} cannot be used: {why}. Name a file that this user may read."
-        ) from error
-    # The client library would search for these lines for ever.
-    if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
-        raise BusUnavailable(
-            f"{path} cannot be used: it is not a credentials file. Name one that nsc or the account's admin made."
-        )
-    return text

@@ -56,7 +56,10 @@ class NatsServers:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        servers = self._in_order()
+        named, told = self.named[:], [one for one in self._told.values() if one not in self.named]
+        random.shuffle(named)
+        random.shuffle(told)
+        servers = sorted(named + told, key=lambda one: one == self._last)
         failures: list[Trouble] = []
         for tried, address in enumerate(servers):
             # A server that does not answer must leave time for the others.
@@ -75,12 +78,6 @@ class NatsServers:
         if len(failures) == 1:
             raise failures[0]
         raise BusUnavailable(f"None of {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
-
-    def _in_order(self) -> list[NatsAddress]:
-        named, told = self.named[:], [one for one in self._told.values() if one not in self.named]
-        random.shuffle(named)
-        random.shuffle(told)
-        return sorted(named + told, key=lambda one: one == self._last)
 
     def learn(self, connection: NatsConnection) -> None:
         """Notes the other servers of the cluster that a server has named."""

@@ -218,7 +218,7 @@ class NatsConnection:
     async def post(
         self, subject: str, body: bytes, answered: Callable[[Answer], None], headers: dict[str, str] | None = None
     ) -> str:
-        """Sends a message, and calls `answered` with the answer. Returns the token for `forget`."""
+        """Sends a message, and calls `answered` with the answer. Returns the token under which it is awaited."""
         if self.ended.done():
             raise self.ended.result()
         token = str(next(self._tokens))
@@ -226,13 +226,9 @@ class NatsConnection:
         try:
             await self._wire.publish(subject, body, reply=f"{self._inbox}.{token}", headers=headers)
         except BaseException:
-            self.forget(token)
+            self._answers.pop(token, None)
             raise
         return token
-
-    def forget(self, token: str) -> None:
-        """Ignores the answer to a message."""
-        self._answers.pop(token, None)
 
     async def ask(self, subject: str, body: object = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
         """Sends `body` as JSON, and returns the answer.
@@ -253,7 +249,7 @@ class NatsConnection:
         try:
             found = await answer
         finally:
-            self.forget(token)
+            self._answers.pop(token, None)
         if isinstance(found, Exception):
             raise found
         return found

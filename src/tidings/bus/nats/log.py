@@ -1,8 +1,7 @@
 """The log of a `NatsBus` as this process knows it: joining it, its position, and its newest entries.
 
-The entries that the process has received stay in memory, compacted, as many as the history has room for. So the changes
-after a position cost the broker nothing, however many clients come back at once and ask for them. Only the first
-question about something older asks the broker, and its answer stays here, too.
+The entries that the process has received stay in memory, compacted, as many as the history has room for. So many
+clients may come back at once at no cost to the broker. Only the first question about something older asks it.
 
 A process that was away knows its position: the epoch, the last message that it received, and the time at which that was
 stored. It can continue from there unless the log is another one by now, which is so
@@ -138,10 +137,6 @@ class Log:
             self._tell(self.head, None)
         return lost
 
-    def fall_behind(self) -> None:
-        """Notes that messages may have been dropped before they were read, so that this cannot continue from here."""
-        self.known = None
-
     def hear(self, seq: int, at: int, change: Change | None) -> None:
         """Takes the next message. It may not be a change."""
         self.place = self.known = LogPosition(self.place.epoch, seq, max(at, self.place.at))
@@ -191,7 +186,7 @@ async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamSta
         elif known is None or known.epoch != found.epoch(mark):
             await stream.probe(mark)
             return found, mark, LogPosition(found.epoch(mark), found.last, found.last_at)
-        elif await _is_rewritten(stream, found, known):
+        elif known.seq > found.last or ((later := await stream.first_after(known.at)) and later <= known.seq):
             await _begin_epoch(stream, mark)
         else:
             await stream.probe(mark)
@@ -202,10 +197,3 @@ async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamSta
 async def _begin_epoch(stream: NatsStream, before: Mark | None) -> None:
     """Begins a new epoch, unless another process does so at the same time."""
     await stream.set_mark(secrets.token_hex(8), None, expected=before.seq if before else 0)
-
-
-async def _is_rewritten(stream: NatsStream, found: StreamState, known: LogPosition) -> bool:
-    if known.seq > found.last:
-        return True
-    later = await stream.first_after(known.at)
-    return later is not None and later <= known.seq

@@ -7,13 +7,11 @@ not a loss: everything after a position includes the newer one. One that is drop
 the stream distinguishes the two: both leave a hole, and both move `first_seq`. So the stream has only one limit that
 drops messages, `max_msgs`, and it is higher than the history of any bus. Then the number of messages shows it:
 
-- Let n(c) be the number of messages after a position c. Replacing a message never makes n(c) smaller: at most one
-  message after c goes, and one comes.
+- Let n(c) be the number of messages after a position c. Replacing a message never makes n(c) smaller.
 - Messages are dropped oldest first, and only when there are `max_msgs`. Once one after c was dropped, all that are left
-  are after c, and so they stay: n(c) is `max_msgs` from then on, or one less for a moment.
+  are after c: n(c) is `max_msgs` from then on, or one less for a moment.
 - So as long as n(c) is less than that, nothing after c was dropped. A history of h entries, h being less, covers c if
-  n(c) <= h, which is what "the newest h" means anyway. The reader judges age by the time of each message: a limit of
-  age or of bytes in the stream would drop messages while n(c) is small.
+  n(c) <= h. A limit of age or of bytes in the stream would drop messages while n(c) is small, so the reader judges age.
 
 `max_msgs` is only ever raised, because another bus may rely on it. The mark shows what was dropped before that.
 
@@ -24,9 +22,8 @@ to be dropped. So a stream without a mark was created, emptied or overwritten: a
 stream was created is part of the epoch, too, because of copies.
 
 **Subjects and payloads.** The subject is for the broker, which keeps the newest message of each; the payload is for the
-reader, and has everything. A subject consists of tokens between dots, in which `*`, `>`, spaces and control characters
-have a meaning. So a URI becomes one token, percent-encoded where necessary. The line on which a client names a subject
-is limited to 4096 bytes by default, so a long URI is replaced by its hash.
+reader, and has everything. In a subject, a URI is one token, percent-encoded where necessary. The line on which a
+client names a subject is limited to 4096 bytes by default, so a long URI is replaced by its hash.
 """
 
 import asyncio
@@ -117,8 +114,8 @@ class StreamShape:
         self.subjects = subjects
         self.history = history
         self.mark_lasts = (history.entries + SPARE) // 2  # Messages after which the mark is written anew.
+        self.replicas = replicas
         self._limit = 2 * history.entries + SPARE
-        self._replicas = replicas
         self._fixed: dict[str, Any] = {
             "subjects": [subjects.all],
             "retention": "limits",
@@ -137,7 +134,7 @@ class StreamShape:
             "max_age": 0,
             "max_bytes": -1,
             "max_msg_size": -1,
-            "num_replicas": self._replicas,
+            "num_replicas": self.replicas,
             # A message that is deleted by hand would be missed, and nothing would show it.
             "deny_delete": True,
             "deny_purge": True,
@@ -163,10 +160,6 @@ class StreamShape:
             "max_bytes": found["max_bytes"] > 0,
         }
         return {key: self.wanted[key] for key, low in too_low.items() if low}
-
-    def multiplied(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Returns the new number of replicas, if there are too few."""
-        return {"num_replicas": self._replicas} if found["num_replicas"] < self._replicas else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +223,8 @@ class NatsStream:
             changes = self.shape.lifted(found)
             if changes:
                 await self._raise_floor()
-            changes |= self.shape.multiplied(found)
+            if found["num_replicas"] < self.shape.replicas:
+                changes["num_replicas"] = self.shape.replicas
             if changes:
                 await self._api("STREAM.UPDATE", found | changes)
             return

@@ -1,22 +1,11 @@
-"""Reading the stream in order without a gap, sending until acknowledged, and the changes since a cursor.
-
-`StreamReader`: the broker numbers what it sends to a reader without gaps, sends a heartbeat when there is nothing to
-send, and asks from time to time whether everything has arrived. So a lost message, a reader that the broker has
-forgotten and a broker that hangs are all noticed. Each ends the connection, and reading continues over another one.
-
-`Sender`: each change is one message. It counts as stored when the broker has acknowledged it and the listeners of this
-process were called with it. So a publisher that has its cursor knows that all listeners here were called before.
-
-`Past`: first the broker is asked for the end of the log, so that what another process has just published is not missed;
-questions at the same time share one request. When this process has received everything up to there, it knows the
-answer, unless the cursor is older than its memory. Then that part of the log is read, once for all who ask.
-"""
+"""Reading the stream in order without a gap, sending until acknowledged, and the changes since a cursor."""
 
 import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -46,7 +35,12 @@ class Delivery(NamedTuple):
 
 
 class StreamReader:
-    """Calls `deliver` with each message of `stream`."""
+    """Calls `deliver` with each message of `stream`.
+
+    The broker numbers what it sends without gaps, sends a heartbeat when there is nothing to send, and asks from time
+    to time whether everything has arrived. So a lost message, a reader that the broker has forgotten and a broker that
+    hangs are all noticed. Each ends the connection, and reading continues over another one.
+    """
 
     def __init__(self, stream: NatsStream, deliver: Callable[[Delivery], None]) -> None:
         self._connection = stream.connection
@@ -146,7 +140,6 @@ class StreamLink:
         self._warned = False
 
     async def open(self) -> None:
-        """Begins to read."""
         await self._reader.open(self._log.place.seq + 1, beat=self.beat, watch=True)
 
     def check(self) -> None:
@@ -160,7 +153,6 @@ class StreamLink:
             await self.stream.set_mark(mark.epoch, mark.floor, expected=mark.seq)
 
     async def close(self) -> None:
-        """Closes the connection."""
         if not self.connection.ended.done():
             await self._reader.close()
         await self.connection.close()
@@ -170,7 +162,7 @@ class StreamLink:
         if delivery.seq <= log.place.seq:
             return
         if self.found.may_have_dropped(delivery.pending + 1):
-            log.fall_behind()
+            log.known = None  # Messages may be missing before this one, so that it cannot continue from here.
             self.connection.fail(Interrupted("this process has fallen too far behind the log."))
             return
         if delivery.subject == self.stream.shape.subjects.mark:
@@ -195,16 +187,14 @@ class StreamLink:
         return self._log.place.seq - self._log.mark.seq > self.stream.shape.mark_lasts
 
 
+@dataclass(slots=True, eq=False)
 class _Sent:
     """A change that was sent, once for each publisher that waits for a cursor."""
 
-    __slots__ = ("at", "copies", "held", "seqs")
-
-    def __init__(self, held: Held, at: float) -> None:
-        self.held = held
-        self.at = at
-        self.copies = max(1, len(held.askers))
-        self.seqs: list[int] = []
+    held: Held
+    at: float
+    copies: int
+    seqs: list[int] = field(default_factory=list[int])
 
     @property
     def stored(self) -> bool:
@@ -212,7 +202,7 @@ class _Sent:
 
 
 class Sender:
-    """Sends the changes in `waiting`, and answers their publishers once `log` has received them."""
+    """Sends the changes in `waiting`, and answers their publishers once the listeners here were called with them."""
 
     def __init__(self, limit: int, subjects: Subjects, log: Log, engine: Engine) -> None:
         self._more = asyncio.Event()
@@ -233,7 +223,8 @@ class Sender:
                 self._more.clear()
                 while self._on_the_way < _WINDOW and not self.waiting.idle:
                     now = asyncio.get_running_loop().time()
-                    taken = [_Sent(held, now) for held in self.waiting.take(_WINDOW - self._on_the_way)]
+                    held = self.waiting.take(_WINDOW - self._on_the_way)
+                    taken = [_Sent(each, now, copies=max(1, len(each.askers))) for each in held]
                     # All are noted before the first is sent: its failure must not lose the others.
                     self._sent |= {sent.held: sent for sent in taken}
                     for sent in taken:
@@ -298,7 +289,12 @@ class Sender:
 
 
 class Past:
-    """Answers questions about the past of `log`."""
+    """Answers questions about the past of `log`.
+
+    First the broker is asked for the end of the log, so that what another process has just published is not missed.
+    When this process has received everything up to there, it knows the answer, unless the cursor is older than its
+    memory. Then that part of the log is read, once for all who ask.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -380,6 +376,5 @@ class Past:
             tail.prepend(older, version)
 
     async def stop(self) -> None:
-        """Cancels all questions."""
         for question in tuple(self._questions):
             await end(question)

@@ -31,13 +31,10 @@ _SENTINEL_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
 class RedisAddress:
     """The place of a Redis, and the options of a connection to it."""
 
-    place: str
-    """The URL for people, without user and password."""
+    place: str  # The URL for people, without user and password.
     tls: bool
-    options: dict[str, Any] = field(repr=False)
-    """The arguments of a connection of the redis package."""
-    service: str = ""
-    """Its name among the sentinels; '' without sentinels."""
+    options: dict[str, Any] = field(repr=False)  # The arguments of a connection of the redis package.
+    service: str = ""  # Its name among the sentinels; '' without sentinels.
     sentinels: tuple[tuple[str, int], ...] = ()
     sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
@@ -69,25 +66,21 @@ def read_url(url: str) -> RedisAddress:
             raise ValueError("Write the URL of a Redis behind a socket as unix:///path/to/the.sock")
         return RedisAddress(f"unix://{parts.path}", tls=False, options=options | {"path": unquote(parts.path)})
     if scheme.endswith(_SENTINEL):
-        return _with_sentinels(scheme, hosts, path, options)
+        if not path:
+            raise ValueError(f"The URL of a Redis with sentinels must name its service: {scheme}://host:26379/service")
+        service, *rest = path
+        own = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_OPTIONS & options.keys()}
+        return RedisAddress(
+            f"{scheme}://{hosts}/{service}",
+            tls=_TLS[scheme.removesuffix(_SENTINEL)],
+            options=options | _database(rest),
+            service=service,
+            sentinels=tuple(_host_and_port(host, 26379) for host in hosts.split(",")),
+            sentinel_options=own,
+        )
     host, port = _host_and_port(hosts, 6379)
     options |= {"host": host, "port": port} | _database(path)
     return RedisAddress(f"{scheme}://{hosts or host}", tls=_TLS[scheme], options=options)
-
-
-def _with_sentinels(scheme: str, hosts: str, path: list[str], options: dict[str, Any]) -> RedisAddress:
-    if not path:
-        raise ValueError(f"The URL of a Redis behind sentinels must name its service: {scheme}://host:26379/service")
-    service, *rest = path
-    own = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_OPTIONS & options.keys()}
-    return RedisAddress(
-        f"{scheme}://{hosts}/{service}",
-        tls=_TLS[scheme.removesuffix(_SENTINEL)],
-        options=options | _database(rest),
-        service=service,
-        sentinels=tuple(_host_and_port(host, 26379) for host in hosts.split(",")),
-        sentinel_options=own,
-    )
 
 
 def _database(path: list[str]) -> dict[str, int]:

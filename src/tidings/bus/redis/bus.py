@@ -273,7 +273,6 @@ class Wakes:
             asked = False
 
     async def close(self) -> None:
-        """Closes the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

@@ -15,20 +15,18 @@ Why a cursor can be trusted
 A cursor is (epoch, version). It can be trusted if the log was unbroken from the moment it was returned to the moment it
 is used: nothing that was acknowledged is missing, and no version was given twice. Redis breaks the log in three ways:
 
-1. Keys disappear: FLUSHALL, a lost file, an eviction. Without the hash there is no epoch, so a new one begins. If only
-   one of the other keys is gone, the number of entries differs from the stored one, and a new epoch begins as well.
+1. Keys disappear: FLUSHALL, a lost file, an eviction. Without the hash, or if the number of entries differs from the
+   stored one, a new epoch begins.
 2. The server restarts from its disk, which may lack the last second (`appendfsync everysec`) or more.
 3. A replica that lags becomes the master. Or the master is demoted, copies the other's data, and is master again.
 
-After 2 and 3 the hash exists, with an older version under the same epoch. It does not suffice that a process which
-knows a higher version notices: another process may publish first and raise the version again, with other changes under
-the same numbers. And even if no number is given twice, acknowledged changes are missing, and the processes that know
-them may have ended with the server. Nothing in the data shows this, so the server has to: `run_id` is new at each
-start, `master_replid` at each start and each promotion. Both are stored with the log, and compared within each call, in
-the same step that reads or writes. If they differ, a new epoch begins before anything is answered. So an epoch lies
-within one time in which one process was master and had the keys, and in that time Redis is one thread with one memory:
-the log is unbroken. (The first replica of a master, and an hour without any, change `master_replid`, too. Then an epoch
-ends without need, which costs every client one look.)
+After 2 and 3 the hash exists, with an older version under the same epoch. A process which knows a higher version may
+notice too late: another one may have raised the version again, with other changes under the same numbers. Nothing in
+the data shows this, so the server has to: `run_id` is new at each start, `master_replid` at each start and each
+promotion. Both are stored with the log, and compared within each call, in the same step that reads or writes. If they
+differ, a new epoch begins before anything is answered. So an epoch lies within one time in which one process was master
+and had the keys, and in that time Redis is one thread with one memory: the log is unbroken. (The first replica of a
+master, and an hour without any, change `master_replid`, too. That ends an epoch without need, at the cost of one look.)
 
 With `durable` the user states that the server loses nothing that it acknowledged (`appendfsync always`). Then a new run
 keeps the epoch, unless it began with a promotion (`master_replid2` is set): replicas may lag however often is synced.
@@ -279,7 +277,6 @@ class RedisLog:
             cursor = news.entries[-1][0]
 
     async def close(self) -> None:
-        """Closes the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
