@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings._kit.backoff import jittered
 from tidings.web.refresh import (
     DAY,
     LONGEST_RETRY_AFTER,
@@ -12,7 +13,6 @@ from tidings.web.refresh import (
     after_failure,
     after_look,
     fresh_for,
-    with_chance,
 )
 from tidings.web.settings import Settings
 from tidings.web.wiring import intervals
@@ -76,7 +76,7 @@ def test_a_site_that_says_when_to_come_again_is_obeyed_even_beyond_the_longest_i
 
 @given(st.floats(min_value=0, max_value=1, exclude_max=True), st.floats(min_value=1, max_value=1e6))
 def test_chance_only_ever_adds(chance: float, wait: float) -> None:
-    assert wait <= with_chance(wait, LIMITS, lambda: chance) <= wait * 1.1 + 1e-6
+    assert wait <= jittered(wait, above=LIMITS.jitter, chance=lambda: chance) <= wait * 1.1 + 1e-6
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,7 @@ class WebLibrary:
         self._on_new_version = to
 
     async def fetch(self, url: str, options: FetchOptions = USUAL, progress: Progress | None = None) -> Fetched:
-        """Returns a page.
-
-        Raises `FetchError` if it could not be fetched; `HttpFailed` if the site answered with an error. Raises
-        `ExtractionFailed` if it could not be read. Raises `StoreError` if it could not be kept.
-        """
+        """Returns a page. Raises `FetchError` (`HttpFailed` for an error answer), `ExtractionFailed`, `StoreError`."""
         url = str(parse(url))
         page = await self.store.page_of(url)
         if page is not None and (found := await self._cached(page, url, options)):
@@ -91,11 +87,7 @@ class WebLibrary:
         return await self._flights.share(key, lambda report: self._fetch(url, page, options, report), progress)
 
     async def extract(self, body: bytes, content_type: str, url: str, options: FetchOptions = USUAL) -> Fetched:
-        """Returns the page of bytes that the caller says to be those of `url`.
-
-        Raises `FetchError` if `url` is not valid. Raises `ExtractionFailed` if they could not be read. Raises
-        `StoreError` if they could not be kept.
-        """
+        """Returns the page of bytes that the caller says to be those of `url`. Raises the same errors as `fetch`."""
         return await self._keep(await self._fetching.given(body, content_type, str(parse(url)), options))
 
     async def map(self, url: str, *, limit: int = 500) -> SiteMap:
@@ -103,11 +95,7 @@ class WebLibrary:
         return await Mapper(self.fetcher, self.workers).map(url, limit=limit)
 
     async def refresh(self, page_id: str, ignore: IgnoreRules | None = None) -> Refreshed:
-        """Looks at a page again, fetched as it was fetched last.
-
-        Raises `PageUnknown` if there is no such page, or none that can be fetched. Raises `FetchError`,
-        `ExtractionFailed`, `StoreError` as for `fetch`.
-        """
+        """Looks at a page again, fetched as it was fetched last. Raises `PageUnknown`, or what `fetch` raises."""
         page = await self.store.page_of(page_id)
         if page is None or page.url is None:
             raise PageUnknown(page_id)

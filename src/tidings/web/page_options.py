@@ -26,6 +26,7 @@ WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True)  # for arguments of tools that are objects of their own
 
+_STORED = ("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt")  # kept as they are
 _SALT = token_bytes(16)
 """So that a password in a header cannot be guessed from its hash in the store; each process has its own."""
 
@@ -92,15 +93,9 @@ class FetchOptions:
         """Returns the options that were stored; unknown ones are ignored."""
         render: dict[str, Any] = {n: v for n, v in stored.get("render", {}).items() if n in RenderOptions.model_fields}
         render["selector"] = render.get("selector") or ""
-        return FetchOptions(
-            mode=stored.get("mode", "auto"),
-            user_agent=stored.get("user_agent"),
-            respect_robots=stored.get("respect_robots", True),
-            max_bytes=stored.get("max_bytes"),
-            render=RenderOptions.model_construct(**render),
-            extraction=_extract_options(stored.get("extraction", {})),
-            include_raw_excerpt=stored.get("include_raw_excerpt", False),
-        )
+        plain: dict[str, Any] = {name: stored[name] for name in _STORED if name in stored}
+        extraction = _extract_options(stored.get("extraction", {}))
+        return FetchOptions(**plain, render=RenderOptions.model_construct(**render), extraction=extraction)
 
     def request(self, url: str) -> Request:
         """Returns the request for `url` with these options."""
@@ -129,13 +124,9 @@ def _plain(options: FetchOptions) -> dict[str, Any]:
     extraction["remove_selectors"] = list(options.extraction.remove_selectors)
     render = options.render if options.mode != "http" else RenderOptions()
     return {
-        "mode": options.mode,
-        "user_agent": options.user_agent,
-        "respect_robots": options.respect_robots,
-        "max_bytes": options.max_bytes,
+        **{name: getattr(options, name) for name in _STORED},
         "render": {**render.model_dump(), "selector": render.selector or None},
         "extraction": extraction,
-        "include_raw_excerpt": options.include_raw_excerpt,
     }
 
 

@@ -84,11 +84,6 @@ def after_failure(
     return LookInterval(known, max(doubled, min(retry_after or 0.0, LONGEST_RETRY_AFTER)))
 
 
-def with_chance(wait: float, limits: Intervals, random: Callable[[], float]) -> float:
-    """Returns the wait with a random addition."""
-    return wait * (1.0 + limits.jitter * random())
-
-
 def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
     """Returns for how many seconds from `now` an answer with these headers is fresh; None if they do not say.
 
@@ -200,10 +195,7 @@ class PageRefresher:
         return replace(await self._compared(page, newest, entry, facts, ignore, has_text=has_text), fresh=fresh)
 
     async def bury(self, page_id: str, url: str, options: FetchOptions, status: int) -> Refreshed:
-        """Stores a version that says that the page does not exist any more.
-
-        Raises `PageUnknown` if there is no such page. Raises `StoreError` if it could not be kept.
-        """
+        """Stores a version that says that the page does not exist any more. Raises `PageUnknown` or `StoreError`."""
         page = await self._page(page_id)
         got = await self.fetching.gone(url, status, options)
         assert got.entry is not None  # noqa: S101 - `gone` makes one

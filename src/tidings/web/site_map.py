@@ -112,11 +112,9 @@ def _from_xml(body: bytes, url: str) -> Sitemap:
             cut = True
             break
         whole = _joined(url, place)
-        if whole is None:
-            continue
-        if kind == "sitemap":
+        if whole and kind == "sitemap":
             sitemaps.append(whole)
-        else:
+        elif whole:
             pages.append((whole, modified))
     return Sitemap(tuple(pages), tuple(sitemaps), cut)
 
@@ -164,9 +162,8 @@ def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes,
             continue
         place, tag = end, body[after:end]
         found = _HREF.search(tag)
-        text = (
-            html.unescape((found[1] or found[2] or found[3] or b"").decode("utf-8", "replace")).strip() if found else ""
-        )
+        href = (found[1] or found[2] or found[3] or b"") if found else b""
+        text = html.unescape(href.decode("utf-8", "replace")).strip()
         if text and (target := _joined(base, text)):
             yield target, tag, end + 1
 
@@ -229,10 +226,7 @@ class Mapper:
     workers: ExtractionPool
 
     async def map(self, url: str, *, limit: int) -> SiteMap:
-        """Returns up to `limit` pages of the host of `url`.
-
-        Raises `FetchError` if `url` itself could not be fetched.
-        """
+        """Returns up to `limit` pages of the host of `url`. Raises `FetchError` if `url` could not be fetched."""
         page = await self.fetcher.fetch(Request(url))
         if page.status >= 400:
             raise failed(page, _CURES)

@@ -48,7 +48,24 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         store = await stack.enter_async_context(
             Store(settings.store, ttl=settings.keep, max_entries=settings.max_entries, max_bytes=settings.max_store)
         )
-        fetcher = await stack.enter_async_context(_fetcher(settings))
+        limits = FetchLimits(
+            max_bytes=settings.max_bytes,
+            timeout=settings.timeout,
+            max_redirects=settings.max_redirects,
+            per_host_minute=settings.requests_per_minute,
+            per_host_at_once=settings.per_host,
+            at_once=settings.at_once,
+            retries=settings.retries,
+            user_agent=settings.user_agent,
+        )
+        fetcher = await stack.enter_async_context(
+            Fetcher(
+                limits,
+                allow_private=settings.allow_private,
+                allow_domains=settings.allow_domain,
+                block_domains=settings.block_domain,
+            )
+        )
         workers = await stack.enter_async_context(
             ExtractionPool(count=settings.workers or None, timeout=settings.read_timeout, memory=settings.read_memory)
         )
@@ -81,25 +98,6 @@ def intervals(settings: Settings) -> Intervals:
     """Returns how often watched pages are looked at."""
     first = min(_FIRST_INTERVAL * settings.watch_min, settings.watch_max)
     return Intervals(first=first, least=settings.watch_min, most=settings.watch_max)
-
-
-def _fetcher(settings: Settings) -> Fetcher:
-    limits = FetchLimits(
-        max_bytes=settings.max_bytes,
-        timeout=settings.timeout,
-        max_redirects=settings.max_redirects,
-        per_host_minute=settings.requests_per_minute,
-        per_host_at_once=settings.per_host,
-        at_once=settings.at_once,
-        retries=settings.retries,
-        user_agent=settings.user_agent,
-    )
-    return Fetcher(
-        limits,
-        allow_private=settings.allow_private,
-        allow_domains=settings.allow_domain,
-        block_domains=settings.block_domain,
-    )
 
 
 async def _prune(store: Store, keep: float, on_change: OnChange) -> None:

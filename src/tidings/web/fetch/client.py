@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from ipaddress import ip_address
+from itertools import zip_longest
 from typing import Any, cast
 
 import anyio
@@ -74,17 +75,16 @@ class Guard(httpcore2.AsyncNetworkBackend):
         """Returns the addresses of `host`. Raises `AddressRefused` if one of them, or the port, is not allowed."""
         if reason := self._policy.refuses(host, port):
             raise AddressRefused(reason)
-        addresses = await self._addresses(host)
+        try:
+            addresses: Sequence[Address] = [ip_address(host)]
+        except ValueError:
+            addresses = await self._resolved(host)
         for address in addresses:
             if reason := self._policy.refuses_address(host, address):
                 raise AddressRefused(reason)
         return [real(address) for address in addresses]
 
-    async def _addresses(self, host: str) -> Sequence[Address]:
-        try:
-            return [ip_address(host)]
-        except ValueError:
-            pass
+    async def _resolved(self, host: str) -> Sequence[Address]:
         try:
             addresses = await self._resolve(host)
         except socket.gaierror as error:
@@ -191,8 +191,7 @@ def _alternating(addresses: Sequence[Address]) -> list[Address]:
     # If IPv6 (or IPv4) does not work here, this costs one head start, not one for each address.
     first = [address for address in addresses if address.version == addresses[0].version]
     other = [address for address in addresses if address.version != addresses[0].version]
-    pairs = [pair for both in zip(first, other, strict=False) for pair in both]
-    return pairs + first[len(other) :] + other[len(first) :]
+    return [address for pair in zip_longest(first, other) for address in pair if address is not None]
 
 
 class HttpAnswer:

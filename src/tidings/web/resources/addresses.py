@@ -11,7 +11,6 @@ from tidings._kit.text import quoted
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind
 
 Kind = Literal["packet", "content", "normalized", "screenshot", "raw", "page", "diff"]
-IdKind = Literal["source_id", "page_id"]
 
 _JSON: Final = "application/json"
 _SOURCE: Final = "{source_id}"

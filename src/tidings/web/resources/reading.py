@@ -36,11 +36,7 @@ _SEARCHED: Final = 500  # the number of newest versions that are searched for a 
 
 
 async def read(store: Store, uri: str) -> ReadResourceContents:
-    """Returns the content of the resource at a URI.
-
-    Raises `BadAddress` if it is not a URI of this server. Raises `ResourceMissing` if it does not exist, or no longer.
-    Raises `StoreError` if the store cannot be read.
-    """
+    """Returns the content of the resource at a URI. Raises `BadAddress`, `ResourceMissing` or `StoreError`."""
     asked = parse_address(uri)
     match asked.kind:
         case "page":
@@ -105,10 +101,7 @@ def timestamp(seconds: float) -> str:
 
 
 async def found_page(store: Store, named: str) -> StoredPage | None:
-    """Returns the page that is meant, if it is known.
-
-    Raises `BadAddress` if it begins as a URI of this server, and is not one.
-    """
+    """Returns the page that is meant, if it is known. Raises `BadAddress` for a broken URI of this server."""
     name = _name(named)
     page = await store.page_of(name)
     if page is None and is_id(name) and (entry := await store.get(name)):
@@ -117,10 +110,7 @@ async def found_page(store: Store, named: str) -> StoredPage | None:
 
 
 async def page_meant(store: Store, named: str) -> StoredPage:
-    """Returns the page that is meant.
-
-    Raises `ResourceMissing` if it is not known. Raises `BadAddress` as for `found_page`.
-    """
+    """Returns the page that is meant. Raises `ResourceMissing` if it is not known, or as `found_page` does."""
     page = await found_page(store, named)
     if page is None:
         raise ResourceMissing(_unknown_page(named))
@@ -128,11 +118,7 @@ async def page_meant(store: Store, named: str) -> StoredPage:
 
 
 async def content_meant(store: Store, named: str) -> tuple[str, str]:
-    """Returns the source_id of the version that is meant, and its content.
-
-    Raises `ResourceMissing` if it is not kept, or no longer. Raises `BadAddress` as for `found_page`, or it cannot name
-    anything.
-    """
+    """Returns the source_id of the version that is meant, and its content. Raises the same errors as `page_meant`."""
     name = _name(named)
     part = await store.part(name, "content") if is_id(name) else None
     if part is None and (page := await store.page_of(name)):

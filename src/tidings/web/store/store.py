@@ -69,9 +69,7 @@ class Store:
         clock: Seconds since 1970.
         timeout: Seconds to wait for a lock of another process.
 
-    Raises:
-        ValueError: There would be no room for anything.
-        StoreError: On entering: the file cannot be used.
+    Entering raises `StoreError` if the file cannot be used.
     """
 
     def __init__(

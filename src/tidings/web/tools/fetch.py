@@ -50,8 +50,7 @@ from tidings.web.tools.results import (
     PageRead,
     PagesRead,
     answer,
-    kind_of,
-    message_of,
+    problem_of,
     refusals_told,
 )
 from tidings.web.wiring import WebWiring
@@ -306,7 +305,7 @@ class FetchTools:
                 else:
                     had[url] = await self._parts().library.fetch(url, options, steps.of(url))
             except NAMED as error:
-                problems[url] = PageProblem(url=url, kind=kind_of(error), message=message_of(error))
+                problems[url] = problem_of(url, error)
             await steps.done(url)
 
         async with anyio.create_task_group() as tasks:

@@ -153,19 +153,20 @@ NAMED: Final = (
 )
 
 
-def kind_of(error: Exception) -> str:
-    """Returns the kind of an error as a word for programs."""
+def problem_of(url: str, error: Exception) -> PageProblem:
+    """Returns the problem with a page: the kind of the error as a word for programs, and a sentence."""
     match error:
         case FetchError():
-            return error.kind
+            kind = error.kind
         case ExtractionFailed():
-            return "unreadable"
+            kind = "unreadable"
         case ResourceMissing() | PageUnknown():
-            return "not-found"
+            kind = "not-found"
         case BadAddress() | BadArgument():
-            return "bad-argument"
+            kind = "bad-argument"
         case _:
-            return "failed"
+            kind = "failed"
+    return PageProblem(url=url, kind=kind, message=message_of(error))
 
 
 def message_of(error: Exception) -> str:

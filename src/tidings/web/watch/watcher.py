@@ -23,9 +23,10 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import TaskGroup
 
+from tidings._kit.backoff import jittered
 from tidings.web.ignore import IgnoreRules
 from tidings.web.library import WebLibrary
-from tidings.web.refresh import Intervals, PageUnknown, with_chance
+from tidings.web.refresh import Intervals, PageUnknown
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
 from tidings.web.watch.look import Looker
 from tidings.web.watch.state import WatchPlan, WatchState, uris_of
@@ -92,7 +93,21 @@ class PageWatcher:
         `StoreError`.
         """
         async with self._turn:
-            watch = await self._begin(page_id, cause == TOOL, ignore or IgnoreRules(), every)
+            page = await self._store.page_of(page_id)
+            if page is None or page.page_id != page_id or page.url is None:
+                raise PageUnknown(page_id)
+            if not page.watched:
+                await self._check_room()
+            # Not before its time if it was just looked at, and at once if not: it may have changed since.
+            now = self.clock()
+            first = now + max(self.limits.least - page.age(now), 0.0)
+            options = WatchPlan.begun(page, page.url, ignore or IgnoreRules(), every).to_json()
+            watch = await self._store.begin_watch(page_id, explicit=cause == TOOL, options=options, next_at=first)
+            if watch is None:
+                raise PageUnknown(page_id)
+            if page.unannounced and WatchState.from_json(watch.state).seen is None:
+                # A process died before it announced the change, and no look knows of it. This may be its subscriber.
+                await self._announce(page)
             if cause != TOOL:
                 self._causes.setdefault(page_id, set()).add(cause)
                 self._to_end.discard(page_id)
@@ -140,24 +155,6 @@ class PageWatcher:
                 for watch in claimed:
                     tasks.start_soon(self._look, watch)
         return looked
-
-    async def _begin(self, page_id: str, explicit: bool, ignore: IgnoreRules, every: float | None) -> StoredWatch:
-        page = await self._store.page_of(page_id)
-        if page is None or page.page_id != page_id or page.url is None:
-            raise PageUnknown(page_id)
-        if not page.watched:
-            await self._check_room()
-        # Not before its time if it was just looked at, and at once if not: it may have changed since.
-        now = self.clock()
-        first = now + max(self.limits.least - page.age(now), 0.0)
-        plan = WatchPlan.begun(page, page.url, ignore, every)
-        watch = await self._store.begin_watch(page_id, explicit=explicit, options=plan.to_json(), next_at=first)
-        if watch is None:
-            raise PageUnknown(page_id)
-        if page.unannounced and WatchState.from_json(watch.state).seen is None:
-            # A process died before it announced the change, and no look knows of it. Its subscriber may be this one.
-            await self._announce(page)
-        return watch
 
     async def _announce(self, page: StoredPage) -> None:
         await self.library.on_change(uris_of(page.page_id), False)
@@ -223,7 +220,7 @@ class PageWatcher:
         """Looks at a claimed page, and gives it back."""
         try:
             looked = await self._looker.look(watch)
-            next_at = self.clock() + with_chance(looked.wait, self.limits, self.random)
+            next_at = self.clock() + jittered(looked.wait, above=self.limits.jitter, chance=self.random)
             await self._store.reschedule(watch.page_id, next_at, failures=looked.failures, state=looked.state.to_json())
         except StoreError as error:
             logger.warning("%s is looked at again when its claim ends: %s", watch.url, error)
