@@ -169,8 +169,7 @@ def _value(value: object) -> int:
     return size
 
 
-LONGEST_TTL: Final = 24 * 60 * 60.0
-"""Seconds. A server that promises more has not thought about it."""
+LONGEST_TTL: Final = 24 * 60 * 60.0  # Seconds. A server that promises more has not thought about it.
 
 
 class ContentKind(StrEnum):
@@ -182,8 +181,8 @@ class ContentKind(StrEnum):
     TOOL = "tool"
 
 
+# Gets what the cache holds from now on under a kind and key; None: nothing.
 OnChange = Callable[[Invocation | None, ContentKind, str], None]
-"""Gets what the cache holds from now on under a kind and key; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +211,8 @@ class Cache:
         self._held = held
         self._clock = clock
         self._on_change = on_change
-        self._entries: OrderedDict[tuple[ContentKind, str], _Entry] = OrderedDict()
-        """The most recently used last."""
-        self._templates: dict[str, set[str]] = {}
-        """For each URI, the templates through which it was read."""
+        self._entries: OrderedDict[tuple[ContentKind, str], _Entry] = OrderedDict()  # The most recently used last.
+        self._templates: dict[str, set[str]] = {}  # For each URI, the templates through which it was read.
         self._size: int = 0
 
     def get_resource(self, uri: str) -> ResourceRead | None:

@@ -38,12 +38,11 @@ from tidings.errors import (
 
 logger = logging.getLogger(__name__)
 
+# Errors that no further attempt can cure, even after a successful connection.
 _HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
-"""Errors that no further attempt can cure, even after a successful connection."""
-_SHORT: Final = 5.0
-"""Seconds. After a connection that lasted no longer, the next attempt comes later each time."""
+_SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
+# Opens a link within the given seconds, and the feed of its era.
 OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
-"""Opens a link within the given seconds, and the feed of its era."""
 
 
 @dataclass(eq=False, repr=False)
@@ -70,8 +69,7 @@ class Connection:
         self.link: Link | None = None
         self.tries = 0
         self.next_retry: datetime | None = None
-        self._retries = 0
-        """The number of automatic attempts since the last success."""
+        self._retries = 0  # The number of automatic attempts since the last success.
         self._pause_seconds: float | None = None
         self._was_connected = False
         self._short_lives = 0

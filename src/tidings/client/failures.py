@@ -39,28 +39,25 @@ from tidings.errors import (
 
 # ruff: noqa: PLR0911 - one return for each error
 
-RESOURCE_NOT_FOUND: Final = -32002
-"""The code of the handshake eras. The 2026 era has -32602, with the URI in the data."""
+RESOURCE_NOT_FOUND: Final = -32002  # The code of the handshake eras. The 2026 era has -32602, with the URI in the data.
+# The errors that a server may name. It cannot decide whether there is a connection.
 _BY_CODE: Final = {kind.code: kind for kind in leaves() if not issubclass(kind, NoConnection)}
-"""The errors that a server may name. It cannot decide whether there is a connection."""
 _READS: Final = ("resources/read", "resources/subscribe")
 _TOO_LARGE: Final = (
     "Message too large",
     "Failed to parse JSON response: Body too large",
     "SSE stream failed: Server-sent",
 )
-AWAY: Final = (502, 503, 504)
-"""HTTP statuses of a proxy that cannot reach the server."""
+AWAY: Final = (502, 503, 504)  # HTTP statuses of a proxy that cannot reach the server.
+# The SDK's words for an answer that breaks the protocol.
 _NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answered a request with 202")
-"""The SDK's words for an answer that breaks the protocol."""
+# The SDK's words if there will be no answer. A server may use the same code for something else.
 _BROKEN_OFF: Final = ("Connection closed", "SSE stream ended")
-"""The SDK's words if there will be no answer. A server may use the same code for something else."""
+# The SDK's words for an HTTP status without a message.
 NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|Not Found")
-"""The SDK's words for an HTTP status without a message."""
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
 _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
-_LONGEST: Final = 2000
-"""Characters of a server's words that become part of an error."""
+_LONGEST: Final = 2000  # Characters of a server's words that become part of an error.
 PATH_HINT: Final = "Is the path right? Most MCP servers answer at /mcp."
 SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")

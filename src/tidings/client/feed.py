@@ -30,8 +30,7 @@ class ChangeListener(Protocol):
 class ChangeFeed(Protocol):
     """The changes that the server announces on one connection, in one era."""
 
-    supported: bool
-    """True if the server offers subscriptions to resources."""
+    supported: bool  # True if the server offers subscriptions to resources.
 
     @property
     def is_deaf(self) -> bool:

@@ -12,10 +12,8 @@ from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
 from tidings.errors import ConnectionLost, SessionExpired, TidingsError
 
-_STREAM_AWAY: Final = 60.0
-"""Seconds within which the stream of notifications must be open again after it ended."""
-_TELLING: Final = (401, 403, 429, *AWAY)
-"""Statuses that explain a failure best: a later status does not replace them."""
+_STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
+_TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
 
 
 class Holder(Protocol):
@@ -44,20 +42,14 @@ class HttpHealth:
         self._holder = holder
         self._waiting: asyncio.TimerHandle | None = None
         self._signing_in = 0
-        self.status: int | None = None
-        """The last HTTP status, or an earlier one that explains more."""
-        self.first_status: int | None = None
-        """The status of the first answer."""
-        self.broken: Exception | None = None
-        """The error that ended an exchange."""
-        self.stream_opened = asyncio.Event()
-        """Set when the stream of notifications is open; without HTTP, at once."""
-        self.deaf = False
-        """The server offers no stream of notifications."""
-        self.stream_ended = False
-        """The stream of notifications has ended, and is not open again yet."""
+        self.status: int | None = None  # The last HTTP status, or an earlier one that explains more.
+        self.first_status: int | None = None  # The status of the first answer.
+        self.broken: Exception | None = None  # The error that ended an exchange.
+        self.stream_opened = asyncio.Event()  # Set when the stream of notifications is open; without HTTP, at once.
+        self.deaf = False  # The server offers no stream of notifications.
+        self.stream_ended = False  # The stream of notifications has ended, and is not open again yet.
+        # Called when the stream of notifications was opened anew: what was sent meanwhile is lost.
         self.on_stream_again: Callable[[], None] = lambda: None
-        """Called when the stream of notifications was opened anew: what was sent meanwhile is lost."""
         if has_stream:
             self.stream_opened.set()
 

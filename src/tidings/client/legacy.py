@@ -18,8 +18,8 @@ from tidings.client.link import Link
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
 
 _AT_ONCE: Final = 16
+# Seconds for the server to open the session's stream. After that, it counts as a server without one.
 _STREAM_SECONDS: Final = 5.0
-"""Seconds for the server to open the session's stream. After that, it counts as a server without one."""
 
 
 @dataclass(eq=False, repr=False)

@@ -45,12 +45,10 @@ from tidings.errors import (
 CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
 AUTO: Final = "auto"
 LEGACY: Final = "legacy"
-CLOSE_SECONDS: Final = 2.0
-"""Seconds for a server to end the connection in good order."""
-_EXIT_SECONDS: Final = 0.5
-"""Seconds for a command that closed its output to end by itself."""
+CLOSE_SECONDS: Final = 2.0  # Seconds for a server to end the connection in good order.
+_EXIT_SECONDS: Final = 0.5  # Seconds for a command that closed its output to end by itself.
+# Gets each notification in the order of arrival. Returns True if the SDK need not see it.
 Hear = Callable[[str, Mapping[str, Any] | None], bool]
-"""Gets each notification in the order of arrival. Returns True if the SDK need not see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +87,10 @@ class Link:
         self._too_large: MessageTooLarge | None = None
         self._server_versions: list[Any] = []
         self.error: TidingsError | None = None
-        self.heard = 0
-        """The number of notifications so far: a server that sends some is alive."""
-        self.ended = asyncio.Event()
-        """Set when nothing of the connection is left."""
+        self.heard = 0  # The number of notifications so far: a server that sends some is alive.
+        self.ended = asyncio.Event()  # Set when nothing of the connection is left.
+        # The state of the connection as far as HTTP answers show it.
         self.http = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
-        """The state of the connection as far as HTTP answers show it."""
 
     @property
     def client(self) -> Client:

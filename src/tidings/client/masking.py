@@ -12,8 +12,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 MASK: Final = "***"
-SHORTEST: Final = 6
-"""Shorter texts are not masked: they occur in ordinary words."""
+SHORTEST: Final = 6  # Shorter texts are not masked: they occur in ordinary words.
 _WORDS: Final = r"(?:token|key|secret|passw|pwd|auth|credential|bearer)"
 _SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _NAMED: Final = re.compile(  # --api-key=x, API_KEY=x, Authorization: Bearer x, {"apiKey": "x"}

@@ -34,8 +34,8 @@ from tidings.errors import Disconnected, MalformedMessage, RequestFailed, Tiding
 logger = logging.getLogger(__name__)
 
 ItemT = TypeVar("ItemT", Tool, Resource, ResourceTemplate, Prompt)
+# Sends the request for a page, and returns the answer.
 FetchPage = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends the request for a page, and returns the answer."""
 _INVALID_PARAMS: Final = -32602
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
 
@@ -72,11 +72,9 @@ class Mirror(Generic[ItemT]):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
-        self.raw: tuple[Mapping[str, Any], ...] = ()
-        """The items as the server sent them: only while `loaded` runs."""
+        self.raw: tuple[Mapping[str, Any], ...] = ()  # The items as the server sent them: only while `loaded` runs.
         self.malformed: tuple[Malformed, ...] = ()
-        self.tried = False
-        """True if it was loaded, or failed to load, since the last `clear`."""
+        self.tried = False  # True if it was loaded, or failed to load, since the last `clear`.
 
     def changed(self) -> None:
         self._asked += 1

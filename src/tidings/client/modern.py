@@ -23,12 +23,11 @@ from tidings.client.link import Link
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
 
 _METHOD: Final = "subscriptions/listen"
+# The delays before a stream is opened again, by how often in a row it ended at once.
 _REOPEN: Final = Backoff((0.0, 0.05, 0.2, 1.0, 5.0))
-"""The delays before a stream is opened again, by how often in a row it ended at once."""
+# Attempts with a smaller filter. A server that refuses everything need not be asked about each resource.
 _MOST_FAILURES: Final = 64
-"""Attempts with a smaller filter. A server that refuses everything need not be asked about each resource."""
-_LASTED: Final = 5.0
-"""Seconds. A stream that was open for longer did not end at once."""
+_LASTED: Final = 5.0  # Seconds. A stream that was open for longer did not end at once.
 _ids = count(1)
 
 
@@ -40,8 +39,7 @@ class _ListenStream:
         self.cursor = since
         self.honoured = Filter()
         self.recovered = False
-        self.until: Cursor | None = None
-        """The cursor up to which missed changes follow; None if they have all arrived."""
+        self.until: Cursor | None = None  # The cursor up to which missed changes follow; None if they have all arrived.
         self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
         self.closing = False
@@ -98,10 +96,8 @@ class ModernFeed:
 
     def __post_init__(self) -> None:
         self._streams: dict[str, _ListenStream] = {}
-        self._most: int | None = None
-        """The number of URIs that this server accepts in one stream, once known."""
-        self._untold = Filter()
-        """The lists whose changes this server does not announce, though it said that it would."""
+        self._most: int | None = None  # The number of URIs that this server accepts in one stream, once known.
+        self._untold = Filter()  # The lists whose changes this server does not announce, though it said that it would.
         self._reopening: set[_ListenStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0

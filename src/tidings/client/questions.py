@@ -112,10 +112,8 @@ It runs on the event loop, so a slow one is a coroutine function. A person may s
 Sampled = CreateMessageResult | CreateMessageResultWithTools
 Answer = Sampled | ElicitResult | ListRootsResult
 
-MODEL: Final = "tidings"
-"""The stated model of a plain text."""
-REJECTED: Final = -1
-"""The specification's JSON-RPC code for a person's refusal."""
+MODEL: Final = "tidings"  # The stated model of a plain text.
+REJECTED: Final = -1  # The specification's JSON-RPC code for a person's refusal.
 _FAILED: Final = "The client failed to answer"
 _CODES: Final[dict[type[Exception], int]] = {
     AnswerTimedOut: REQUEST_TIMEOUT,

@@ -27,8 +27,7 @@ ResultT = TypeVar("ResultT")
 Send = Callable[[Link, QueueEntry], Awaitable[ResultT]]
 OnProgress = Callable[[float, float | None, str | None], Any]
 
-_ATTEMPTS: Final = 5
-"""Attempts for one request: one that crashes the server must not do so forever."""
+_ATTEMPTS: Final = 5  # Attempts for one request: one that crashes the server must not do so forever.
 
 
 @dataclass(eq=False, repr=False)

@@ -38,11 +38,10 @@ from tidings._kit.text import shortened
 _extend: Final[Any] = import_module("jsonschema.validators").extend
 _best_match: Final[Any] = import_module("jsonschema.exceptions").best_match
 
-_SCHEMA_SECONDS: Final = 0.5
-"""Seconds for the check of a schema itself."""
+_SCHEMA_SECONDS: Final = 0.5  # Seconds for the check of a schema itself.
 _OUTPUT_SECONDS: Final = 1.0
+# Characters of a schema. In a larger one, the library takes too long to follow a reference, and checks no clock.
 _LARGEST_SCHEMA: Final = 500_000
-"""Characters of a schema. In a larger one, the library takes too long to follow a reference, and checks no clock."""
 _REMEMBERED: Final = 512
 _LONGEST_COMPLAINT: Final = 200
 _DEEPEST: Final = 150
@@ -51,8 +50,8 @@ tables it does so with an exception that no `except Exception` catches."""
 _ends_at: ContextVar[float] = ContextVar("_ends_at")
 _valid_digests: dict[bytes, None] = {}
 _here: Final = threading.local()
+# The library adds the drafts' own schemas. There is nothing else, and nothing is fetched.
 _NOTHING: Final[Registry[Any]] = Registry()
-"""The library adds the drafts' own schemas. There is nothing else, and nothing is fetched."""
 
 
 @contextmanager

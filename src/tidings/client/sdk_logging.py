@@ -34,8 +34,8 @@ _logger = logging.getLogger("tidings.client.link")
 _formatter = logging.Formatter()
 
 Clean = Callable[[str], str]
+# Set where the SDK works for us: masks the secrets in a text.
 _clean: ContextVar[Clean | None] = ContextVar("tidings_client_quiet", default=None)
-"""Set where the SDK works for us: masks the secrets in a text."""
 
 
 class quiet:  # noqa: N801 - used as a function

@@ -50,8 +50,7 @@ class ServersFileEntry:
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     kind: Literal["http", "sse"] | None = None
-    hidden: frozenset[str] = frozenset()
-    """The values of variables with names such as API_KEY."""
+    hidden: frozenset[str] = frozenset()  # The values of variables with names such as API_KEY.
 
 
 def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> ServersFileEntry:

@@ -126,10 +126,9 @@ class WriteBatch:
 
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
+    # None removes an entry.
     entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, StatePut | None])
-    """None removes an entry."""
-    cleared: bool = False
-    """True if everything from before is removed first."""
+    cleared: bool = False  # True if everything from before is removed first.
 
     def then(self, later: "WriteBatch") -> "WriteBatch":
         if later.cleared:
@@ -162,8 +161,7 @@ class _File:
             opened=self._opened,
         )
         self._writer = ""
-        self._subscriptions: frozenset[str] | None = None
-        """As last written or read by this process."""
+        self._subscriptions: frozenset[str] | None = None  # As last written or read by this process.
         self._unwritten: WriteBatch | None = None
         self._in_trouble = False
 
@@ -273,10 +271,9 @@ class _File:
 class Saved:
     """The knowledge of a client when its state was last written."""
 
-    invocations: tuple[Invocation, ...] = ()
-    """In the order in which they were put."""
+    invocations: tuple[Invocation, ...] = ()  # In the order in which they were put.
+    # The URIs whose content, read directly or by a template, was all kept current up to `cursor`.
     covered: frozenset[str] = frozenset()
-    """The URIs whose content, read directly or by a template, was all kept current up to `cursor`."""
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
 

@@ -59,15 +59,13 @@ class Interest:
 
     def __init__(self, watched: Watches) -> None:
         self._watched = watched
+        # The number of callers that wait for the first answer to a subscription.
         self._asking: Counter[str] = Counter()
-        """The number of callers that wait for the first answer to a subscription."""
         self._prefixes: tuple[str, ...] = ()
-        self.explicit: dict[str, None] = {}
-        """Subscriptions of the user, established or about to be."""
-        self.kept: set[str] = set()
-        """URIs that nobody needs now, but the next process may."""
+        self.explicit: dict[str, None] = {}  # Subscriptions of the user, established or about to be.
+        self.kept: set[str] = set()  # URIs that nobody needs now, but the next process may.
+        # Those of `explicit` that are prefixes, and whose resources are read after each change.
         self.refreshed: set[str] = set()
-        """Those of `explicit` that are prefixes, and whose resources are read after each change."""
 
     def changed(self) -> None:
         self._prefixes = tuple(text[:-1] for text in self.explicit if text.endswith("*"))
@@ -142,12 +140,11 @@ class Subscriptions:
     store: SubscriptionStore | None = None
 
     def __post_init__(self) -> None:
+        # Raised with each change of what is wanted. `_synced` is the version that the server has been told.
         self._version = 1
-        """Raised with each change of what is wanted. `_synced` is the version that the server has been told."""
         self._synced = 0
         self._refused: dict[str, TidingsError] = {}
-        self.known = Filter()
-        """The part of the filter that the server has announced without a gap, up to the cursor."""
+        self.known = Filter()  # The part of the filter that the server has announced without a gap, up to the cursor.
         self._established: frozenset[str] = frozenset()
         self._generations: dict[str, int] = {}
         self._covered: set[str] = set()

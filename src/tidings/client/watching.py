@@ -248,8 +248,7 @@ class Refresher:
         self._failures: dict[str, int] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._parked: set[str] = set()
-        """Waits for a connection."""
+        self._parked: set[str] = set()  # Waits for a connection.
 
     def want(self, uri: str) -> None:
         """Reads a resource soon, once more if it is being read."""

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 Era = Literal["modern", "legacy"]
 
 _PREFIX_READS: Final = 4
+# Resources under a prefix that wait to be read. Beyond that, the update is announced but not followed by a read.
 _PREFIX_WAITING: Final = 1_000
-"""Resources under a prefix that wait to be read. Beyond that, the update is announced but not followed by a read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from tidings._kit.bounded_json import as_dict, as_text
 from tidings._kit.decompress import Corrupt, Decompressor
 from tidings._kit.text import harmless, one_line
 
-ENCODING: Final = "gzip"
-"""The only compression that is asked for."""
+ENCODING: Final = "gzip"  # The only compression that is asked for.
 _STREAM: Final = "text/event-stream"
 _EXTENSION: Final = "tidings.body"
 _ERROR_KEYS: Final = ("error_description", "error", "message", "detail")
@@ -67,17 +66,15 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int, headers: httpx2.Headers) -> None:
         self._inner = inner
+        # True if it is a stream of events.
         self.is_stream = headers.get("content-type", "").partition(";")[0].strip().lower() == _STREAM
-        """True if it is a stream of events."""
         self._limit = None if self.is_stream else limit
         # Few have one, and the test is cheaper than `get`.
         self.encoding = headers["content-encoding"].strip().lower() if "content-encoding" in headers else ""
         stated = "" if self.is_stream else headers.get("content-length", "")
         self._stated = int(stated) if stated.isdecimal() else 0
-        self.on_failure: Callable[[Exception], None] = lambda _: None
-        """Called with an error while it is read."""
-        self.on_end: Callable[[], None] = lambda: None
-        """Called when all of it was read, or nobody reads on."""
+        self.on_failure: Callable[[Exception], None] = lambda _: None  # Called with an error while it is read.
+        self.on_end: Callable[[], None] = lambda: None  # Called when all of it was read, or nobody reads on.
         self.reader: BodyReader | None = None
         self._is_over = False
 

@@ -35,16 +35,13 @@ from tidings.errors import ConnectFailed, NotAuthorized
 
 logger = logging.getLogger(__name__)
 
+# The call for which a message is sent. The sender sets it; a `TransportWatch` gets it with the outcome.
 current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
-"""The call for which a message is sent. The sender sets it; a `TransportWatch` gets it with the outcome."""
 _CONNECT_SECONDS: Final = 30.0
-_DELETE_SECONDS: Final = 1.0
-"""Seconds for a server to acknowledge the end of its session."""
-_WORDS_SECONDS: Final = 1.0
-"""Seconds for the words of a refusal to arrive."""
+_DELETE_SECONDS: Final = 1.0  # Seconds for a server to acknowledge the end of its session.
+_WORDS_SECONDS: Final = 1.0  # Seconds for the words of a refusal to arrive.
 _PROBES: Final = 3
-_LONGEST_PROBING: Final = 32_767
-"""Seconds between probes that systems allow."""
+_LONGEST_PROBING: Final = 32_767  # Seconds between probes that systems allow.
 _SESSION_HEADER: Final = MCP_SESSION_ID.encode()
 _SESSION_PARAMETERS: Final = {"sessionId", "session_id"}
 _NEVER_SENT: Final = (
@@ -148,8 +145,7 @@ class _WatchedClient(httpx2.AsyncClient):
         )
         self._target = target
         self._watch = watch
-        self._accepted = False
-        """True if the server has accepted a message."""
+        self._accepted = False  # True if the server has accepted a message.
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         call = current_call.get()

@@ -39,8 +39,7 @@ from tidings.errors import CommandFailed, MessageTooLarge
 
 logger = logging.getLogger(__name__)
 
-_ENDS: Final = 1024
-"""Bytes that are kept of the beginning and of the end of a line that is skipped."""
+_ENDS: Final = 1024  # Bytes that are kept of the beginning and of the end of a line that is skipped.
 _IDLE: Final = 0.25
 """Seconds of silence after which a program that has ended is taken to have written everything. Other processes may hold
 its pipes open."""
@@ -201,8 +200,7 @@ class RunningCommand:
         self._tasks: set[asyncio.Task[None]] = set()
         self._chunks = 0
         self._waits_for_more = False
-        self.ended = asyncio.Event()
-        """Set when the program has ended, and `stderr_tail` is complete."""
+        self.ended = asyncio.Event()  # Set when the program has ended, and `stderr_tail` is complete.
 
     @property
     def streams(self) -> TransportStreams:

@@ -70,13 +70,12 @@ class Tap(Protocol):
 
 logger = logging.getLogger(__name__)
 
+# Says what a server wants, not what it got. Known secrets in it are masked all the same.
 _SHOWN_HEADERS: Final = {"www-authenticate"}
-"""Says what a server wants, not what it got. Known secrets in it are masked all the same."""
 _HIDDEN_HEADERS: Final = {"authorization", "cookie", "set-cookie"}
 _URL_HEADERS: Final = {"location", "content-location", "referer", "link"}
 _OUTER_KEYS: Final = {"jsonrpc", "id", "method", "params", "result", "error"}
-_LEARNED: Final = 16
-"""The latest tokens from signing in that are masked."""
+_LEARNED: Final = 16  # The latest tokens from signing in that are masked.
 
 
 class TapReporter:

@@ -19,8 +19,8 @@ from tidings.client.sdk_seam import ReadStream, TransportStreams, WriteStream
 from tidings.client.transports.bodies import body_of
 from tidings.client.transports.tap import Exchange, TapReporter
 
+# A carriage return at the very end may be the first half of a line end.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""A carriage return at the very end may be the first half of a line end."""
 
 
 class TappedTransport(httpx2.AsyncBaseTransport):
@@ -111,8 +111,7 @@ class SseParser:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line: list[bytes] = []
-        """The pieces of the line that has begun."""
+        self._line: list[bytes] = []  # The pieces of the line that has begun.
         self._pending = 0
         self._data: list[bytes] = []
         self._size = 0
