@@ -6,40 +6,24 @@ cannot, it does not say so. That is noticed here, from the HTTP answers and from
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
-from tidings.errors import ConnectionLost, SessionExpired, TidingsError
+from tidings.errors import ConnectionLost, SessionExpired
+
+if TYPE_CHECKING:
+    from tidings.client.link import Link
 
 _STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
 
 
-class Holder(Protocol):
-    """The owner of the connection."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def over(self) -> bool: ...
-
-    @property
-    def is_open(self) -> bool: ...
-
-    def lose(self, error: TidingsError) -> None:
-        """Ends the connection because of an error."""
-
-    def stop_clock(self, *, is_so: bool) -> None:
-        """Stops the time limit for connecting, or starts it anew."""
-
-
 class HttpHealth:
     """The `TransportWatch` of one connection."""
 
-    def __init__(self, holder: Holder, *, has_stream: bool) -> None:
-        self._holder = holder
+    def __init__(self, link: "Link", *, has_stream: bool) -> None:
+        self._link = link
         self._waiting: asyncio.TimerHandle | None = None
         self._signing_in = 0
         self.status: int | None = None  # The last HTTP status, or an earlier one that explains more.
@@ -64,14 +48,14 @@ class HttpHealth:
             self._waiting = None
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
-        name = self._holder.name
+        name = self._link.name
         if self.status not in _TELLING:
             self.status = status
         if self.first_status is None:
             self.first_status = status
         if isinstance(call, QueueEntry):
             call.http_status = status
-        if method == "POST" and not has_session and self._holder.is_open and not self.stream_opened.is_set():
+        if method == "POST" and not has_session and self._link.is_open and not self.stream_opened.is_set():
             self.deaf = True  # In the old era, a server without sessions has no stream.
             self.stream_opened.set()
         elif method == "GET" and status >= 300 and not self.stream_opened.is_set():
@@ -83,23 +67,23 @@ class HttpHealth:
         elif status == 404 and has_session:
             if isinstance(call, QueueEntry):
                 call.may_have_arrived = False
-            self._holder.lose(SessionExpired(f"{name} no longer knows this session.", server=name))
+            self._link.lose(SessionExpired(f"{name} no longer knows this session.", server=name))
         elif method == "GET" and status >= 400:
-            self._holder.lose(ConnectionLost(f"{name} offers no stream any more (HTTP {status}).", server=name))
+            self._link.lose(ConnectionLost(f"{name} offers no stream any more (HTTP {status}).", server=name))
 
     def failed(self, call: object, method: str, error: Exception, *, sent: bool) -> None:
         if isinstance(call, QueueEntry) and not sent:
             call.may_have_arrived = False
         self.broken = error
         if method == "GET" and (self.stream_opened.is_set() or not sent):  # Else the SDK tries once more.
-            name = self._holder.name
-            self._holder.lose(ConnectionLost(f"{name} is away: {type(error).__name__}", server=name))
+            name = self._link.name
+            self._link.lose(ConnectionLost(f"{name} is away: {type(error).__name__}", server=name))
 
     def signing_in(self, call: object, *, busy: bool) -> None:
         self._signing_in += 1 if busy else -1
         if isinstance(call, QueueEntry):
             call.hold() if busy else call.release()
-        self._holder.stop_clock(is_so=self.somebody_signs_in)
+        self._link.stop_clock(is_so=self.somebody_signs_in)
 
     def held_back(self, call: object, *, is_so: bool) -> None:
         if isinstance(call, QueueEntry):
@@ -115,12 +99,10 @@ class HttpHealth:
         self.stream_opened.set()
 
     def stream_over(self, call: object, method: str) -> None:
-        if method == "GET" and not self._holder.over:
+        if method == "GET" and not self._link.over:
             self.stream_ended = True
             self.close()
-            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._is_deaf)
-
-    def _is_deaf(self) -> None:
-        """Ends the connection: the SDK has silently given up opening the stream again."""
-        name = self._holder.name
-        self._holder.lose(ConnectionLost(f"{name} ended its stream of notifications for good.", server=name))
+            # After that, the SDK has silently given up opening it again.
+            gone = f"{self._link.name} ended its stream of notifications for good."
+            error = ConnectionLost(gone, server=self._link.name)
+            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._link.lose, error)

@@ -6,16 +6,19 @@ Missed changes cannot be asked for: on a new connection, and when the stream is 
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_from_wire
 from mcp_types import LoggingLevel, RootsListChangedNotification
 
 from tidings.changes import Filter
-from tidings.client.feed import ChangeListener, without
+from tidings.client.feed import without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client.subscriptions import Subscriptions
 
 _AT_ONCE: Final = 16
 # Seconds for the server to open the session's stream. After that, it counts as a server without one.
@@ -27,13 +30,13 @@ class LegacyFeed:
     """The feed of the handshake eras."""
 
     link: Link
-    listener: ChangeListener
+    listener: "Subscriptions"
     seconds: float
 
     def __post_init__(self) -> None:
         self._known = Filter()
-        capabilities = self.link.client.server_capabilities
-        self.supported = bool(capabilities.resources and capabilities.resources.subscribe)
+        resources = self.link.client.server_capabilities.resources
+        self.supported = bool(resources and resources.subscribe)
         self.link.http.on_stream_again = self._again
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
@@ -48,15 +51,9 @@ class LegacyFeed:
         added, removed = without(wanted, self._known), without(self._known, wanted)
         refused = await self._each("resources/subscribe", sorted(added.subscriptions))
         await self._each("resources/unsubscribe", sorted(removed.subscriptions))
-        honoured = Filter.of(
-            (uri for uri in wanted.subscriptions if uri not in refused),
-            tools=wanted.tools,
-            prompts=wanted.prompts,
-            resources=wanted.resources,
-        )
+        honoured = without(wanted, Filter.of(refused))
         self._known, fresh = honoured, without(honoured, self._known)
-        if fresh:
-            self.listener.unknown(fresh)
+        self.listener.unknown(fresh)
         return refused
 
     async def _each(self, method: str, uris: Iterable[str]) -> dict[str, TidingsError]:

@@ -9,18 +9,21 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import LoggingLevel
 
 from tidings._kit.backoff import Backoff
-from tidings._kit.bounded_json import as_dict, as_list, as_text
+from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
-from tidings.client.feed import ChangeListener, without
+from tidings.client.feed import without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client.subscriptions import Subscriptions
 
 _METHOD: Final = "subscriptions/listen"
 # The delays before a stream is opened again, by how often in a row it ended at once.
@@ -61,10 +64,9 @@ class _ListenStream:
         if self.acknowledged.done() or not isinstance(params.get("notifications"), dict):
             return
         told = as_dict(params.get("notifications"))
-        uris = (uri for uri in as_list(told.get("resourceSubscriptions")) if isinstance(uri, str))
         wanted = self.wanted
         self.honoured = Filter.of(
-            wanted.subscriptions.intersection(uris),
+            wanted.subscriptions.intersection(as_texts(told.get("resourceSubscriptions"))),
             tools=wanted.tools and told.get("toolsListChanged") is True,
             prompts=wanted.prompts and told.get("promptsListChanged") is True,
             resources=wanted.resources and told.get("resourcesListChanged") is True,
@@ -88,7 +90,7 @@ class ModernFeed:
     """The feed of the 2026 era. `known` is the part of the filter that was announced without a gap, up to `cursor`."""
 
     link: Link
-    listener: ChangeListener
+    listener: "Subscriptions"
     seconds: float
     _: KW_ONLY
     since: str | None = None
@@ -121,10 +123,10 @@ class ModernFeed:
         continuous = unbroken or all(stream.recovered for stream in opened)
         unknown = without(honoured, self.known) if continuous else honoured
         self.known = honoured
-        if unknown:
-            self.listener.unknown(unknown)
+        self.listener.unknown(unknown)
+        # Lists whose changes the server does not announce are loaded once.
         untold, self._untold = self._untold, without(_lists(wanted), honoured)
-        self._untell(without(self._untold, untold))
+        self.listener.unknown(without(self._untold, untold))
         self._tell_cursor()
         return refused
 
@@ -153,7 +155,10 @@ class ModernFeed:
                 except TidingsError as error:
                     failures += 1
                     waiting[:0] = self._smaller(part, error, refused)
-                    if self._is_hopeless(part, error, failures):
+                    is_limit = isinstance(error, LimitReached) and len(part.subscriptions) == 1
+                    if is_limit:  # On the number of streams, not of resources in one.
+                        self._most = None
+                    if is_limit or failures >= _MOST_FAILURES:
                         if not opened:
                             raise
                         refused.update((uri, error) for rest in waiting for uri in rest.subscriptions)
@@ -164,20 +169,12 @@ class ModernFeed:
             raise
         return opened
 
-    def _is_hopeless(self, part: Filter, error: TidingsError, failures: int) -> bool:
-        """Returns whether to stop: the limit is on streams, not on resources in one, or everything is refused."""
-        if isinstance(error, LimitReached) and len(part.subscriptions) == 1:
-            self._most = None
-            return True
-        return failures >= _MOST_FAILURES
-
     def _split(self, wanted: Filter) -> list[Filter]:
         texts = sorted(wanted.subscriptions)
         size = self._most or len(texts) or 1
         parts = [texts[start : start + size] for start in range(0, len(texts), size)] or [[]]
         first = Filter.of(parts[0], tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources)
-        filters = [first, *(Filter.of(part) for part in parts[1:])]
-        return [each for each in filters if each]
+        return [each for each in (first, *map(Filter.of, parts[1:])) if each]
 
     def _smaller(self, part: Filter, error: TidingsError, refused: dict[str, TidingsError]) -> list[Filter]:
         """Returns what to try instead of a filter that the server refused, or raises the error."""
@@ -186,8 +183,7 @@ class ModernFeed:
         if isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
             raise error
         data = as_dict(as_dict(error.data).get("rpc_data"))
-        named = {uri for uri in as_list(data.get("uris")) or [data.get("uri")] if isinstance(uri, str)}
-        named &= part.subscriptions
+        named = part.subscriptions.intersection(as_texts(data.get("uris")) or as_texts([data.get("uri")]))
         if isinstance(error, LimitReached) and len(texts) > 1:
             self._most = len(texts) // 2
         elif named or len(texts) == 1:
@@ -241,12 +237,13 @@ class ModernFeed:
         self._reopening.add(stream)
         task = asyncio.create_task(self._reopen(stream))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._reopened(stream))
 
-    def _reopened(self, stream: _ListenStream) -> None:
-        self._reopening.discard(stream)
-        self.listener.resumed()
+        def reopened(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            self._reopening.discard(stream)
+            self.listener.resumed()
+
+        task.add_done_callback(reopened)
 
     @property
     def is_deaf(self) -> bool:
@@ -271,18 +268,13 @@ class ModernFeed:
             honoured = self._union(opened)
             dropped = without(wanted, honoured)
             self.known = without(self.known, dropped)
-            self._untell(_lists(dropped))
+            self.listener.unknown(_lists(dropped))
             for uri in dropped.subscriptions:
                 self.listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
             if honoured and not all(each.recovered for each in opened):
                 self.listener.unknown(honoured)
             self._tell_cursor()
             return
-
-    def _untell(self, lists: Filter) -> None:
-        """Has lists loaded once, because the server does not announce their changes."""
-        if lists:
-            self.listener.unknown(lists)
 
     def _not_subscribable(self, uri: str) -> TidingsError:
         return NotSubscribable(

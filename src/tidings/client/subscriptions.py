@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidings._kit.backoff import Pauses
 from tidings._kit.tasks import Wakeup
@@ -34,91 +34,12 @@ from tidings.client.link import Link
 from tidings.client.watching import Refresher, WatchedResource, Watches
 from tidings.errors import NotSupported, TidingsError
 
+if TYPE_CHECKING:
+    from tidings.client.state_file import StateFile
+
 logger = logging.getLogger(__name__)
 
-_SEPARATORS: Final = ("/", "?", "#")
-"""Characters between a resource's URI and that of a part of it."""
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
-
-
-class SubscriptionStore(Protocol):
-    """Keeps subscriptions for the next process."""
-
-    def note_cursor(self, cursor: str | None) -> None:
-        """Takes note of the place in the server's log."""
-
-    def note_subscriptions(self, subscriptions: Iterable[str]) -> None:
-        """Takes note of all subscriptions."""
-
-    def note_uncovered(self, read: ResourceRead) -> None:
-        """Takes note that a subscription no longer keeps this copy current."""
-
-
-class Interest:
-    """The URIs, and prefixes with a `*`, that are wanted. Call `changed` after a change of `explicit`."""
-
-    def __init__(self, watched: Watches) -> None:
-        self._watched = watched
-        # The number of callers that wait for the first answer to a subscription.
-        self._asking: Counter[str] = Counter()
-        self._prefixes: tuple[str, ...] = ()
-        self.explicit: dict[str, None] = {}  # Subscriptions of the user, established or about to be.
-        self.kept: set[str] = set()  # URIs that nobody needs now, but the next process may.
-        # Those of `explicit` that are prefixes, and whose resources are read after each change.
-        self.refreshed: set[str] = set()
-
-    def changed(self) -> None:
-        self._prefixes = tuple(text[:-1] for text in self.explicit if text.endswith("*"))
-
-    def is_granted(self, uri: object) -> bool:
-        return uri in self.explicit and uri not in self._asking
-
-    @property
-    def all(self) -> frozenset[str]:
-        return frozenset(self.explicit).union(self._watched, self.kept)
-
-    def wants(self, uri: str) -> bool:
-        return uri in self.explicit or uri in self._watched or uri in self.kept
-
-    def concerned(self, uri: str) -> list[str]:
-        """Returns the wanted resources that an update of `uri` concerns: itself, and those that it is a part of."""
-        parents = {uri[:place] for place, sign in enumerate(uri) if sign in _SEPARATORS}
-        parents |= {parent + "/" for parent in parents}
-        found = [parent for parent in parents if parent != uri and self.wants(parent)]
-        if found or self.wants(uri) or uri.startswith(self._prefixes):
-            found.append(uri)
-        return found
-
-    def refreshes(self, uri: str) -> bool:
-        """Returns whether a prefix covers this, and its resources are read after each change."""
-        return any(uri.startswith(prefix[:-1]) for prefix in self.refreshed)
-
-    def ask(self, uris: Iterable[str]) -> list[str]:
-        """Adds subscriptions. Returns those that the caller has to wait for."""
-        new = [uri for uri in dict.fromkeys(uris) if uri not in self.explicit or uri in self._asking]
-        self.explicit.update(dict.fromkeys(new))
-        self._asking.update(new)
-        return new
-
-    def grant(self, uris: Iterable[str]) -> set[str]:
-        """Takes note that the server accepted these. Returns those that somebody waited for."""
-        granted = self._asking.keys() & set(uris)
-        for uri in granted:
-            del self._asking[uri]
-        return granted
-
-    def give_up(self, uris: Iterable[str]) -> list[str]:
-        """Takes note that one caller no longer waits. Returns those that nobody waits for, and that are not granted."""
-        waited = [uri for uri in uris if uri in self._asking]
-        self._asking.subtract(waited)
-        return [uri for uri in waited if not self._asking[uri]]
-
-    def drop(self, uri: str) -> None:
-        self._watched.unpin(uri)
-        self.refreshed.discard(uri)
-        self.explicit.pop(uri, None)
-        del self._asking[uri]
-        self.kept.discard(uri)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -137,9 +58,14 @@ class Subscriptions:
     list_changed: Callable[[Change], None]
     refresher: Refresher
     prefix_refresher: Refresher
-    store: SubscriptionStore | None = None
+    store: "StateFile | None" = None
 
     def __post_init__(self) -> None:
+        self._explicit: dict[str, None] = {}  # Subscriptions of the user, established or about to be.
+        self._prefixes: tuple[str, ...] = ()  # Those of `_explicit` that end in a `*`, without it.
+        self._refreshed: set[str] = set()  # Those of `_explicit` that are prefixes, and are read after each change.
+        self._asking: Counter[str] = Counter()  # The number of callers that wait for the first answer to each.
+        self._kept: set[str] = set()  # URIs that nobody needs now, but the next process may.
         # Raised with each change of what is wanted. `_synced` is the version that the server has been told.
         self._version = 1
         self._synced = 0
@@ -152,21 +78,23 @@ class Subscriptions:
         self._task: asyncio.Task[None] | None = None
         self._broken: TidingsError | None = None
         self.cursor: str | None = None
-        self.watches = Watches(self, self.wakeup)
-        self._wanted = Interest(self.watches)
+        self.watches = Watches(self._watch_added, self._watch_removed, self.wakeup)
 
     # What is wanted.
 
     def __iter__(self) -> Iterator[str]:
-        return iter([uri for uri in self._wanted.explicit if uri in self])
+        return iter([uri for uri in self._explicit if uri in self])
 
     def __contains__(self, uri: object) -> bool:
-        return self._wanted.is_granted(uri)
+        return uri in self._explicit and uri not in self._asking
 
     @property
     def all(self) -> frozenset[str]:
         """Everything that is wanted: by the user, for a watcher, for the next process."""
-        return self._wanted.all
+        return frozenset(self._explicit).union(self.watches.resources, self._kept)
+
+    def _wants(self, uri: str) -> bool:
+        return uri in self._explicit or uri in self.watches.resources or uri in self._kept
 
     @property
     def supported(self) -> bool:
@@ -175,36 +103,41 @@ class Subscriptions:
     async def add(self, uris: Iterable[str], *, refresh: bool = False) -> None:
         """Subscribes, and waits until that is established. Raises the error of one that the server refused."""
         wanted = [check_subscription(uri) for uri in uris]
-        new = self._wanted.ask(wanted)
+        new = [uri for uri in dict.fromkeys(wanted) if uri not in self._explicit or uri in self._asking]
+        self._explicit.update(dict.fromkeys(new))
+        self._asking.update(new)
         version = self._touch()
         try:
-            await self._established_at(version)
+            await self.wakeup.until(lambda: self._synced >= version or self._broken is not None)
         except BaseException:
             self._give_up(new)
             raise
+        if self._broken is not None:
+            self._give_up(new)
+            raise self._broken
         failed = {uri: self._refused[uri] for uri in new if uri in self._refused}
-        established = self._wanted.grant(set(new).difference(failed))
+        established = self._asking.keys() & set(new).difference(failed)
+        for uri in established:
+            del self._asking[uri]
         self._give_up(failed)
         if established:
             self._announce()
         if refresh:
             for uri in (uri for uri in wanted if uri in self):
-                self._wanted.refreshed.add(uri) if uri.endswith("*") else self.watches.pin(uri)
+                self._refreshed.add(uri) if uri.endswith("*") else self.watches.pin(uri)
         if failed:
             raise next(iter(failed.values()))
 
-    async def _established_at(self, version: int) -> None:
-        await self.wakeup.until(lambda: self._synced >= version or self._broken is not None)
-        if self._broken is not None:
-            raise self._broken
-
     def _give_up(self, uris: Iterable[str]) -> None:
-        if alone := self._wanted.give_up(uris):
+        """Drops those that no other caller waits for, and that the server has not accepted."""
+        waited = [uri for uri in uris if uri in self._asking]
+        self._asking.subtract(waited)
+        if alone := [uri for uri in waited if not self._asking[uri]]:
             self._drop(alone)
 
     async def remove(self, uris: Iterable[str]) -> None:
         """Unsubscribes, and waits until the server has been told, if there is a connection."""
-        old = [uri for uri in uris if uri in self._wanted.explicit]
+        old = [uri for uri in uris if uri in self._explicit]
         if not old:
             return
         version = self._drop(old)
@@ -213,12 +146,16 @@ class Subscriptions:
 
     def _drop(self, uris: Iterable[str]) -> int:
         for uri in uris:
-            self._wanted.drop(uri)
+            self.watches.unpin(uri)
+            self._refreshed.discard(uri)
+            self._explicit.pop(uri, None)
+            del self._asking[uri]
+            self._kept.discard(uri)
             self._forget_unwanted(uri)
         return self._touch()
 
     def _forget_unwanted(self, uri: str) -> None:
-        if not self._wanted.wants(uri):
+        if not self._wants(uri):
             self._generations.pop(uri, None)
             self._uncover(uri)
             self._refused.pop(uri, None)
@@ -226,22 +163,22 @@ class Subscriptions:
 
     def clear(self) -> None:
         had = any(self)
-        self._drop([*self._wanted.explicit, *self._wanted.kept])
+        self._drop([*self._explicit, *self._kept])
         self.known, self.cursor = Filter(), None
         if had:
             self._announce()
 
     def restore(self, uris: Iterable[str], covered: Iterable[str], cursor: str | None) -> None:
-        self._wanted.explicit.update(dict.fromkeys(uris))
+        self._explicit.update(dict.fromkeys(uris))
         if cursor is not None:
             self._covered = set(covered)
-            self._wanted.kept = self._covered.difference(self._wanted.explicit)
+            self._kept = self._covered.difference(self._explicit)
             self.known, self.cursor = Filter.of(self._covered), cursor
         self._touch()
 
     def _touch(self) -> int:
         self._version += 1
-        self._wanted.changed()
+        self._prefixes = tuple(text[:-1] for text in self._explicit if text.endswith("*"))
         self.wakeup()
         return self._version
 
@@ -316,25 +253,19 @@ class Subscriptions:
             self._uncover(uri)
             if uri not in before and uri in self._established:
                 self.events.emit(SubscriptionFailed(uri, error))
-        self.known = Filter(
-            tools=wanted.tools,
-            prompts=wanted.prompts,
-            resources=wanted.resources,
-            uris=wanted.uris - refused.keys(),
-            prefixes=frozenset(prefix for prefix in wanted.prefixes if prefix + "*" not in refused),
-        )
+        self.known = without(wanted, Filter.of(refused))
         self._established = self.known.subscriptions
         for uri in self._covered - self.known.uris:
             self._uncover(uri)
         self._synced = version
-        for uri in self.watches:
-            self._set_polling(uri)
-            if (watched := self.watches.get(uri)) is not None and watched.latest is None and not watched.is_gone:
+        for watched in tuple(self.watches.resources.values()):
+            self._set_polling(watched.uri)
+            if watched.latest is None and not watched.is_gone:
                 self._provide(watched)
         self.wakeup()
 
     def _set_polling(self, uri: str) -> None:
-        if (watched := self.watches.get(uri)) is None:
+        if (watched := self.watches.resources.get(uri)) is None:
             return
         if uri in self._refused:  # If the reason may pass, the subscription is tried again besides.
             self.watches.start_polling(watched, self.poll, self.refresher.want)
@@ -344,26 +275,20 @@ class Subscriptions:
     @property
     def is_current(self) -> bool:
         """True if everything wanted is established and read, and every watcher has its content."""
-        return (
-            self._hears
-            and self._synced >= self._version
-            and self.refresher.idle
-            and self.prefix_refresher.idle
-            and self.watches.handed_over
-        )
+        at_rest = self.refresher.idle and self.prefix_refresher.idle and self.watches.handed_over
+        return self._hears and self._synced >= self._version and at_rest
 
     @property
     def _hears(self) -> bool:
         return self._feed is not None and not self._feed.is_deaf
 
-    # Changes arrive: this is the feed's `ChangeListener`.
+    # The feed reports what it receives, synchronously and in the order of arrival.
 
     def changed(self, change: Change) -> None:
         if not isinstance(change, ResourceUpdated):
             self.list_changed(change)
             return
-        concerned = self._wanted.concerned(change.uri) if len(change.uri) <= MAX_URI_LENGTH else []
-        if not concerned:
+        if not (concerned := self._concerned(change.uri)):
             return
         for uri in concerned:
             self._generations[uri] = self._generations.get(uri, 0) + 1
@@ -371,10 +296,21 @@ class Subscriptions:
             self.cache.clear_resource_and_resource_template(uri)
         self.events.emit(change)
         for uri in concerned:
-            if uri in self.watches:
+            if uri in self.watches.resources:
                 self.refresher.want(uri)
-            elif self._wanted.refreshes(uri) and not uri.endswith("*"):
+            elif not uri.endswith("*") and any(uri.startswith(prefix[:-1]) for prefix in self._refreshed):
                 self.prefix_refresher.want(uri)
+
+    def _concerned(self, uri: str) -> list[str]:
+        """Returns the wanted resources that an update of `uri` concerns: itself, and those that it is a part of."""
+        if len(uri) > MAX_URI_LENGTH:
+            return []
+        parents = {uri[:place] for place, sign in enumerate(uri) if sign in "/?#"}
+        parents |= {parent + "/" for parent in parents}
+        found = [parent for parent in parents if parent != uri and self._wants(parent)]
+        if found or self._wants(uri) or uri.startswith(self._prefixes):
+            found.append(uri)
+        return found
 
     def _uncover(self, uri: str) -> None:
         if uri in self._covered:
@@ -383,13 +319,14 @@ class Subscriptions:
                 self.store.note_uncovered(read)
 
     def unknown(self, what: Filter) -> None:
+        """From now on, changes of this are announced. What happened before is unknown, so it is read again."""
         for change in _list_changes(what):
             self.list_changed(change)
         held = self.cache.uris()
         for uri in what.uris:
             self._generations[uri] = self._generations.get(uri, 0) + 1
             self._uncover(uri)
-            if uri in self.watches or uri in held:
+            if uri in self.watches.resources or uri in held:
                 self.refresher.want(uri)
         for prefix in what.prefixes:
             for uri in held - what.uris - self._covered:
@@ -399,6 +336,7 @@ class Subscriptions:
                 self.events.emit(ResourceUpdated(prefix + "*"))
 
     def refused(self, uri: str, error: TidingsError) -> None:
+        """Changes of this are no longer announced."""
         self._refused[uri] = error
         self._uncover(uri)
         self.known = without(self.known, Filter.of([uri]))
@@ -409,11 +347,13 @@ class Subscriptions:
             self._touch()
 
     def moved(self, cursor: str | None) -> None:
+        """Everything up to this place in the server's log has been announced."""
         self.cursor = cursor
         if self.store is not None:
             self.store.note_cursor(cursor)
 
     def resumed(self) -> None:
+        """Changes are announced again after an interruption, and `unknown` has been called for what was missed."""
         self.wakeup()
 
     # Content is read.
@@ -427,14 +367,14 @@ class Subscriptions:
         if generation != self.generation(read.uri):
             return False
         if keep:
-            if self._feed is not None and read.uri in self.known.uris and self._wanted.wants(read.uri):
+            if self._feed is not None and read.uri in self.known.uris and self._wants(read.uri):
                 self._covered.add(read.uri)
             self.cache.put(read)
         self.pass_on(read)
         return True
 
     def pass_on(self, read: ResourceRead) -> None:
-        if (watched := self.watches.get(read.uri)) is not None:
+        if (watched := self.watches.resources.get(read.uri)) is not None:
             watched.update(read)
 
     def is_covered(self, uri: str) -> bool:
@@ -445,9 +385,9 @@ class Subscriptions:
         """Returns whether the copy in the cache is known to be what the server has now."""
         return self._hears and self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
 
-    # Watches begin and end: this is their `WatchSource`.
+    # Watches begin and end.
 
-    def watch_added(self, watched: WatchedResource) -> None:
+    def _watch_added(self, watched: WatchedResource) -> None:
         # If a newer version is on its way to the server, `known` may be about to change.
         if self._synced >= self._version and watched.uri in self.known.uris:
             self._provide(watched)
@@ -456,19 +396,18 @@ class Subscriptions:
 
     def _provide(self, watched: WatchedResource) -> None:
         """Gives a watcher its first content, from the cache if that is known to be current."""
-        uri = watched.uri
-        cached = self.cache.get_resource(uri)
+        uri, cached = watched.uri, self.cache.get_resource(watched.uri)
         if cached is not None and self.is_fresh(uri):
             watched.update(cached)
         elif uri in self.known.uris and not self.refresher.is_stale(uri):
             self.refresher.want(uri)
 
-    def watch_removed(self, watched: WatchedResource) -> None:
+    def _watch_removed(self, watched: WatchedResource) -> None:
         uri = watched.uri
-        if uri in self._wanted.explicit or uri in self._wanted.kept:
+        if uri in self._explicit or uri in self._kept:
             return
         if self.store is not None and uri in self._covered:
-            self._wanted.kept.add(uri)
+            self._kept.add(uri)
             return
         self._forget_unwanted(uri)
         self._touch()

@@ -8,9 +8,9 @@ waits until there is some again. A loop that has not may have a misspelt URI, an
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Final, Protocol, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final, cast
 
 from tidings._kit.backoff import Backoff
 from tidings._kit.tasks import Wakeup
@@ -35,18 +35,16 @@ def check_watched(uri: object) -> str:
     return check_uri(uri)
 
 
+@dataclass(eq=False, slots=True)
 class WatchedResource:
     """One watched resource, for all its watchers."""
 
-    __slots__ = ("digest", "error", "latest", "polling", "uri", "watchers")
-
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
-        self.watchers: set[Watcher] = set()
-        self.latest: ResourceRead | None = None
-        self.digest: str | None = None
-        self.error: TidingsError | None = None
-        self.polling: asyncio.Task[None] | None = None
+    uri: str
+    watchers: "set[Watcher]" = field(default_factory=set["Watcher"])
+    latest: ResourceRead | None = None
+    digest: str | None = None
+    error: TidingsError | None = None
+    polling: asyncio.Task[None] | None = None
 
     def update(self, read: ResourceRead) -> None:
         """Passes content on, unless it is the same as before."""
@@ -121,34 +119,18 @@ class Watcher:
         return self._patient or bool(self._seen) or len(self._missing) < self._number
 
 
-class WatchSource(Protocol):
-    """Keeps watched resources current."""
-
-    def watch_added(self, watched: WatchedResource) -> None:
-        """Begins to keep a resource current."""
-
-    def watch_removed(self, watched: WatchedResource) -> None:
-        """Stops: nobody watches the resource any more."""
-
-
 class Watches:
-    """All watched resources of one client."""
+    """All watched resources of one client. `added` is called for the first watcher of one, `removed` after the last."""
 
-    def __init__(self, source: WatchSource, wakeup: Wakeup) -> None:
-        self._source = source
+    def __init__(
+        self, added: Callable[[WatchedResource], None], removed: Callable[[WatchedResource], None], wakeup: Wakeup
+    ) -> None:
+        self._added = added
+        self._removed = removed
         self._wakeup = wakeup
-        self._watched: dict[str, WatchedResource] = {}
         self._watchers: set[Watcher] = set()
         self._pinned: dict[str, Watcher] = {}
-
-    def __contains__(self, uri: str) -> bool:
-        return uri in self._watched
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._watched))
-
-    def get(self, uri: str) -> WatchedResource | None:
-        return self._watched.get(uri)
+        self.resources: dict[str, WatchedResource] = {}
 
     @property
     def handed_over(self) -> bool:
@@ -176,31 +158,30 @@ class Watches:
             self._hold(uri, watcher)
 
     def unpin(self, uri: str) -> None:
-        if (watcher := self._pinned.pop(uri, None)) is not None and (watched := self._watched.get(uri)) is not None:
+        if (watcher := self._pinned.pop(uri, None)) is not None and (watched := self.resources.get(uri)) is not None:
             self._release(watched, watcher)
 
     def _hold(self, uri: str, watcher: Watcher) -> WatchedResource:
-        watched = self._watched.get(uri)
-        is_new = watched is None
-        if watched is None:
-            watched = self._watched[uri] = WatchedResource(uri)
+        if is_new := uri not in self.resources:
+            self.resources[uri] = WatchedResource(uri)
+        watched = self.resources[uri]
         watched.watchers.add(watcher)
         if is_new:
-            self._source.watch_added(watched)
+            self._added(watched)
         elif watched.latest is not None or watched.error is not None:
             watcher.notify(watched)
         return watched
 
     def _release(self, watched: WatchedResource, watcher: Watcher) -> None:
         watched.watchers.discard(watcher)
-        if not watched.watchers and self._watched.get(watched.uri) is watched:
-            del self._watched[watched.uri]
+        if not watched.watchers and self.resources.get(watched.uri) is watched:
+            del self.resources[watched.uri]
             self.stop_polling(watched)
-            self._source.watch_removed(watched)
+            self._removed(watched)
 
     def fail_all(self, error: TidingsError) -> None:
         """Ends all loops with `error`."""
-        for watched in tuple(self._watched.values()):
+        for watched in tuple(self.resources.values()):
             self.stop_polling(watched)
             watched.fail(error)
 
@@ -277,25 +258,25 @@ class Refresher:
 
     async def _work(self) -> None:
         try:
-            await self._read_all()
+            while (uri := next((uri for uri in self._stale if uri not in self._reading), None)) is not None:
+                del self._stale[uri]
+                self._reading.add(uri)
+                await self._read(uri)
         finally:
             # Here, not in a callback of the task: a `want` in between must start another.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
-    async def _read_all(self) -> None:
-        while (uri := next((uri for uri in self._stale if uri not in self._reading), None)) is not None:
-            del self._stale[uri]
-            self._reading.add(uri)
-            try:
-                await self.read(uri)
-                self._failures.pop(uri, None)
-            except TidingsError as error:
-                self._handle_failure(uri, error)
-            except Exception:
-                logger.exception("reading %s again failed", uri)
-            finally:
-                self._reading.discard(uri)
-                self.wakeup()
+    async def _read(self, uri: str) -> None:
+        try:
+            await self.read(uri)
+            self._failures.pop(uri, None)
+        except TidingsError as error:
+            self._handle_failure(uri, error)
+        except Exception:
+            logger.exception("reading %s again failed", uri)
+        finally:
+            self._reading.discard(uri)
+            self.wakeup()
 
     def _handle_failure(self, uri: str, error: TidingsError) -> None:
         if uri in self._stale:

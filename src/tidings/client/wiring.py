@@ -315,7 +315,7 @@ class ClientWiring:
         await self.calls.refresh(uri)
 
     def _refresh_failed(self, uri: str, error: TidingsError) -> None:
-        watched = self.subscriptions.watches.get(uri)
+        watched = self.subscriptions.watches.resources.get(uri)
         if watched is not None and watched.is_gone and isinstance(error, ResourceNotFound):
             return  # As announced before: watchers wait until it is there again.
         self.events.emit(RefreshFailed(uri, error))
