@@ -18,7 +18,7 @@ from tidings._kit.text import harmless
 from tidings.cli.exits import OneShotFailed
 from tidings.cli.oneshot import OneShotOptions
 from tidings.cli.terminal import styled
-from tidings.client.questions import ASK, PendingRequest, Responder, refusal
+from tidings.client.pending import ASK, PendingRequest, Responder, refusal
 from tidings.client.responders import script_responder
 from tidings.client.schema import fill_in
 from tidings.inspector.forms import Field, form, from_texts

@@ -12,7 +12,7 @@
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
 | `subscriptions`, `watching` | what is subscribed to, known to be current, and read again |
 | `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
-| `pending`, `questions`, `responders` | questions of the server, and their answers |
+| `pending`, `responders` | questions of the server, and their answers |
 
 An update passes through `link`, the feed of its era, `subscriptions` (which drops the cached content), `events`, and
 `watching`, which reads it again and passes it on.
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
     from tidings.client.live import LiveClient, connect
     from tidings.client.mirrors import Malformed
-    from tidings.client.pending import Pending
-    from tidings.client.questions import ASK, PendingRequest, Responder, refusal
+    from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
     from tidings.client.states import Signal, State
     from tidings.client.transports.tap import Exchange, Message, Tap
@@ -71,8 +70,7 @@ _NAMES = {
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
     "live": ("LiveClient", "connect"),
     "mirrors": ("Malformed",),
-    "pending": ("Pending",),
-    "questions": ("ASK", "PendingRequest", "Responder", "refusal"),
+    "pending": ("ASK", "Pending", "PendingRequest", "Responder", "refusal"),
     "queue": ("QueueEntry", "QueueStatus", "RequestQueue", "Status"),
     "states": ("Signal", "State"),
     "transports.tap": ("Exchange", "Message", "Tap"),

@@ -9,25 +9,14 @@ import hashlib
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import inf
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
-from mcp_types import (
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    GetPromptResult,
-    ImageContent,
-    ReadResourceResult,
-    TextContent,
-    TextResourceContents,
-)
+import mcp_types as types
 
 from tidings.client.config import CacheLimits
 
@@ -41,7 +30,7 @@ class ResourceRead:
     """The content of a resource, as it was read."""
 
     uri: str
-    result: ReadResourceResult
+    result: types.ReadResourceResult
     timestamp: datetime = field(default_factory=_now)
     """The time of the answer."""
     metadata: Mapping[str, Any] | None = None
@@ -49,7 +38,7 @@ class ResourceRead:
     @property
     def text(self) -> str:
         """All its text, in order. Empty if it has none."""
-        return "".join(part.text for part in self.result.contents if isinstance(part, TextResourceContents))
+        return "".join(part.text for part in self.result.contents if isinstance(part, types.TextResourceContents))
 
     @property
     def digest(self) -> str:
@@ -64,14 +53,14 @@ class TemplateRead:
     uri_template: str
     expanded_uri: str
     params: Mapping[str, str]
-    result: ReadResourceResult
+    result: types.ReadResourceResult
     timestamp: datetime = field(default_factory=_now)
     metadata: Mapping[str, Any] | None = None
 
     @property
     def text(self) -> str:
         """All its text, in order. Empty if it has none."""
-        return "".join(part.text for part in self.result.contents if isinstance(part, TextResourceContents))
+        return "".join(part.text for part in self.result.contents if isinstance(part, types.TextResourceContents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,7 @@ class PromptGet:
     """A prompt, filled in by the server."""
 
     name: str
-    result: GetPromptResult
+    result: types.GetPromptResult
     params: Mapping[str, str] | None = None
     timestamp: datetime = field(default_factory=_now)
     metadata: Mapping[str, Any] | None = None
@@ -91,7 +80,7 @@ class ToolCall:
 
     tool_name: str
     params: Mapping[str, Any]
-    result: CallToolResult | None
+    result: types.CallToolResult | None
     """None if the call failed."""
     success: bool
     """True if the server answered. A failure that the tool itself reports is in `result.is_error`."""
@@ -101,13 +90,14 @@ class ToolCall:
 
 
 Invocation = ResourceRead | TemplateRead | PromptGet | ToolCall
+InvocationT = TypeVar("InvocationT", ResourceRead, TemplateRead, PromptGet, ToolCall)
 
 
-def digest(result: ReadResourceResult) -> str:
+def digest(result: types.ReadResourceResult) -> str:
     """Returns a text that is equal for equal contents, whatever else the answer says, such as its lifetime."""
     hashed = hashlib.blake2b(digest_size=16)
     for part in result.contents:
-        body = part.blob if isinstance(part, BlobResourceContents) else part.text
+        body = part.blob if isinstance(part, types.BlobResourceContents) else part.text
         for piece in (part.uri, part.mime_type or "", body):
             data = str(piece).encode(errors="surrogatepass")
             hashed.update(len(data).to_bytes(8) + data)
@@ -117,11 +107,11 @@ def digest(result: ReadResourceResult) -> str:
 def weigh(invocation: Invocation) -> int:
     """Returns about how many bytes the server sent: texts, blobs, structured content. Arguments do not count."""
     if isinstance(invocation, PromptGet):
-        return _blocks(message.content for message in invocation.result.messages)
+        return sum(_block(message.content) for message in invocation.result.messages)
     if isinstance(invocation, ToolCall):
         result = invocation.result
-        return 0 if result is None else _blocks(result.content) + _value(result.structured_content)
-    return sum(_contents(part) for part in invocation.result.contents)
+        return 0 if result is None else sum(map(_block, result.content)) + _value(result.structured_content)
+    return sum(map(_contents, invocation.result.contents))
 
 
 def _text(text: str) -> int:
@@ -129,21 +119,17 @@ def _text(text: str) -> int:
     return len(text) if text.isascii() else sys.getsizeof(text)
 
 
-def _contents(part: TextResourceContents | BlobResourceContents) -> int:
-    return _text(part.blob if isinstance(part, BlobResourceContents) else part.text)
+def _contents(part: types.TextResourceContents | types.BlobResourceContents) -> int:
+    return _text(part.blob if isinstance(part, types.BlobResourceContents) else part.text)
 
 
-def _blocks(blocks: Iterable[ContentBlock]) -> int:
-    return sum(_block(block) for block in blocks)
-
-
-def _block(block: ContentBlock) -> int:
+def _block(block: types.ContentBlock) -> int:
     match block:
-        case TextContent():
+        case types.TextContent():
             return _text(block.text)
-        case ImageContent() | AudioContent():
+        case types.ImageContent() | types.AudioContent():
             return _text(block.data)
-        case EmbeddedResource():
+        case types.EmbeddedResource():
             return _contents(block.resource)
         case _:
             return _text(block.uri)
@@ -217,23 +203,19 @@ class Cache:
 
     def get_resource(self, uri: str) -> ResourceRead | None:
         """Returns the last read of a resource, unless it has changed since."""
-        found = self._get(ContentKind.RESOURCE, uri)
-        return found if isinstance(found, ResourceRead) else None
+        return self._get(ContentKind.RESOURCE, uri, ResourceRead)
 
     def get_resource_template(self, uri_template: str) -> TemplateRead | None:
         """Returns the last read through a template, unless it has changed since."""
-        found = self._get(ContentKind.TEMPLATE, uri_template)
-        return found if isinstance(found, TemplateRead) else None
+        return self._get(ContentKind.TEMPLATE, uri_template, TemplateRead)
 
     def get_prompt(self, name: str) -> PromptGet | None:
         """Returns the prompt as last filled in."""
-        found = self._get(ContentKind.PROMPT, name)
-        return found if isinstance(found, PromptGet) else None
+        return self._get(ContentKind.PROMPT, name, PromptGet)
 
     def get_tool_call_result(self, tool_name: str) -> ToolCall | None:
         """Returns the last call of the tool, successful or not."""
-        found = self._get(ContentKind.TOOL, tool_name)
-        return found if isinstance(found, ToolCall) else None
+        return self._get(ContentKind.TOOL, tool_name, ToolCall)
 
     def clear_resource(self, uri: str) -> None:
         """Drops a resource."""
@@ -270,16 +252,15 @@ class Cache:
         """About how many bytes the content has."""
         return self._size
 
-    def _get(self, kind: ContentKind, key: str) -> Invocation | None:
-        place = kind, key
-        entry = self._entries.get(place)
-        if entry is None:
-            return None
+    def _get(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:
+        entry = self._entries.get((kind, key))
         # Most entries never expire, and need no look at the clock.
-        if entry.expires != inf and self._has_expired(entry):
+        if entry is not None and entry.expires != inf and self._has_expired(entry):
             self._remove(kind, key)
             return None
-        self._entries.move_to_end(place)
+        if entry is None or not isinstance(entry.invocation, of):
+            return None
+        self._entries.move_to_end((kind, key))
         return entry.invocation
 
     def _has_expired(self, entry: _Entry) -> bool:
@@ -344,7 +325,7 @@ class ContentCache(Cache):
         return [copy for copy in found if copy is not None]
 
 
-def lasts(result: ReadResourceResult) -> float:
+def lasts(result: types.ReadResourceResult) -> float:
     """Returns the lifetime of an answer in seconds, as the server states it, within reason."""
     return min(result.ttl_ms, LONGEST_TTL * 1000) / 1000
 

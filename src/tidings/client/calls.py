@@ -9,12 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
-from mcp_types import (
-    CompleteResult,
-    PromptReference,
-    ReadResourceResult,
-    ResourceTemplateReference,
-)
+from mcp_types import CompleteResult, PromptReference, ReadResourceResult, ResourceTemplateReference
 from pydantic_core import to_json
 
 from tidings.changes import ResourceUpdated, check_uri
@@ -82,14 +77,8 @@ class Calls:
     _: KW_ONLY
     unread: UnreadChanges
 
-    async def read(
-        self,
-        uri: str,
-        metadata: Metadata | None = None,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109
-    ) -> ResourceRead:
-        read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, timeout=timeout)
+    async def read(self, uri: str, metadata: Metadata | None, seconds: float | None = None) -> ResourceRead:
+        read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, seconds=seconds)
         if not entry.asked_user:
             self.subscriptions.has_read(read, generation)
         self.events.emit(ResourceContentChanged(uri, read))
@@ -118,12 +107,7 @@ class Calls:
         return read
 
     async def _read(
-        self,
-        uri: str,
-        metadata: Metadata | None,
-        *,
-        aside: bool,
-        timeout: float | None = None,  # noqa: ASYNC109
+        self, uri: str, metadata: Metadata | None, *, aside: bool, seconds: float | None = None
     ) -> tuple[ResourceRead, int, QueueEntry]:
         generation = 0
         meta: Any = _sendable("metadata", metadata)
@@ -139,7 +123,7 @@ class Calls:
 
         try:
             result, entry = await self.requests.run(
-                "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=timeout
+                "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=seconds
             )
         except BaseException:
             self.unread.put_back(uri, change, changes)
@@ -150,7 +134,7 @@ class Calls:
         return read, generation, entry
 
     async def read_from_template(
-        self, uri_template: str, params: Mapping[str, str], metadata: Metadata | None = None
+        self, uri_template: str, params: Mapping[str, str], metadata: Metadata | None
     ) -> TemplateRead:
         known = [template.uri_template for template in self.lists.templates.items]
         if uri_template not in known:
@@ -174,17 +158,12 @@ class Calls:
         self.events.emit(ResourceTemplateContentChanged(uri_template, filled))
         return filled
 
-    async def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, metadata: Metadata | None = None
-    ) -> PromptGet:
+    async def get_prompt(self, name: str, arguments: Metadata | None, metadata: Metadata | None) -> PromptGet:
         _sendable("name", {name: None})
-        given = (
-            None
-            if arguments is None
-            else {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()}
-        )
-        texts, meta = _sendable("arguments", given), cast("Any", _sendable("metadata", metadata))
-
+        pairs = (arguments or {}).items()
+        given = {key: value if isinstance(value, str) else json.dumps(value) for key, value in pairs}
+        texts = None if arguments is None else _sendable("arguments", given)
+        meta: Any = _sendable("metadata", metadata)
         result, entry = await self.requests.run(
             "prompts/get",
             {"name": name, "arguments": texts or {}},
@@ -200,23 +179,26 @@ class Calls:
     async def call_tool(
         self,
         name: str,
-        arguments: Mapping[str, Any] | None = None,
-        metadata: Metadata | None = None,
+        arguments: Metadata | None,
+        metadata: Metadata | None,
+        seconds: float | None,
+        on_progress: OnProgress | None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
-        on_progress: OnProgress | None = None,
-        idempotent: bool = False,
+        idempotent: bool,
     ) -> ToolCall:
         _sendable("name", {name: None})
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
+        tools = self.lists.tools.items
+        hints = next((tool.annotations for tool in tools if tool.name == name and tool.annotations), None)
+        is_safe = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
         try:
             result, entry = await self.requests.run(
                 "tools/call",
                 {"name": name, "arguments": params},
                 lambda link, _: link.client.call_tool(name, params, meta=meta),
-                safe=idempotent or self._is_safe(name),
-                timeout=timeout,
+                safe=idempotent or is_safe,
+                timeout=seconds,
                 on_progress=on_progress,
             )
         except TidingsError as error:
@@ -231,19 +213,8 @@ class Calls:
             self.cache.put(call)
         self.events.emit(ToolCallResultChanged(call.tool_name, call))
 
-    def _is_safe(self, name: str) -> bool:
-        for tool in self.lists.tools.items:
-            if tool.name == name and (hints := tool.annotations) is not None:
-                return bool(hints.read_only_hint or hints.idempotent_hint)
-        return False
-
     async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        *,
-        timeout: float | None,  # noqa: ASYNC109 - a limit that progress moves
-        safe: bool,
+        self, method: str, params: Metadata | None, seconds: float | None, *, safe: bool
     ) -> dict[str, Any]:
         if method.startswith("notifications/"):
             raise ValueError(f"{method} is a notification, which has no answer. Send a request.")
@@ -253,7 +224,7 @@ class Calls:
         def send(link: Link, _: QueueEntry) -> Awaitable[dict[str, Any]]:
             return link.send_raw(method, copy.deepcopy(given))  # The session adds what its connection needs.
 
-        result, _ = await self.requests.run(method, given, send, safe=safe, timeout=timeout)
+        result, _ = await self.requests.run(method, given, send, safe=safe, timeout=seconds)
         return result
 
     async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
@@ -277,7 +248,7 @@ class Calls:
         self,
         ref: ResourceTemplateReference | PromptReference,
         argument: Mapping[str, str],
-        context: Mapping[str, str] | None = None,
+        context: Mapping[str, str] | None,
     ) -> CompleteResult:
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
         if not all(isinstance(given.get(key), str) for key in ("name", "value")):

@@ -14,6 +14,7 @@ from typing import Final
 
 from mcp.shared.exceptions import MCPError
 
+from tidings import errors
 from tidings._kit.tasks import Wakeup
 from tidings.client.config import ClientConfig
 from tidings.client.events import EventHub, StateChanged
@@ -23,23 +24,12 @@ from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
 from tidings.client.states import Signal, State, next_state
 from tidings.client.transports.http import current_call
-from tidings.errors import (
-    BadTarget,
-    ConnectionLost,
-    ConnectTimedOut,
-    Disconnected,
-    GaveUp,
-    NotAuthorized,
-    NotConnected,
-    SessionExpired,
-    TidingsError,
-    UnsupportedVersion,
-)
+from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
 
 # Errors that no further attempt can cure, even after a successful connection.
-_HOPELESS: Final = (BadTarget, NotAuthorized, UnsupportedVersion)
+_HOPELESS: Final = (errors.BadTarget, errors.NotAuthorized, errors.UnsupportedVersion)
 _SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
 # Opens a link within the given seconds, and the feed of its era.
 OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
@@ -80,9 +70,9 @@ class Connection:
         """Raises a `TidingsError` if there is no connection, and will be none until `connect` is called."""
         if self._task is not None and self.state is not State.DISCONNECTING:
             return
-        if isinstance(self.error, GaveUp):
-            raise GaveUp(self.error.message, server=self.name) from self.error.__cause__
-        raise self.error or NotConnected(
+        if isinstance(self.error, errors.GaveUp):
+            raise errors.GaveUp(self.error.message, server=self.name) from self.error.__cause__
+        raise self.error or errors.NotConnected(
             f"Not connected to {self.name}. Use `async with tidings.connect(...)`, or call connect().", server=self.name
         )
 
@@ -115,16 +105,16 @@ class Connection:
                 with contextlib.suppress(TimeoutError):  # The link, which ends, may say why in a moment.
                     async with asyncio.timeout(1):
                         await link.until_over()
-            link.lose(ConnectionLost(f"{self.name} went away.", server=self.name))
+            link.lose(errors.ConnectionLost(f"{self.name} went away.", server=self.name))
         except TimeoutError:
             if ping.held_back:
                 return True  # It was never sent, so the silence means nothing.
             if link.heard != heard or is_busy():
                 return True
             seconds = self.config.timeouts.ping
-            link.lose(ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
+            link.lose(errors.ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
         except Exception as error:  # noqa: BLE001 - in any case, there was no answer
-            link.lose(ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
+            link.lose(errors.ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
         finally:
             current_call.reset(token)
         return not link.over
@@ -165,7 +155,9 @@ class Connection:
                 await self._one_life()
         except Exception as error:
             logger.exception("the connection to %s failed unexpectedly", self.name)
-            await self._abandon(ConnectionLost(f"The connection failed unexpectedly: {error!r}", server=self.name))
+            await self._abandon(
+                errors.ConnectionLost(f"The connection failed unexpectedly: {error!r}", server=self.name)
+            )
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
@@ -206,7 +198,7 @@ class Connection:
                 opening.cancel()
                 await asyncio.wait((opening,))
             if opening.cancelled():
-                raise Disconnected("Disconnected while connecting.", server=self.name)
+                raise errors.Disconnected("Disconnected while connecting.", server=self.name)
             return opening.result()
         finally:
             leaving.cancel()
@@ -241,7 +233,7 @@ class Connection:
         await self.detach()
         if self.state is not State.CONNECTED:
             return  # It was disconnected meanwhile.
-        self.error = link.error or ConnectionLost(f"{self.name} went away.", server=self.name)
+        self.error = link.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
         self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
         if self.config.backoff.tries != 0:
             self._announce_retry(max(self._short_lives - 1, 0))
@@ -254,11 +246,11 @@ class Connection:
         is_hopeless = isinstance(error, _HOPELESS) or not (error.retryable or self._was_connected)
         if not is_hopeless and (limit is None or self._retries < limit):
             self._announce_retry(self._retries)
-        self._signal(Signal.TIMEOUT if isinstance(error, ConnectTimedOut) else Signal.TRANSPORT_ERROR)
+        self._signal(Signal.TIMEOUT if isinstance(error, errors.ConnectTimedOut) else Signal.TRANSPORT_ERROR)
 
     def _announce_retry(self, attempt: int) -> None:
         pause = self.config.backoff.pause(attempt)
-        if isinstance(self.error, SessionExpired) and attempt == 0 and self._short_lives < 2:
+        if isinstance(self.error, errors.SessionExpired) and attempt == 0 and self._short_lives < 2:
             pause = 0.0  # The server is there, and only needs a new handshake.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
@@ -277,10 +269,10 @@ class Connection:
             self._signal(Signal.RECONNECT)
 
     def _give_up(self) -> None:
-        last = self.error or ConnectionLost(f"{self.name} went away.", server=self.name)
+        last = self.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
         if self._was_connected or self.tries > 1:
             tries = {0: "", 1: " after 1 try"}.get(self.tries, f" after {self.tries} tries")
-            self.error = GaveUp(
+            self.error = errors.GaveUp(
                 f"Gave up on {self.name}{tries}: {last.message} "
                 + ("Call reconnect() to try again." if self._was_connected else "Backoff(tries=...) sets how often."),
                 server=self.name,

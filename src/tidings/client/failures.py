@@ -17,31 +17,17 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from tidings import errors
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import shortened
 from tidings.client.sdk_seam import InputRequiredRoundsExceededError
-from tidings.errors import (
-    ConnectFailed,
-    ConnectionLost,
-    LimitReached,
-    MalformedMessage,
-    MessageTooLarge,
-    NoConnection,
-    NotAuthorized,
-    NotSupported,
-    RequestFailed,
-    ResourceNotFound,
-    SessionExpired,
-    TidingsError,
-    UnsupportedVersion,
-    leaves,
-)
+from tidings.errors import TidingsError
 
 # ruff: noqa: PLR0911 - one return for each error
 
 RESOURCE_NOT_FOUND: Final = -32002  # The code of the handshake eras. The 2026 era has -32602, with the URI in the data.
 # The errors that a server may name. It cannot decide whether there is a connection.
-_BY_CODE: Final = {kind.code: kind for kind in leaves() if not issubclass(kind, NoConnection)}
+_BY_CODE: Final = {kind.code: kind for kind in errors.leaves() if not issubclass(kind, errors.NoConnection)}
 _READS: Final = ("resources/read", "resources/subscribe")
 _TOO_LARGE: Final = (
     "Message too large",
@@ -71,22 +57,22 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
         case MCPError():
             return _rpc_error(error, method, status)
         case ValidationError():
-            return MalformedMessage(
+            return errors.MalformedMessage(
                 f"The server's answer to {method} breaks the protocol ({_invalid(error)}). This is a fault "
                 "of the server: tell its authors.",
                 method=method,
             )
         case InputRequiredRoundsExceededError():
-            return RequestFailed(
+            return errors.RequestFailed(
                 f"The server asked for input more than {error.max_rounds} times during one {method}.", method=method
             )
         case RuntimeError() if "protocol version" in str(error):
-            return UnsupportedVersion(f"{error}. {SPOKEN}: upgrade whichever is older.", method=method)
+            return errors.UnsupportedVersion(f"{error}. {SPOKEN}: upgrade whichever is older.", method=method)
         case RuntimeError():  # A tool's result does not fit its schema.
             reason = shortened(str(error).partition("\n")[0], _LONGEST)
-            return MalformedMessage(f"{reason}. This is a fault of the server: tell its authors.", method=method)
+            return errors.MalformedMessage(f"{reason}. This is a fault of the server: tell its authors.", method=method)
         case _:
-            return RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
+            return errors.RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
 
 
 def _invalid(error: ValidationError) -> str:
@@ -106,40 +92,42 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if (no_answer := _no_answer(code, text, method, status, details)) is not None:
         return no_answer
     if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method in _READS and "uri" in data):
-        return ResourceNotFound(text or "There is no such resource.", **details)
+        return errors.ResourceNotFound(text or "There is no such resource.", **details)
     if "no back-channel" in text:
-        return RequestFailed(
+        return errors.RequestFailed(
             f"{text} The server was written to ask in the old era only: connect with era='legacy'.", **details
         )
     if code == METHOD_NOT_FOUND:
-        return NotSupported(f"The server has no {method} ({text}).", **details)
+        return errors.NotSupported(f"The server has no {method} ({text}).", **details)
     if code == UNSUPPORTED_PROTOCOL_VERSION:
         versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
-        return UnsupportedVersion(f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older.", **details)
+        return errors.UnsupportedVersion(
+            f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older.", **details
+        )
     if code == INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
-        return LimitReached(f"{text}. Wait, and try again; or use one client for all.", **details)
-    return RequestFailed(text or f"The server answered {method} with error {code}.", **details)
+        return errors.LimitReached(f"{text}. Wait, and try again; or use one client for all.", **details)
+    return errors.RequestFailed(text or f"The server answered {method} with error {code}.", **details)
 
 
 def _no_answer(code: int, text: str, method: str, status: int | None, details: dict[str, Any]) -> TidingsError | None:
     if text.startswith(_TOO_LARGE):
-        return MessageTooLarge(
+        return errors.MessageTooLarge(
             f"The server's answer to {method} exceeds the limit for one message ({text}). Ask for less, or raise "
             "ClientConfig.max_message.",
             **details,
         )
     if code == PARSE_ERROR:
-        return MalformedMessage(
+        return errors.MalformedMessage(
             f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). This is a fault "
             "of the server: tell its authors.",
             **details,
         )
     if text.startswith(_NO_MESSAGE):
-        return MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
+        return errors.MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
     if is_broken_off(code, text):
-        return ConnectionLost(f"The server broke off its answer to {method}.", **details)
+        return errors.ConnectionLost(f"The server broke off its answer to {method}.", **details)
     if NO_DETAILS.fullmatch(text) and status is not None and code != METHOD_NOT_FOUND:
-        return RequestFailed(
+        return errors.RequestFailed(
             f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why.", **details
         )
     return None
@@ -173,17 +161,19 @@ def http_error(status: int) -> TidingsError | None:
     """Returns the error of an HTTP status, if the status alone says enough."""
     match status:
         case 401 | 403:
-            return NotAuthorized(
+            return errors.NotAuthorized(
                 f"The server refused these credentials (HTTP {status}). Pass others: token=..., headers=... or auth=..."
             )
         case 421:
-            return NotAuthorized("The server does not answer to this host (HTTP 421). Add it to those that it allows.")
+            return errors.NotAuthorized(
+                "The server does not answer to this host (HTTP 421). Add it to those that it allows."
+            )
         case 413:
-            return MessageTooLarge("The server accepts no message of this size (HTTP 413). Send less at once.")
+            return errors.MessageTooLarge("The server accepts no message of this size (HTTP 413). Send less at once.")
         case 429:
-            return LimitReached("The server asks for fewer requests (HTTP 429). Wait, and try again.")
+            return errors.LimitReached("The server asks for fewer requests (HTTP 429). Wait, and try again.")
         case _ if status in AWAY:
-            return ConnectionLost(
+            return errors.ConnectionLost(
                 f"A proxy cannot reach the server: it is away (HTTP {status}). Wait, or check whether it runs."
             )
         case _:
@@ -220,11 +210,11 @@ def connect_error(
             case TidingsError():
                 return cause
             case httpx2.ConnectError() | httpx2.ConnectTimeout():
-                return ConnectFailed(_unreachable(name, cause), server=name)
+                return errors.ConnectFailed(_unreachable(name, cause), server=name)
             case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
-                return ConnectFailed(f"{name} is not an address that can be connected to: {cause}", server=name)
+                return errors.ConnectFailed(f"{name} is not an address that can be connected to: {cause}", server=name)
             case httpx2.TransportError():
-                return ConnectFailed(
+                return errors.ConnectFailed(
                     f"{name} broke the connection off ({type(cause).__name__}: {cause}). Is it an MCP server, and does "
                     "it speak what its address begins with, http:// or https://?",
                     server=name,
@@ -232,15 +222,15 @@ def connect_error(
             case httpx2.HTTPStatusError():
                 return connect_refused(name, cause.response.status_code)
             case httpx2.SSEError():
-                return MalformedMessage(f"{name} answered with no stream of events. {PATH_HINT}", server=name)
+                return errors.MalformedMessage(f"{name} answered with no stream of events. {PATH_HINT}", server=name)
             case MCPError() if is_lost_session(cause):
-                return SessionExpired(f"{name} no longer knows this session.", server=name)
+                return errors.SessionExpired(f"{name} no longer knows this session.", server=name)
             case MCPError() | ValidationError() | RuntimeError():
                 return _handshake_error(cause, name, status, speaks)
             case _:
                 continue
     first = next(_causes(error), error)
-    return ConnectFailed(f"No connection to {name}: {type(first).__name__}: {first}", server=name)
+    return errors.ConnectFailed(f"No connection to {name}: {type(first).__name__}: {first}", server=name)
 
 
 def _is_consequence(error: BaseException) -> bool:
@@ -254,17 +244,17 @@ def _handshake_error(error: Exception, name: str, status: int | None, speaks: Se
     told = answer_error(error, method="initialize", status=status)
     told.server = name
     match told:
-        case ConnectionLost():
-            return ConnectFailed(told.message, server=name)
-        case NotSupported() if speaks:
+        case errors.ConnectionLost():
+            return errors.ConnectFailed(told.message, server=name)
+        case errors.NotSupported() if speaks:
             versions = ", ".join(map(str, speaks))
-            return UnsupportedVersion(
+            return errors.UnsupportedVersion(
                 f"{name} speaks {versions}; {SPOKEN}. Upgrade whichever is older.",
                 server=name,
                 data={"supported": list(speaks)},
             )
-        case NotSupported():
-            return UnsupportedVersion(
+        case errors.NotSupported():
+            return errors.UnsupportedVersion(
                 f"{name} does not know the handshake of versions up to {HANDSHAKE_PROTOCOL_VERSIONS[-1]}. Leave era "
                 "out to use what it speaks; if that does not help, it is not an MCP server.",
                 server=name,
@@ -277,11 +267,13 @@ def connect_refused(name: str, status: int) -> TidingsError:
     """Returns the error for an HTTP status without a message, while connecting."""
     match http_error(status):
         case None if status < 500:
-            return MalformedMessage(f"{name} answered HTTP {status}, as no MCP server does. {PATH_HINT}", server=name)
+            return errors.MalformedMessage(
+                f"{name} answered HTTP {status}, as no MCP server does. {PATH_HINT}", server=name
+            )
         case None:
-            return RequestFailed(f"{name} failed (HTTP {status}). Its log says why.", server=name)
-        case ConnectionLost() as away:
-            return ConnectFailed(away.message, server=name)
+            return errors.RequestFailed(f"{name} failed (HTTP {status}). Its log says why.", server=name)
+        case errors.ConnectionLost() as away:
+            return errors.ConnectFailed(away.message, server=name)
         case error:
             error.server = name
             return error

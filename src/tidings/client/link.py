@@ -18,6 +18,7 @@ from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp_types import CallToolResult, Implementation, LoggingLevel, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from tidings import errors
 from tidings._kit.bounded_json import as_list
 from tidings._version import __version__
 from tidings.client import sdk_seam
@@ -32,15 +33,7 @@ from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand, open_command
 from tidings.client.transports.tap import TapReporter
 from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
-from tidings.errors import (
-    CommandFailed,
-    ConnectFailed,
-    ConnectionLost,
-    ConnectTimedOut,
-    MessageTooLarge,
-    TidingsError,
-    UnsupportedVersion,
-)
+from tidings.errors import TidingsError
 
 CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
 AUTO: Final = "auto"
@@ -84,7 +77,7 @@ class Link:
         self._ended_by_server = False
         self._exit_code: int | None = None
         self._garbage = ""
-        self._too_large: MessageTooLarge | None = None
+        self._too_large: errors.MessageTooLarge | None = None
         self._server_versions: list[Any] = []
         self.error: TidingsError | None = None
         self.heard = 0  # The number of notifications so far: a server that sends some is alive.
@@ -128,7 +121,7 @@ class Link:
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close(seconds=0)
-            raise ConnectTimedOut(
+            raise errors.ConnectTimedOut(
                 f"{self.name} did not answer within {seconds:.3g} s. Give it longer with Timeouts(connect=...), if it "
                 f"is an MCP server.{self._command_output()}",
                 server=self.name,
@@ -180,7 +173,7 @@ class Link:
             if self.error is None:
                 reason = connect_error(error, self.name, self.http.status, self._server_versions)
                 reason = cleaned(reason, self._setup.target.clean)
-                self.error = ConnectionLost(reason.message, server=self.name) if self._ready.done() else reason
+                self.error = errors.ConnectionLost(reason.message, server=self.name) if self._ready.done() else reason
         finally:
             self._over.set()
             self.http.close()
@@ -257,7 +250,7 @@ class Link:
             # The question for its versions did not reach it, so it may speak newer ones.
             raise connect_refused(self.name, self.http.status)
         if wanted not in (AUTO, LEGACY, spoken):
-            raise UnsupportedVersion(
+            raise errors.UnsupportedVersion(
                 f"{self.name} speaks {spoken}, not {wanted}. Leave era out to use what it speaks.", server=self.name
             )
 
@@ -314,7 +307,7 @@ class Link:
             finally:
                 if self.http.broken is not None and self._ready.done() and not self._over.is_set():
                     how = f"broke the connection off ({type(self.http.broken).__name__})"
-                    self.error = ConnectionLost(f"{self.name} {how}.", server=self.name)
+                    self.error = errors.ConnectionLost(f"{self.name} {how}.", server=self.name)
                 self._over.set()
 
         cast("Any", dispatcher).run = watched
@@ -323,7 +316,7 @@ class Link:
 
     async def _note_stream_error(self, error: Exception) -> None:
         """Handles something that is not a message, or too large for one."""
-        if isinstance(error, MessageTooLarge):
+        if isinstance(error, errors.MessageTooLarge):
             self._too_large = error
         elif self._command is None:  # Otherwise `_note_garbage` has it.
             self._setup.on_garbage(unreadable(str(error)))
@@ -345,8 +338,8 @@ class Link:
         if (code := self._exit_code) is not None:
             how = f"ended with exit code {code}" if code >= 0 else f"ended with signal {-code}"
         if self._ready.done():
-            return ConnectionLost(f"{self.name} {how}.{self._command_output()}", server=self.name)
-        kind = ConnectFailed if self._command is None else CommandFailed
+            return errors.ConnectionLost(f"{self.name} {how}.{self._command_output()}", server=self.name)
+        kind = errors.ConnectFailed if self._command is None else errors.CommandFailed
         return kind(f"{self.name} {how} before it answered.{self._command_output()}", server=self.name)
 
     def _command_output(self) -> str:
@@ -370,14 +363,10 @@ class Link:
         reason.server = self.name
         return reason
 
-    def stamp_log_level(self, level: LoggingLevel) -> None:
-        """Makes each request ask for log messages of this level, as the modern era does."""
-        sdk_seam.set_log_level(self.session, level)
-
     async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Sends a request as it is, and returns the answer as it is. For what the SDK's methods do not offer."""
         if self._dispatcher is None or self.over:
-            raise ConnectionLost(f"{self.name} is not connected.", server=self.name)
+            raise errors.ConnectionLost(f"{self.name} is not connected.", server=self.name)
         data: dict[str, Any] = {"method": method, "params": params}
         opts = cast("CallOptions", options)
         sdk_seam.stamp(self.session, data, opts)

@@ -8,26 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import httpx2
-from mcp_types import (
-    CompleteResult,
-    Implementation,
-    LoggingLevel,
-    Prompt,
-    PromptReference,
-    Resource,
-    ResourceTemplate,
-    ResourceTemplateReference,
-    ServerCapabilities,
-    Tool,
-)
+import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
 from tidings.client.mirrors import Malformed
-from tidings.client.pending import Pending
-from tidings.client.questions import ASK, Responder
+from tidings.client.pending import ASK, Pending, Responder
 from tidings.client.queue import RequestQueue
 from tidings.client.requests import OnProgress
 from tidings.client.responders import roots_responder, script_responder
@@ -113,12 +101,12 @@ class LiveClient:
         return self._wiring.server and self._wiring.server.era
 
     @property
-    def server_info(self) -> Implementation | None:
+    def server_info(self) -> types.Implementation | None:
         """The server's name and version, as it states them."""
         return self._wiring.server and self._wiring.server.info
 
     @property
-    def capabilities(self) -> ServerCapabilities | None:
+    def capabilities(self) -> types.ServerCapabilities | None:
         """The capabilities that the server states."""
         return self._wiring.server and self._wiring.server.capabilities
 
@@ -188,22 +176,22 @@ class LiveClient:
     # The lists.
 
     @property
-    def tools(self) -> list[Tool]:
+    def tools(self) -> list[types.Tool]:
         """The server's tools, as last loaded."""
         return list(self._lists.tools.items)
 
     @property
-    def resources(self) -> list[Resource]:
+    def resources(self) -> list[types.Resource]:
         """The server's resources, as last loaded."""
         return list(self._lists.resources.items)
 
     @property
-    def resource_templates(self) -> list[ResourceTemplate]:
+    def resource_templates(self) -> list[types.ResourceTemplate]:
         """The server's resource templates, as last loaded."""
         return list(self._lists.templates.items)
 
     @property
-    def prompts(self) -> list[Prompt]:
+    def prompts(self) -> list[types.Prompt]:
         """The server's prompts, as last loaded."""
         return list(self._lists.prompts.items)
 
@@ -212,19 +200,19 @@ class LiveClient:
         """Items of the lists that break the protocol, with the reason."""
         return [each for mirror in self._lists for each in mirror.malformed]
 
-    async def list_tools(self) -> list[Tool]:
+    async def list_tools(self) -> list[types.Tool]:
         """Loads the server's tools, all pages."""
         return list(await self._lists.tools.load())
 
-    async def list_resources(self) -> list[Resource]:
+    async def list_resources(self) -> list[types.Resource]:
         """Loads the server's resources, all pages."""
         return list(await self._lists.resources.load())
 
-    async def list_resource_templates(self) -> list[ResourceTemplate]:
+    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """Loads the server's resource templates, all pages."""
         return list(await self._lists.templates.load())
 
-    async def list_prompts(self) -> list[Prompt]:
+    async def list_prompts(self) -> list[types.Prompt]:
         """Loads the server's prompts, all pages."""
         return list(await self._lists.prompts.load())
 
@@ -253,7 +241,7 @@ class LiveClient:
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ResourceRead:
         """Reads a resource. Always asks the server; `cache.get_resource` has what was read last."""
-        return await self._calls.read(uri, metadata, timeout=timeout)
+        return await self._calls.read(uri, metadata, timeout)
 
     async def read_resource_from_template(
         self, uri_template: str, params: Mapping[str, str], metadata: Mapping[str, Any] | None = None
@@ -286,16 +274,14 @@ class LiveClient:
             EffectUnknown: The connection was lost meanwhile, and the tool is not marked as safe to call twice.
             TidingsError: Anything else that went wrong.
         """
-        return await self._calls.call_tool(
-            name, arguments, metadata, timeout=timeout, on_progress=on_progress, idempotent=idempotent
-        )
+        return await self._calls.call_tool(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
 
     async def complete(
         self,
-        ref: ResourceTemplateReference | PromptReference,
+        ref: types.ResourceTemplateReference | types.PromptReference,
         argument: Mapping[str, str],
         context: Mapping[str, str] | None = None,
-    ) -> CompleteResult:
+    ) -> types.CompleteResult:
         """Asks the server to complete an argument of a prompt or a resource template."""
         return await self._calls.complete(ref, argument, context)
 
@@ -316,7 +302,7 @@ class LiveClient:
             TidingsError: Anything else that went wrong.
             ValueError: It cannot be sent: `params` is not JSON, or `method` is that of a notification.
         """
-        return await self._calls.request(method, params, timeout=timeout, safe=safe)
+        return await self._calls.request(method, params, timeout, safe=safe)
 
     async def ping(self) -> float:
         """Asks the server whether it is there, outside the queue. Returns the seconds that the answer took.
@@ -331,7 +317,7 @@ class LiveClient:
         """Cancels a request that waits or runs, by its id in `queue`. Returns False if it has ended."""
         return self.queue.cancel(request_id)
 
-    async def set_log_level(self, level: LoggingLevel) -> None:
+    async def set_log_level(self, level: types.LoggingLevel) -> None:
         """Asks the server for log messages of this level and above, on this connection and on later ones."""
         await self._wiring.set_log_level(level)
 
@@ -441,7 +427,7 @@ class LiveClient:
             TidingsError: That will not happen: the client gave up connecting, or was disconnected.
         """
         while True:
-            while not self._wiring.all_fresh(connected=self.connected):
+            while not (self.connected and self._subscriptions.is_current and not self._lists.busy):
                 self._connection.check()
                 await self._wiring.wakeup.wait()
             link = self._connection.link
@@ -465,7 +451,7 @@ def connect(
     environ: Mapping[str, str] | None = None,
     answer: Responder | str | Path | None = None,
     roots: Sequence[str | Path] | None = None,
-    log_level: LoggingLevel | None = None,
+    log_level: types.LoggingLevel | None = None,
     tap: Tap | None = None,
 ) -> LiveClient:
     """Returns a client of a server, for use with `async with`.

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
@@ -55,9 +54,12 @@ _Pages = tuple[tuple[ItemT, ...], tuple[Mapping[str, Any], ...], tuple[Malformed
 class Mirror(Generic[ItemT]):
     """One of the server's lists, as last loaded."""
 
+    name: Literal["tools", "resources", "templates", "prompts"]
     method: str
     key: str
     kind: type[ItemT]
+    event: Callable[[Any, TidingsError | None], Event]
+    forget: Callable[[str], None] = lambda _: None  # Drops the content of an item that is gone.
     _: KW_ONLY
     fetch: FetchPage
     loaded: "Callable[[Mirror[ItemT], tuple[ItemT, ...], TidingsError | None], None]"
@@ -216,18 +218,28 @@ class Lists:
         self._wakeup = wakeup
         self._absorb_tools = absorb_tools
         self._capabilities = ServerCapabilities()
-        options: Any = {"fetch": fetch, "wakeup": wakeup, "max_pages": max_pages}
-        self.tools = Mirror("tools/list", "tools", Tool, loaded=self._tools_loaded, **options)
-        loaded: Any = partial(self._announce, name="resources", event=ResourcesChanged, forget=cache.clear_resource)
-        self.resources = Mirror("resources/list", "resources", Resource, loaded=loaded, **options)
-        loaded = partial(
-            self._announce, name="templates", event=ResourceTemplatesChanged, forget=cache.clear_resource_template
+        options: Any = {"fetch": fetch, "loaded": self._loaded, "wakeup": wakeup, "max_pages": max_pages}
+        self.tools = Mirror("tools", "tools/list", "tools", Tool, ToolsChanged, **options)
+        self.resources = Mirror(
+            "resources", "resources/list", "resources", Resource, ResourcesChanged, cache.clear_resource, **options
         )
         self.templates = Mirror(
-            "resources/templates/list", "resourceTemplates", ResourceTemplate, loaded=loaded, **options
+            "templates",
+            "resources/templates/list",
+            "resourceTemplates",
+            ResourceTemplate,
+            ResourceTemplatesChanged,
+            cache.clear_resource_template,
+            **options,
         )
-        loaded = partial(self._announce, name="prompts", event=PromptsChanged, forget=cache.clear_prompt)
-        self.prompts = Mirror("prompts/list", "prompts", Prompt, loaded=loaded, **options)
+        self.prompts = Mirror(
+            "prompts", "prompts/list", "prompts", Prompt, PromptsChanged, cache.clear_prompt, **options
+        )
+        self._by_change: dict[Change, tuple[Mirror[Any], ...]] = {
+            ToolsListChanged(): (self.tools,),
+            ResourcesListChanged(): (self.resources, self.templates),
+            PromptsListChanged(): (self.prompts,),
+        }
 
     def __iter__(self) -> Iterator[Mirror[Any]]:
         return iter((self.tools, self.resources, self.templates, self.prompts))
@@ -236,9 +248,10 @@ class Lists:
         """Loads the lists of a newly connected server whose changes it does not announce."""
         self._capabilities = capabilities
         mirrored, announced = self._mirrored, self.wanted
-        for change in (ToolsListChanged(), ResourcesListChanged(), PromptsListChanged()):
+        for change, mirrors in self._by_change.items():
             if mirrored.wants(change) and not announced.wants(change):
-                self._reload(change)
+                for mirror in mirrors:
+                    mirror.changed()
 
     @property
     def _mirrored(self) -> Filter:
@@ -262,17 +275,8 @@ class Lists:
     def changed(self, change: Change) -> None:
         """Loads a list again that changed, or may have."""
         if self.wanted.wants(change):
-            self._reload(change)
-
-    def _reload(self, change: Change) -> None:
-        match change:
-            case ToolsListChanged():
-                self.tools.changed()
-            case PromptsListChanged():
-                self.prompts.changed()
-            case _:
-                self.resources.changed()
-                self.templates.changed()
+            for mirror in self._by_change[change]:
+                mirror.changed()
 
     @property
     def busy(self) -> bool:
@@ -281,40 +285,28 @@ class Lists:
     async def first_loads(self) -> None:
         """Waits until each mirrored list was loaded once, or failed to load."""
         mirrored = self._mirrored
-        mirrors: list[Mirror[Any]] = [
-            *([self.tools] if mirrored.tools else []),
-            *([self.resources, self.templates] if mirrored.resources else []),
-            *([self.prompts] if mirrored.prompts else []),
-        ]
-        await self._wakeup.until(lambda: all(mirror.tried for mirror in mirrors))
+        waited = [each for change, mirrors in self._by_change.items() if mirrored.wants(change) for each in mirrors]
+        await self._wakeup.until(lambda: all(mirror.tried for mirror in waited))
 
-    def _tools_loaded(self, mirror: Mirror[Tool], before: tuple[Tool, ...], error: TidingsError | None) -> None:
-        if error is None:
-            kept = self._absorb_tools(mirror.items)
-            reason = "x-mcp-header: not valid, so the protocol forbids calling it"
-            known = {id(tool) for tool in kept}
-            mirror.malformed += tuple(Malformed(tool, reason) for tool in mirror.items if id(tool) not in known)
-            pairs = zip(mirror.items, mirror.raw, strict=True)
-            mirror.raw = tuple(item for tool, item in pairs if id(tool) in known)
-            mirror.items = kept
-        self._announce(mirror, before, error, name="tools", event=ToolsChanged)
-
-    def _announce(
-        self,
-        mirror: Mirror[Any],
-        before: tuple[Any, ...],
-        error: TidingsError | None,
-        *,
-        name: Literal["tools", "resources", "templates", "prompts"],
-        event: Callable[[Any, TidingsError | None], Event],
-        forget: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def _loaded(self, mirror: Mirror[Any], before: tuple[Any, ...], error: TidingsError | None) -> None:
         """Drops the content of items that are gone, and announces the list."""
+        if mirror is self.tools and error is None:
+            self._keep_callable_tools()
         for gone in {_id(item) for item in before} - {_id(item) for item in mirror.items}:
-            forget(gone)
-        self._events.emit(event(mirror.items, error))
+            mirror.forget(gone)
+        self._events.emit(mirror.event(mirror.items, error))
         if self._events.wanted(ListLoaded):
-            self._events.emit(ListLoaded(name, mirror.raw, mirror.malformed, error))
+            self._events.emit(ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
+
+    def _keep_callable_tools(self) -> None:
+        mirror = self.tools
+        kept = self._absorb_tools(mirror.items)
+        reason = "x-mcp-header: not valid, so the protocol forbids calling it"
+        known = {id(tool) for tool in kept}
+        mirror.malformed += tuple(Malformed(tool, reason) for tool in mirror.items if id(tool) not in known)
+        pairs = zip(mirror.items, mirror.raw, strict=True)
+        mirror.raw = tuple(item for tool, item in pairs if id(tool) in known)
+        mirror.items = kept
 
     def clear(self) -> None:
         for mirror in self:

@@ -18,6 +18,7 @@ from mcp_types import LoggingLevel
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
+from tidings.client import sdk_seam
 from tidings.client.feed import without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
@@ -336,7 +337,7 @@ class ModernFeed:
         await self.link.send_raw("server/discover", {})  # The SDK's method has a time limit of its own.
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        self.link.stamp_log_level(level)
+        sdk_seam.set_log_level(self.link.session, level)  # Each request asks for it.
 
     async def roots_changed(self) -> None:
         pass  # The server asks for them when it needs them.

@@ -11,40 +11,206 @@ answers it (`resolve`, `reject`, `decline`, `cancel`), a responder does, the tim
 | the connection was closed          | an error, if it still listens   | `Disconnected`       |
 | the responder failed               | an error without details        | what it raised       |
 | the request that asked was ended   | nothing                         | `RequestCancelled`   |
+
+An answer is a value of the SDK, or a plain one:
+
+| asked for   | the SDK's type                                        | or plainly                                  |
+|-------------|-------------------------------------------------------|---------------------------------------------|
+| elicitation | `ElicitResult`                                        | a dict: accepted, with this content         |
+| sampling    | `CreateMessageResult`, `CreateMessageResultWithTools` | a text: the assistant's, of model "tidings" |
+| roots       | `ListRootsResult`                                     | a list of `file://` URIs, paths and `Root`s |
+
+A form that is accepted gets its defaults for fields that were left out (SEP-1034), and is checked. A URL that a person
+agrees to open is accepted without content: `{}`.
 """
 
 import inspect
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import anyio
+import mcp_types as types
 from mcp.client import ClientRequestContext
-from mcp_types import CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ErrorData, ListRootsResult
+from mcp_types import ElicitResult, ErrorData
+from pydantic import ValidationError
 
-from tidings.client.questions import (
-    ASK,
-    METHODS,
-    Answer,
-    Kind,
-    Params,
-    PendingRequest,
-    Responder,
-    Sampled,
-    elicited,
-    refusal,
-    refused,
-    rooted,
-    sampled,
-)
-from tidings.errors import AnswerTimedOut, Disconnected, RequestCancelled
-
-__all__ = ["ASK", "TIMEOUT_MESSAGE", "NotPending", "Outcome", "Pending", "PendingRequest", "Responder", "refusal"]
+from tidings.client.schema import fill_in
+from tidings.errors import AnswerTimedOut, Disconnected, RequestCancelled, TidingsError
 
 logger = logging.getLogger(__name__)
+
+Kind = Literal["sampling", "elicitation", "roots"]
+METHODS: Final[dict[Kind, str]] = {
+    "sampling": "sampling/createMessage",
+    "elicitation": "elicitation/create",
+    "roots": "roots/list",
+}
+
+Params = types.CreateMessageRequestParams | types.ElicitRequestParams | None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A question of the server that waits for an answer."""
+
+    id: str
+    kind: Kind
+    request: Params = None
+    """The server's parameters. None for roots."""
+    server: str = ""
+    created_at: datetime = field(default_factory=_now)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it arrived."""
+        return max(0.0, (_now() - self.created_at).total_seconds())
+
+    @property
+    def message(self) -> str:
+        """The question in words: the message of an elicitation, or the last message to sample from."""
+        match self.request:
+            case types.CreateMessageRequestParams(messages=[*_, last]):
+                return "\n".join(part.text for part in last.content_as_list if isinstance(part, types.TextContent))
+            case types.ElicitRequestFormParams() | types.ElicitRequestURLParams():
+                return self.request.message
+            case _:
+                return ""
+
+    @property
+    def mode(self) -> Literal["form", "url"] | None:
+        """The mode of an elicitation; None for the other kinds."""
+        return "url" if self.url is not None else "form" if self.schema is not None else None
+
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """The form to fill in, as JSON Schema, if there is one."""
+        return self.request.requested_schema if isinstance(self.request, types.ElicitRequestFormParams) else None
+
+    @property
+    def url(self) -> str | None:
+        """The URL to open, if there is one."""
+        return self.request.url if isinstance(self.request, types.ElicitRequestURLParams) else None
+
+
+class Ask(Enum):
+    """The type of `ASK`."""
+
+    ASK = "ask"
+
+
+ASK: Final = Ask.ASK
+"""Returned by a responder to leave a question to the person."""
+Responder = Callable[[PendingRequest], Awaitable[Any] | Any]
+"""Answers a question: with a result of the SDK, a plain value as for `resolve`, `refusal(reason)`, or `ASK`.
+It runs on the event loop, so a slow one is a coroutine function. A person may still be quicker."""
+
+
+Sampled = types.CreateMessageResult | types.CreateMessageResultWithTools
+Answer = Sampled | ElicitResult | types.ListRootsResult
+
+MODEL: Final = "tidings"  # The stated model of a plain text.
+REJECTED: Final = -1  # The specification's JSON-RPC code for a person's refusal.
+_FAILED: Final = "The client failed to answer"
+_CODES: Final[dict[type[Exception], int]] = {
+    AnswerTimedOut: types.REQUEST_TIMEOUT,
+    Disconnected: types.CONNECTION_CLOSED,
+    RequestCancelled: REJECTED,
+}
+
+
+def sampled(value: object) -> Sampled:
+    """Returns the answer to a request for a sample."""
+    match value:
+        case types.CreateMessageResult() | types.CreateMessageResultWithTools():
+            return value
+        case str():
+            content = types.TextContent(text=value)
+            return types.CreateMessageResult(role="assistant", content=content, model=MODEL, stop_reason="endTurn")
+        case _:
+            raise ValueError(f"Sampling is answered with a text or a CreateMessageResult, not with {_kind(value)}.")
+
+
+def elicited(request: types.ElicitRequestParams, value: object) -> ElicitResult:
+    """Returns the answer to a form, or to the request to open a URL."""
+    match value:
+        case ElicitResult(action="accept"):
+            return value.model_copy(update={"content": _content(request, value.content or {})})
+        case ElicitResult():
+            return value.model_copy(update={"content": None})
+        case Mapping():
+            return ElicitResult(action="accept", content=_content(request, cast("Mapping[str, Any]", value)))
+        case _:
+            raise ValueError(f"Elicitation is answered with a dict or an ElicitResult, not with {_kind(value)}.")
+
+
+def _content(request: types.ElicitRequestParams, content: Mapping[str, Any]) -> dict[str, Any] | None:
+    if isinstance(request, types.ElicitRequestFormParams):
+        return dict(fill_in(request.requested_schema, content))
+    if content:
+        raise ValueError("The question is to open a URL. Accept it without content ({}), decline or cancel.")
+    return None
+
+
+def rooted(value: object) -> types.ListRootsResult:
+    """Returns the answer to a request for roots."""
+    match value:
+        case types.ListRootsResult():
+            return value
+        case list() | tuple():
+            return types.ListRootsResult(roots=[_root(each) for each in cast("list[Any]", value)])
+        case _:
+            raise ValueError(f"Roots are a list of paths and file:// URIs, or a ListRootsResult, not {_kind(value)}.")
+
+
+def _root(value: object) -> types.Root:
+    match value:
+        case types.Root():
+            return value
+        case str() if "://" in value:
+            try:
+                return types.Root.model_validate({"uri": value})
+            except ValidationError:
+                raise ValueError(f"{value!r} cannot be a root: the protocol allows only file:// URIs.") from None
+        case str() | os.PathLike() if value:
+            path = Path(cast("str | os.PathLike[str]", value)).expanduser().absolute()
+            return types.Root.model_validate({"uri": path.as_uri()})
+        case _:
+            raise ValueError(f"A root is a path or a file:// URI, not {_kind(value)}.")
+
+
+def refusal(reason: str) -> ErrorData:
+    """Returns what a responder returns to refuse. The server gets the reason."""
+    return refused(RequestCancelled(reason))
+
+
+def refused(error: Exception) -> ErrorData:
+    """Returns the error that the server gets instead of an answer, without details of a program's own failures.
+
+    In the 2026 era, the SDK raises it to the caller of the tool. The name of the error is in its data.
+    """
+    code = _CODES.get(type(error))
+    if not isinstance(error, TidingsError) or code is None:
+        return ErrorData(code=types.INTERNAL_ERROR, message=_FAILED)
+    return ErrorData(code=code, message=error.message, data={"code": error.code, "retryable": error.retryable})
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"{type(value).__name__!r}" if value != "" else "an empty text"
+
+
+# The questions that wait.
 
 TIMEOUT_MESSAGE: Final = "Request timed out waiting for user response"
 
@@ -116,7 +282,7 @@ class Pending:
         return self._find(request_id).entry
 
     def resolve(self, request_id: str, result: object) -> None:
-        """Answers with a result of the SDK or with a plain value: see `tidings.client.questions`.
+        """Answers with a result of the SDK or with a plain value: see the module's docstring.
 
         Raises:
             NotPending: No such request waits.
@@ -142,15 +308,19 @@ class Pending:
         for waiting in list(self._waiting.values()):
             self._settle(waiting, Disconnected(reason, server=self.server or None))
 
-    async def sampling(self, context: ClientRequestContext, params: CreateMessageRequestParams) -> Sampled | ErrorData:
+    async def sampling(
+        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> Sampled | ErrorData:
         """The SDK's `sampling_callback`."""
         return await self._ask("sampling", params, sampled)
 
-    async def elicitation(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def elicitation(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
         """The SDK's `elicitation_callback`."""
         return await self._ask("elicitation", params, partial(elicited, params))
 
-    async def roots(self, context: ClientRequestContext) -> ListRootsResult | ErrorData:
+    async def roots(self, context: ClientRequestContext) -> types.ListRootsResult | ErrorData:
         """The SDK's `list_roots_callback`."""
         return await self._ask("roots", None, rooted)
 

@@ -40,7 +40,8 @@ from typing import Any, Final, cast
 
 from mcp_types import ElicitResult, Root
 
-from tidings.client.questions import ASK, Kind, PendingRequest, Responder, refusal, rooted
+from tidings._kit.bounded_json import as_dict
+from tidings.client.pending import ASK, Kind, PendingRequest, Responder, refusal, rooted
 
 _ANSWERS: Final[dict[Kind, tuple[str, ...]]] = {
     "elicitation": ("accept", "decline", "cancel", "reject", "ask"),
@@ -85,7 +86,7 @@ def load(path: str | os.PathLike[str]) -> list[Rule]:
     rules = _parsed(file)
     if not isinstance(rules, list):
         raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")  # noqa: TRY004
-    return [_rule(rule, f"{file}, rule {number}") for number, rule in enumerate(cast("list[Any]", rules), 1)]
+    return [_rule(as_dict(rule), f"{file}, rule {number}") for number, rule in enumerate(cast("list[Any]", rules), 1)]
 
 
 def _parsed(file: Path) -> object:
@@ -119,25 +120,33 @@ def _yaml(file: Path, text: str) -> object:
         raise ValueError(f"The script {file} is not YAML. Patterns need quotes. The parser says: {error}") from None
 
 
-def _rule(value: object, where: str) -> Rule:
-    rule: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+def _rule(rule: Mapping[str, Any], where: str) -> Rule:
     kind = _kind(rule, where)
     listed = kind == "roots" and rule["roots"] is not None
     answers = [key for key in _ANSWERS[kind] if key in rule]
     if len(answers) + listed != 1:
         choices = ", ".join(_ANSWERS[kind]) + (", or a list of roots" if kind == "roots" else "")
         raise ValueError(f"{where} must have exactly one answer. Choose from: {choices}.")
-    answer = _roots(rule["roots"], where) if listed else _answer(answers[0], rule[answers[0]], where)
+    if listed:
+        try:
+            answer: object = rooted(rule["roots"])
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+    else:
+        answer = _answer(answers[0], rule[answers[0]], where)
     url = _pattern(rule, "url", where) if "url" in rule else None
     if url is not None and isinstance(answer, dict) and answer:
         raise ValueError(f"{where} accepts a URL, which has no fields to fill in. Write just 'accept:'.")
+    times = rule.get("times")
+    if "times" in rule and (isinstance(times, bool) or not isinstance(times, int) or times < 1):
+        raise ValueError(f"{where} needs a whole number of at least 1 for 'times'. Leave it out for no limit.")
     return Rule(
         kind,
         pattern="*" if kind == "roots" else _pattern(rule, kind, where),
         answer=answer,
         server=_pattern(rule, "server", where) if "server" in rule else "*",
         url=url,
-        times=_times(rule["times"], where) if "times" in rule else None,
+        times=times,
     )
 
 
@@ -189,23 +198,10 @@ def _content(content: Mapping[Any, Any], where: str) -> dict[str, Any]:
     return dict(content)
 
 
-def _roots(value: object, where: str) -> object:
-    try:
-        return rooted(value)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-
-
 def _pattern(rule: Mapping[str, Any], key: str, where: str) -> str:
     value = rule[key]
     if not isinstance(value, str) or not value:
         raise ValueError(f'{where} must have a pattern for {key!r}, in quotes. "*" fits everything.')
-    return value
-
-
-def _times(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{where} needs a whole number of at least 1 for 'times'. Leave it out for no limit.")
     return value
 
 
@@ -217,17 +213,14 @@ def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder
 
 def script_responder(path: str | os.PathLike[str]) -> Responder:
     """Returns a responder that follows the script at `path`. Raises `ValueError` if there is a mistake in it."""
-    return _Script(load(path))
+    rules = load(path)
+    used = [0] * len(rules)
 
-
-class _Script:
-    def __init__(self, rules: list[Rule]) -> None:
-        self._rules = rules
-        self._used = [0] * len(rules)
-
-    def __call__(self, request: PendingRequest) -> Any:
-        for number, rule in enumerate(self._rules):
-            if rule.fits(request) and (rule.times is None or self._used[number] < rule.times):
-                self._used[number] += 1
+    def answer(request: PendingRequest) -> Any:
+        for number, rule in enumerate(rules):
+            if rule.fits(request) and (rule.times is None or used[number] < rule.times):
+                used[number] += 1
                 return rule.answer
         return ASK
+
+    return answer

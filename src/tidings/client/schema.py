@@ -30,7 +30,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref
 
-from tidings._kit.bounded_json import as_list
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.patterns import DeadlineExceeded, found_in
 from tidings._kit.text import shortened
 
@@ -149,8 +149,8 @@ def _bounded(kind: Any) -> Any:
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
-        "unevaluatedProperties": _unevaluated_properties,
-        "unevaluatedItems": _unevaluated_items,
+        "unevaluatedProperties": _unevaluated("unevaluatedProperties", dict, _own_names),
+        "unevaluatedItems": _unevaluated("unevaluatedItems", list, _own_places),
         "uniqueItems": _unique_items,
     }
     validators = {keyword: _timed(own.get(keyword) or library) for keyword, library in kind.VALIDATORS.items()}
@@ -242,24 +242,18 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         yield ValidationError(f"Additional properties are not allowed: {_listed(further)}")
 
 
-def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, dict):
-        return
-    others = {key: value for key, value in schema.items() if key != "unevaluatedProperties"}
-    members = cast("dict[str, Any]", instance)
-    seen = _evaluated(validator, members, others, _own_names)
-    if wrong := [name for name, each in members.items() if name not in seen and not _fits(validator, each, allowed)]:
-        yield ValidationError(f"Unevaluated properties are not allowed: {_listed(wrong)}")
+def _unevaluated(keyword: str, kind: type, own: Callable[[Any, Any, Any], set[Any]]) -> Callable[..., Iterator[Any]]:
+    def check(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if not isinstance(instance, kind):
+            return
+        others = {key: value for key, value in schema.items() if key != keyword}
+        seen = _evaluated(validator, instance, others, own)
+        members: Any = instance.items() if kind is dict else enumerate(cast("list[Any]", instance))
+        if wrong := [at for at, each in members if at not in seen and not _fits(validator, each, allowed)]:
+            what = keyword.removeprefix("unevaluated").lower()
+            yield ValidationError(f"Unevaluated {what} are not allowed: {_listed(wrong)}")
 
-
-def _unevaluated_items(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, list):
-        return
-    others = {key: value for key, value in schema.items() if key != "unevaluatedItems"}
-    items = cast("list[Any]", instance)
-    seen = _evaluated(validator, items, others, _own_places)
-    if wrong := [at for at, each in enumerate(items) if at not in seen and not _fits(validator, each, allowed)]:
-        yield ValidationError(f"Unevaluated items are not allowed: {_listed(wrong)}")
+    return check
 
 
 def _evaluated(validator: Any, instance: Any, schema: Any, own: Callable[[Any, Any, Any], set[Any]]) -> set[Any]:
@@ -355,16 +349,16 @@ def fill_in(schema: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, 
     What the protocol does not allow in a form is not checked; the server has to judge it. A `ValueError` names the
     field that is missing, unknown or wrong, and never repeats the value, which may be confidential.
     """
-    fields = _mapping(schema.get("properties"))
+    fields = as_dict(schema.get("properties"))
     if unknown := [name for name in content if name not in fields]:
         raise ValueError(f"The form has no field {_listed(unknown)}. Its fields: {_listed(fields) or 'none'}.")
     given = {name: value for name, value in content.items() if value is not None}
-    defaults = {name: copy.deepcopy(_mapping(field).get("default")) for name, field in fields.items()}
+    defaults = {name: copy.deepcopy(as_dict(field).get("default")) for name, field in fields.items()}
     filled = {name: value for name, value in (defaults | given).items() if value is not None}
     if missing := [name for name in as_list(schema.get("required")) if name not in list(filled)]:
         raise ValueError(f"The form needs {_listed(missing)} as well.")
     for name, value in filled.items():
-        if (wrong := _field_complaint(value, _mapping(fields[name]))) is not None:
+        if (wrong := _field_complaint(value, as_dict(fields[name]))) is not None:
             raise ValueError(f"Field {name!r} {wrong}.")
     return filled
 
@@ -378,7 +372,7 @@ def _field_complaint(value: Any, field: Mapping[str, Any]) -> str | None:
         return f"must be {_TYPES[kind]}"
     if (choices := _choices(field)) is not None and not _is_among(value, choices):
         return f"must be one of {_listed(choices)}"
-    entries = _choices(_mapping(field.get("items")))
+    entries = _choices(as_dict(field.get("items")))
     if entries is not None and not all(_is_among(each, entries) for each in as_list(value)):
         return f"may have only entries out of {_listed(entries)}"
     return _limit_complaint(value, field) or _format_complaint(value, field)
@@ -405,7 +399,7 @@ def _choices(field: Mapping[str, Any]) -> list[Any] | None:
     if isinstance(plain := field.get("enum"), list):
         return cast("list[Any]", plain)
     for keyword in ("oneOf", "anyOf"):
-        options = [_mapping(option) for option in as_list(field.get(keyword))]
+        options = [as_dict(option) for option in as_list(field.get(keyword))]
         if options and all("const" in option for option in options):
             return [option["const"] for option in options]
     return None
@@ -432,35 +426,24 @@ def _format_complaint(value: object, field: Mapping[str, Any]) -> str | None:
     wanted = _FORMATS.get(str(field.get("format")))
     if not isinstance(value, str) or wanted is None:
         return None
-    fits, words = wanted
+    shape, parse, words = wanted
     with suppress(ValueError):
-        if fits(value):
+        if re.fullmatch(shape, value) and parse(value):
             return None
     return f"must be {words}"
 
 
-def _is_date(text: str) -> bool:
-    return re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) is not None and bool(date.fromisoformat(text))
-
-
-def _is_date_time(text: str) -> bool:
-    shape = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
-    return re.fullmatch(shape, text.upper(), re.ASCII) is not None and bool(datetime.fromisoformat(text.upper()))
-
-
-_FORMATS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
-    "date": (_is_date, "a date, such as 2026-07-28"),
-    "date-time": (_is_date_time, "a date and time with its offset, such as 2026-07-28T12:00:00Z"),
-    "email": (lambda text: re.fullmatch(r"[^\s@]+@[^\s@]+", text) is not None, "an e-mail address"),
-    "uri": (
-        lambda text: re.fullmatch(r"\S+", text) is not None and urlsplit(text).scheme != "",
-        "a URI, such as https://example.com",
+# For each format: its shape, a function that finds a value of this shape wrong all the same, and the complaint.
+_FORMATS: Final[dict[str, tuple[str, Callable[[str], object], str]]] = {
+    "date": (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", date.fromisoformat, "a date, such as 2026-07-28"),
+    "date-time": (
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})",
+        lambda text: datetime.fromisoformat(text.upper()),
+        "a date and time with its offset, such as 2026-07-28T12:00:00Z",
     ),
+    "email": (r"[^\s@]+@[^\s@]+", str, "an e-mail address"),
+    "uri": (r"\S+", lambda text: urlsplit(text).scheme, "a URI, such as https://example.com"),
 }
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _listed(names: Any) -> str:

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 from pydantic import TypeAdapter, ValidationError
@@ -113,13 +113,6 @@ def _as_dict(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-class StatePut(NamedTuple):
-    """An invocation to save, and whether a subscription keeps it current."""
-
-    invocation: Invocation
-    covered: bool
-
-
 @dataclass(frozen=True, slots=True)
 class WriteBatch:
     """The content of one transaction: the newest for each entry, and the state that belongs to it."""
@@ -127,7 +120,8 @@ class WriteBatch:
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
     # None removes an entry.
-    entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, StatePut | None])
+    # An invocation to save, and whether a subscription keeps it current; None removes an entry.
+    entries: dict[Place, tuple[Invocation, bool] | None] = field(default_factory=dict[Place, Any])
     cleared: bool = False  # True if everything from before is removed first.
 
     def then(self, later: "WriteBatch") -> "WriteBatch":
@@ -137,13 +131,14 @@ class WriteBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedState:
-    """The content of the file."""
+class Saved:
+    """The knowledge of a client when its state was last written."""
 
-    puts: list[StatePut]
-    unreadable: list[Place]
-    subscriptions: frozenset[str]
-    cursor: str | None
+    invocations: tuple[Invocation, ...] = ()  # In the order in which they were put.
+    # The URIs whose content, read directly or by a template, was all kept current up to `cursor`.
+    covered: frozenset[str] = frozenset()
+    subscriptions: frozenset[str] = frozenset()
+    cursor: str | None = None
 
 
 class _File:
@@ -169,32 +164,39 @@ class _File:
         # It may be another file. What was covered there may be out of date, and a new writer covers nothing.
         self._writer, self._subscriptions = secrets.token_hex(8), None
 
-    def load(self) -> LoadedState:
-        """Returns what is saved. From now on, this process keeps its content current. Raises `StateUnusable`."""
+    def load(self) -> tuple[Saved, list[Place]]:
+        """Returns what is saved, and the entries that this version cannot read. Raises `StateUnusable`.
+
+        From now on, this process keeps the content current.
+        """
         # A write even if nothing changes: a file that this process may only read fails now, not later.
-        rows, loaded = self._database.write(self._load)
-        self._subscriptions = loaded.subscriptions
-        for kind, key, content, covered in rows:
-            invocation = decode(kind, key, content)
-            if invocation is None:
-                loaded.unreadable.append((kind, key))
-            else:
-                loaded.puts.append(StatePut(invocation, bool(covered)))
-        if loaded.unreadable:
+        rows, self._subscriptions, cursor = self._database.write(self._load)
+        invocations: list[Invocation] = []
+        unreadable: list[Place] = []
+        uncovered: set[str | None] = {None}
+        for kind, key, content, is_covered in rows:
+            if (invocation := decode(kind, key, content)) is None:
+                unreadable.append((kind, key))
+                continue
+            invocations.append(invocation)
+            if not is_covered:
+                uncovered.add(read_uri(invocation))
+        if unreadable:
             logger.warning(
                 "%d of %d entries in the state file %s cannot be read by this version, and are left out",
-                len(loaded.unreadable),
+                len(unreadable),
                 len(rows),
                 self._path,
             )
-        return loaded
+        covered = frozenset(uri for uri in map(read_uri, invocations) if uri is not None and uri not in uncovered)
+        return Saved(tuple(invocations), covered, self._subscriptions, cursor), unreadable
 
     def write(self, batch: WriteBatch) -> bool:
         """Writes `batch`, after what could not be written before. Returns whether that succeeded; logs trouble once."""
         self._unwritten = batch = self._unwritten.then(batch) if self._unwritten is not None else batch
         try:
             # Encoded before the transaction, which keeps other processes waiting.
-            contents = {place: encode(put.invocation) for place, put in batch.entries.items() if put}
+            contents = {place: encode(put[0]) for place, put in batch.entries.items() if put}
             size = sum(_PAGE + len(content or "") for content in contents.values())
             self._database.write(lambda connection: self._write(connection, batch, contents), size)
         except Exception as error:  # noqa: BLE001 - it is tried again, and the client works without
@@ -212,7 +214,9 @@ class _File:
         """Closes the file. If nobody else uses it, SQLite moves what was written into the main file first."""
         self._database.close()
 
-    def _load(self, connection: sqlite3.Connection) -> tuple[list[tuple[str, str, str, int]], LoadedState]:
+    def _load(
+        self, connection: sqlite3.Connection
+    ) -> tuple[list[tuple[str, str, str, int]], frozenset[str], str | None]:
         mine = self._identity
         writer, cursor = connection.execute(
             "SELECT writer, cursor FROM states WHERE identity = ?", (mine,)
@@ -226,7 +230,7 @@ class _File:
         connection.execute("DELETE FROM covered WHERE identity = ? AND writer <> ?", (mine, writer))
         connection.execute("UPDATE covered SET writer = ? WHERE identity = ?", (self._writer, mine))
         connection.execute("UPDATE states SET writer = ? WHERE identity = ?", (self._writer, mine))
-        return rows, LoadedState([], [], frozenset(uri for (uri,) in subscriptions), cursor)
+        return rows, frozenset(uri for (uri,) in subscriptions), cursor
 
     def _write(self, connection: sqlite3.Connection, batch: WriteBatch, contents: dict[Place, str | None]) -> None:
         if batch.cleared:
@@ -236,7 +240,7 @@ class _File:
         if not leaves_nothing:
             self._write_state(connection, batch)
         for place, put in batch.entries.items():
-            self._write_entry(connection, place, contents.get(place), covered=put is not None and put.covered)
+            self._write_entry(connection, place, contents.get(place), covered=put is not None and put[1])
 
     def _write_state(self, connection: sqlite3.Connection, batch: WriteBatch) -> None:
         mine = self._identity
@@ -267,17 +271,6 @@ class _File:
                 connection.execute("INSERT INTO covered VALUES (?, ?, ?, ?)", (*row, self._writer))
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The knowledge of a client when its state was last written."""
-
-    invocations: tuple[Invocation, ...] = ()  # In the order in which they were put.
-    # The URIs whose content, read directly or by a template, was all kept current up to `cursor`.
-    covered: frozenset[str] = frozenset()
-    subscriptions: frozenset[str] = frozenset()
-    cursor: str | None = None
-
-
 class StateFile:
     """The state of a client, for one server and one principal, in the SQLite file at `path`.
 
@@ -303,7 +296,7 @@ class StateFile:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-state")
         self._subscriptions: frozenset[str] = frozenset()
         self._cursor: str | None = None
-        self._entries: dict[Place, StatePut | None] = {}
+        self._entries: dict[Place, tuple[Invocation, bool] | None] = {}
         self._cleared = False
         self._unsaved = False
         self._timer: asyncio.TimerHandle | None = None
@@ -312,25 +305,15 @@ class StateFile:
 
     async def load(self) -> Saved:
         """Returns what is saved. A file that does not exist is created, for this user alone. Raises `StateUnusable`."""
-        loaded = await asyncio.shield(self._in_thread(self._file.load))
-        self._subscriptions, self._cursor = loaded.subscriptions, loaded.cursor
-        for place in loaded.unreadable:
+        saved, unreadable = await asyncio.shield(self._in_thread(self._file.load))
+        self._subscriptions, self._cursor = saved.subscriptions, saved.cursor
+        for place in unreadable:
             self._note(place, None)
-        of_resources = [(read_uri(put.invocation), put.covered) for put in loaded.puts]
-        uncovered = {uri for uri, covered in of_resources if not covered}
-        return Saved(
-            invocations=tuple(put.invocation for put in loaded.puts),
-            covered=frozenset(uri for uri, _ in of_resources if uri is not None and uri not in uncovered),
-            subscriptions=loaded.subscriptions,
-            cursor=loaded.cursor,
-        )
+        return saved
 
     def note_put(self, invocation: Invocation, covered: bool) -> None:
         """Saves `invocation`. `covered`: a subscription to its URI was established before it was read, and still is."""
-        self._note(place_of(invocation), StatePut(invocation, covered))
-
-    def note_uncovered(self, read: ResourceRead) -> None:
-        self.note_put(read, covered=False)
+        self._note(place_of(invocation), (invocation, covered))
 
     def note_removed(self, kind: ContentKind, key: str) -> None:
         self._note((kind, key), None)
@@ -370,7 +353,7 @@ class StateFile:
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
-    def _note(self, place: Place, put: StatePut | None) -> None:
+    def _note(self, place: Place, put: tuple[Invocation, bool] | None) -> None:
         # The newest last: the order in which they are loaded.
         self._entries.pop(place, None)
         self._entries[place] = put

@@ -316,7 +316,7 @@ class Subscriptions:
         if uri in self._covered:
             self._covered.discard(uri)
             if self.store is not None and (read := self.cache.get_resource(uri)) is not None:
-                self.store.note_uncovered(read)
+                self.store.note_put(read, covered=False)
 
     def unknown(self, what: Filter) -> None:
         """From now on, changes of this are announced. What happened before is unknown, so it is read again."""

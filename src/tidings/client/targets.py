@@ -62,7 +62,7 @@ class HttpTarget(_Target):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     auth: httpx2.Auth | None = None
     kind: Literal["http", "sse"] | None = None
-    title: str | None = None
+    title: str = ""
     hidden: frozenset[str] = frozenset()
     _unique: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, compare=False)
 
@@ -95,7 +95,7 @@ class CommandTarget(_Target):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
-    title: str | None = None
+    title: str = ""
     hidden: frozenset[str] = frozenset()
 
     @property
@@ -161,11 +161,11 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 @dataclass(frozen=True)
 class _Given:
-    headers: Mapping[str, str] | None
-    token: str | None
-    auth: httpx2.Auth | None
-    env: Mapping[str, str] | None
-    cwd: str | None
+    headers: Mapping[str, str] | None = None
+    token: str | None = None
+    auth: httpx2.Auth | None = None
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
 
     def refuse(self, kind: str, *names: str) -> None:
         """Raises `BadTarget` if an option was given that does not fit this kind of target."""
@@ -211,7 +211,7 @@ def _from_text(text: str, given: _Given, environ: Mapping[str, str]) -> Target:
     if scheme := _SCHEME.match(text):
         if scheme[1].lower() not in ("http", "https"):
             raise BadTarget(f"{shown_url(text)} begins with {scheme[0]}, which MCP does not use. Pass {_FORMS}.")
-        return _http(text, given)
+        return _http(ServersFileEntry("", url=text), given)
     found = _JSON_FILE.fullmatch(text)
     if found and (Path(found["file"]).is_file() or len(_split(text)) == 1):
         return _from_entry(read_entry(Path(found["file"]), found["name"], environ), given)
@@ -237,54 +237,38 @@ def _from_words(words: Sequence[object], given: _Given) -> CommandTarget:
     return _command(texts, given)
 
 
-def _command(
-    words: Sequence[str],
-    given: _Given,
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
-    title: str | None = None,
-    hidden: frozenset[str] = frozenset(),
-) -> CommandTarget:
+def _command(words: Sequence[str], given: _Given, entry: ServersFileEntry | None = None) -> CommandTarget:
     given.refuse("a command", "headers", "token", "auth")
     if not words or not words[0].strip():
         raise BadTarget(f"The command is empty. Pass {_FORMS}.")
-    merged = {**(env or {}), **(given.env or {})}
-    texts = (*words, *merged, *merged.values(), given.cwd or cwd or "")
-    if any("\0" in text for text in texts):
+    entry = entry or ServersFileEntry("")
+    merged, cwd = {**entry.env, **(given.env or {})}, given.cwd or entry.cwd
+    if any("\0" in text for text in (*words, *merged, *merged.values(), cwd or "")):
         raise BadTarget(f"The command {' '.join(shown_arguments(words)[0])!r} has a null character in it. Remove it.")
     for name in merged:
         if not name or "=" in name:
             raise BadTarget(f"env has a variable called {name!r}, which no system accepts. Rename it.")
-    return CommandTarget(words[0], tuple(words[1:]), merged, given.cwd or cwd, title, hidden)
+    return CommandTarget(words[0], tuple(words[1:]), merged, cwd, entry.name, entry.hidden)
 
 
 def target_of(entry: ServersFileEntry) -> HttpTarget | CommandTarget:
     """Returns the target of an entry of a file of servers. `connect()` accepts it. Raises `BadTarget`."""
-    return _from_entry(entry, _Given(None, None, None, None, None))
+    return _from_entry(entry, _Given())
 
 
 def _from_entry(entry: ServersFileEntry, given: _Given) -> HttpTarget | CommandTarget:
-    if entry.command is not None:
-        words = (entry.command, *entry.args)
-        return _command(words, given, env=entry.env, cwd=entry.cwd, title=entry.name, hidden=entry.hidden)
-    return _http(entry.url or "", given, headers=entry.headers, kind=entry.kind, title=entry.name, hidden=entry.hidden)
+    if entry.command is None:
+        return _http(entry, given)
+    return _command((entry.command, *entry.args), given, entry)
 
 
-def _http(
-    url: str,
-    given: _Given,
-    *,
-    headers: Mapping[str, str] | None = None,
-    kind: Literal["http", "sse"] | None = None,
-    title: str | None = None,
-    hidden: frozenset[str] = frozenset(),
-) -> HttpTarget:
+def _http(entry: ServersFileEntry, given: _Given) -> HttpTarget:
     given.refuse("a URL", "env", "cwd")
+    url = entry.url or ""
     has_userinfo = _checked_url(url)
     own = _headers(given.headers)
     replaced = {name.lower() for name in own}
-    merged = {name: value for name, value in _headers(headers).items() if name.lower() not in replaced} | own
+    merged = {name: value for name, value in _headers(entry.headers).items() if name.lower() not in replaced} | own
     ways = {
         "token=": given.token is not None,
         "auth=": given.auth is not None,
@@ -300,7 +284,7 @@ def _http(
         if not bare.strip():
             raise BadTarget("The token is empty. Pass one, or leave token= out.")
         merged |= _headers({"Authorization": f"Bearer {bare}"})
-    return HttpTarget(url, merged, given.auth, kind, title, hidden)
+    return HttpTarget(url, merged, given.auth, entry.kind, entry.name, entry.hidden)
 
 
 def _checked_url(url: str) -> bool:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,25 +21,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
 from tidings.changes import CURSOR_KEY, TIMES_KEY
+from tidings.client import events
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls, UnreadChanges
 from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
-from tidings.client.events import (
-    CancelledReceived,
-    ChangeReceived,
-    Event,
-    EventHub,
-    GarbageReceived,
-    LogReceived,
-    NotificationReceived,
-    PendingAdded,
-    PendingSettled,
-    ReadCompleted,
-    RefreshFailed,
-    RequestChanged,
-    StderrReceived,
-)
 from tidings.client.feed import ChangeFeed
 from tidings.client.legacy import LegacyFeed
 from tidings.client.link import Link, Setup
@@ -96,16 +83,19 @@ class ClientWiring:
         self.target = target
         self.name = target.name
         self.config = config = config or ClientConfig()
-        self.events = EventHub()
+        self.events = events.EventHub()
         self.wakeup = Wakeup()
         self.server: ServerFacts | None = None
         self.is_sse = False
         self._feed: ChangeFeed | None = None
         self._held: dict[str, list[QueueEntry]] = {}
         self._restored = False
-        self._log_level: LoggingLevel | None = log_level
         self.store = None if state is None else _state_file(state, target)
-        self.cache = ContentCache(config.cache, held=self._is_held, on_change=self._cache_changed)
+        self.cache = ContentCache(
+            config.cache,
+            held=lambda uri: self.subscriptions.is_covered(uri),  # noqa: PLW0108 - made below
+            on_change=self._cache_changed,
+        )
         self.queue = RequestQueue(
             concurrency=config.concurrency, history=config.history, on_change=self._request_changed
         )
@@ -125,8 +115,8 @@ class ClientWiring:
             sampling=None if answer is None else self.pending.sampling,
             elicitation=None if answer is None else self.pending.elicitation,
             roots=None if answer is None and roots is None else self.pending.roots,
-            on_stderr=lambda line: self.events.emit(StderrReceived(target.clean(line))),
-            on_garbage=lambda text: self.events.emit(GarbageReceived(target.clean(text))),
+            on_stderr=lambda line: self.events.emit(events.StderrReceived(target.clean(line))),
+            on_garbage=lambda text: self.events.emit(events.GarbageReceived(target.clean(text))),
             tap=None if tap is None else TapReporter(tap, target),
         )
         self.connection = Connection(
@@ -149,6 +139,7 @@ class ClientWiring:
             max_pages=config.max_pages,
             absorb_tools=self._absorb_tools,
         )
+        refresher = partial(Refresher, self._read_again, failed=self._refresh_failed, wakeup=self.wakeup)
         self.subscriptions = Subscriptions(
             cache=self.cache,
             events=self.events,
@@ -156,14 +147,8 @@ class ClientWiring:
             poll=config.poll,
             lists=lambda: self.lists.wanted,
             list_changed=self.lists.changed,
-            refresher=Refresher(self._read_again, failed=self._refresh_failed, wakeup=self.wakeup),
-            prefix_refresher=Refresher(
-                self._read_again,
-                failed=self._refresh_failed,
-                wakeup=self.wakeup,
-                at_once=_PREFIX_READS,
-                most_waiting=_PREFIX_WAITING,
-            ),
+            refresher=refresher(),
+            prefix_refresher=refresher(at_once=_PREFIX_READS, most_waiting=_PREFIX_WAITING),
             store=self.store,
         )
         self._unread = UnreadChanges()
@@ -199,10 +184,6 @@ class ClientWiring:
         self.subscriptions.watches.fail_all(gone)
         self.wakeup()
 
-    def all_fresh(self, *, connected: bool) -> bool:
-        """Returns whether everything that is subscribed to, watched or mirrored is known to be current."""
-        return connected and self.subscriptions.is_current and not self.lists.busy
-
     def feed(self) -> ChangeFeed:
         """Returns the feed of the current connection. Raises `ConnectionLost` if there is none."""
         if self._feed is None:
@@ -210,7 +191,7 @@ class ClientWiring:
         return self._feed
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        self._log_level = level
+        self.setup = replace(self.setup, log_level=level)
         await self.requests.run(
             "logging/setLevel",
             {"level": level},
@@ -223,7 +204,6 @@ class ClientWiring:
 
     async def _open_link(self, seconds: float) -> tuple[Link, ChangeFeed]:
         deadline = asyncio.get_running_loop().time() + seconds
-        self.setup = replace(self.setup, log_level=self._log_level)
         link = Link(self.setup, self._hear, transport="sse" if self.is_sse else None)
         try:
             await link.open(seconds)
@@ -261,8 +241,8 @@ class ClientWiring:
         self._feed = feed
         self.lists.attach(link.client.server_capabilities)
         self.subscriptions.attach(link, feed)
-        if self._log_level is not None and link.client.server_capabilities.logging is not None:
-            self.events.start(self.set_log_level(self._log_level))
+        if self.setup.log_level is not None and link.client.server_capabilities.logging is not None:
+            self.events.start(self.set_log_level(self.setup.log_level))
 
     async def _detach(self) -> None:
         self._feed = None
@@ -278,7 +258,7 @@ class ClientWiring:
     # Notifications.
 
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        if self.events.wanted(ChangeReceived) or self.events.wanted(ReadCompleted):
+        if self.events.wanted(events.ChangeReceived) or self.events.wanted(events.ReadCompleted):
             self._note_change(method, params)
         if self._feed is not None and self._feed.hear(method, params):
             return True
@@ -290,7 +270,7 @@ class ClientWiring:
         if (change := event_from_wire(method, params)) is not None:
             meta = as_dict(as_dict(params).get("_meta"))
             times = as_dict(meta.get(TIMES_KEY))
-            received = ChangeReceived(
+            received = events.ChangeReceived(
                 change,
                 time.time(),
                 published=as_float(times.get("published")),
@@ -318,12 +298,9 @@ class ClientWiring:
         watched = self.subscriptions.watches.resources.get(uri)
         if watched is not None and watched.is_gone and isinstance(error, ResourceNotFound):
             return  # As announced before: watchers wait until it is there again.
-        self.events.emit(RefreshFailed(uri, error))
+        self.events.emit(events.RefreshFailed(uri, error))
         if watched is not None and not error.retryable:
             watched.fail(error)
-
-    def _is_held(self, uri: str) -> bool:
-        return self.subscriptions.is_covered(uri)
 
     def _cache_changed(self, invocation: Invocation | None, kind: ContentKind, key: str) -> None:
         if self.store is None:
@@ -335,8 +312,8 @@ class ClientWiring:
             self.store.note_put(invocation, covered)
 
     def _request_changed(self, entry: QueueEntry) -> None:
-        if self.events.wanted(RequestChanged):
-            self.events.emit(RequestChanged(entry))
+        if self.events.wanted(events.RequestChanged):
+            self.events.emit(events.RequestChanged(entry))
 
     def _question_added(self, request: PendingRequest) -> None:
         call = current_call.get(None)
@@ -346,27 +323,27 @@ class ClientWiring:
             # It is not known which request it belongs to, so all are held. But a server of the old era may ask for a
             # fixed list of roots at any time.
             self._held[request.id] = self.requests.hold(None)
-        self.events.emit(PendingAdded(request))
+        self.events.emit(events.PendingAdded(request))
 
     def _question_settled(self, request: PendingRequest, outcome: Any) -> None:
         self.requests.release(self._held.pop(request.id, []))
-        self.events.emit(PendingSettled(request, outcome))
+        self.events.emit(events.PendingSettled(request, outcome))
 
 
-def notification_event(method: str, params: Mapping[str, Any] | None) -> Event | None:
+def notification_event(method: str, params: Mapping[str, Any] | None) -> events.Event | None:
     """Returns the event for a notification that is not a change. None for progress, which belongs to its request."""
     given: Mapping[str, Any] = params or {}
     match method:
         case "notifications/progress":
             return None
         case "notifications/message":
-            return LogReceived(str(given.get("level", "info")), given.get("data"), as_text(given.get("logger")))
+            return events.LogReceived(str(given.get("level", "info")), given.get("data"), as_text(given.get("logger")))
         case "notifications/cancelled":
             request_id = given.get("requestId")
             known = request_id if isinstance(request_id, str | int) else None
-            return CancelledReceived(known, as_text(given.get("reason")))
+            return events.CancelledReceived(known, as_text(given.get("reason")))
         case _:
-            return NotificationReceived(method, params)
+            return events.NotificationReceived(method, params)
 
 
 def _state_file(path: Path, target: Target) -> "StateFile":

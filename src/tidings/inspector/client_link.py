@@ -96,7 +96,7 @@ class ConnectionSpec:
     def client(self, target: "Target", tap: "Tap") -> "LiveClient":
         """Makes a client that passes the server's questions to the user."""
         from tidings.client.live import LiveClient  # noqa: PLC0415 - imports the SDK
-        from tidings.client.questions import ASK  # noqa: PLC0415 - imports the SDK
+        from tidings.client.pending import ASK  # noqa: PLC0415 - imports the SDK
         from tidings.client.responders import roots_responder  # noqa: PLC0415 - imports the SDK
         from tidings.client.wiring import ClientWiring  # noqa: PLC0415 - imports the SDK
 

@@ -52,13 +52,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class BodyReader(Protocol):
-    """Reads along while a body arrives."""
+    """Reads along while a body arrives: its parts, decompressed, and its end or failure. The first end counts."""
 
-    def part(self, part: bytes) -> None:
-        """Takes a part, decompressed."""
-
-    def over(self, error: Exception | None = None) -> None:
-        """Takes note that it ended or failed. The first call counts."""
+    def part(self, part: bytes) -> None: ...
+    def over(self, error: Exception | None = None) -> None: ...
 
 
 class BoundedBody(httpx2.AsyncByteStream):

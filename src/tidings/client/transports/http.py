@@ -1,8 +1,6 @@
-"""Streamable HTTP and SSE, watched: sign-in, sockets, and what the SDK does not pass on. The only file with httpx's
-private parts.
+"""Streamable HTTP and SSE, watched: sign-in, sockets, and the outcome of each exchange, which the SDK does not pass on.
 
-The owner of a connection learns of each exchange: the HTTP status, whether a request may have arrived, when a stream
-was opened.
+The only file with httpx's private parts.
 """
 
 import asyncio
@@ -11,14 +9,15 @@ import math
 import socket
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
 
 import anyio
 import httpcore2
 import httpx2
+from anyio.abc import AsyncResource
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
@@ -100,49 +99,31 @@ async def open_transport(
     """
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK logs it.
+    timeouts = timeouts or Timeouts()
+    headers = httpx2.Headers({"accept-encoding": ENCODING})
+    headers.update(target.headers)
+    auth = None if target.auth is None else _SignIn(target.auth, watch, timeouts.answer)
+    if auth is None and url.userinfo:
+        auth = httpx2.BasicAuth(url.username, url.password)
+    transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url, timeouts), max_message)
+    if tap is not None:
+        transport = TappedTransport(transport, tap, max_message)
     with quiet(target.clean):
-        async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(
-                _WatchedClient(
-                    target, url, max_message=max_message, watch=watch, timeouts=timeouts or Timeouts(), tap=tap
-                )
-            )
+        async with _WatchedClient(target, watch, headers=headers, auth=auth, transport=transport) as client:
             if (kind or target.kind) == "sse":
                 streams = sse_streams(plain, client, max_message)
             else:
                 streams = streamable_http_client(plain, http_client=client, max_sse_event_size=max_message)
-            read, write = await stack.enter_async_context(streams)
-            yield read, _QuietWriter(write, target.clean)
+            async with streams as (read, write):
+                yield read, _QuietWriter(write, target.clean)
 
 
 class _WatchedClient(httpx2.AsyncClient):
     """Reports the outcome of each message to a `TransportWatch`, whatever signing in took."""
 
-    def __init__(
-        self,
-        target: HttpTarget,
-        url: httpx2.URL,
-        *,
-        max_message: int,
-        watch: TransportWatch,
-        timeouts: Timeouts,
-        tap: TapReporter | None,
-    ) -> None:
-        auth = None if target.auth is None else _SignIn(target.auth, watch, timeouts.answer)
-        if auth is None and url.userinfo:
-            auth = httpx2.BasicAuth(url.username, url.password)
-        headers = httpx2.Headers({"accept-encoding": ENCODING})
-        headers.update(target.headers)
-        transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url, timeouts), max_message)
-        if tap is not None:
-            transport = TappedTransport(transport, tap, max_message)
-        super().__init__(
-            headers=headers,
-            auth=auth,
-            # The sender of a request limits its time; and a stream may be silent for hours.
-            timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
-            transport=transport,
-        )
+    def __init__(self, target: HttpTarget, watch: TransportWatch, **options: Any) -> None:
+        # The sender of a request limits its time; and a stream may be silent for hours.
+        super().__init__(timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None), **options)
         self._target = target
         self._watch = watch
         self._accepted = False  # True if the server has accepted a message.
@@ -180,23 +161,23 @@ class _WatchedClient(httpx2.AsyncClient):
         return response
 
 
+@dataclass(eq=False)
 class _SignIn(httpx2.Auth):
     """An `auth` object, watched while it signs in. Whatever it raises becomes `NotAuthorized`."""
 
-    def __init__(self, inner: httpx2.Auth, watch: TransportWatch, seconds: float) -> None:
-        self._inner = inner
-        self._watch = watch
-        self._seconds = seconds
+    inner: httpx2.Auth
+    watch: TransportWatch
+    seconds: float
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        flow = self._inner.async_auth_flow(request)
+        flow = self.inner.async_auth_flow(request)
         refused = False
         call = current_call.get()
         try:
             # It may admit one request at a time, and hold this one back for as long as another takes.
-            self._watch.held_back(call, is_so=True)
+            self.watch.held_back(call, is_so=True)
             outgoing = await anext(flow)
-            self._watch.held_back(call, is_so=False)
+            self.watch.held_back(call, is_so=False)
             while True:
                 response = yield outgoing
                 refused = refused or response.status_code in (401, 403)
@@ -212,14 +193,14 @@ class _SignIn(httpx2.Auth):
 
     async def _signing_in(self, step: Awaitable[httpx2.Request]) -> httpx2.Request:
         call = current_call.get()
-        self._watch.signing_in(call, busy=True)
+        self.watch.signing_in(call, busy=True)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 return await step
         except TimeoutError:
-            raise TimeoutError(f"it took longer than {self._seconds:g} s (Timeouts.answer)") from None
+            raise TimeoutError(f"it took longer than {self.seconds:g} s (Timeouts.answer)") from None
         finally:
-            self._watch.signing_in(call, busy=False)
+            self.watch.signing_in(call, busy=False)
 
 
 async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized:
@@ -242,7 +223,7 @@ def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
     return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
 
 
-class _QuietWriter:
+class _QuietWriter(AsyncResource):
     """Writes to the SDK, whose transport logs in the context of the sender."""
 
     def __init__(self, inner: WriteStream[SessionMessage], clean: Clean) -> None:
@@ -255,14 +236,6 @@ class _QuietWriter:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _transport(url: httpx2.URL, timeouts: Timeouts) -> httpx2.AsyncHTTPTransport:
@@ -289,13 +262,10 @@ def _proxy(url: httpx2.URL) -> str | None:
 def watch_sockets(transport: httpx2.AsyncHTTPTransport, timeouts: Timeouts) -> httpx2.AsyncHTTPTransport:
     """Makes a transport close every socket, and notice a network that swallows everything. Returns the transport.
 
-    A connection that is given up during the TLS handshake would otherwise leave its socket open, one with each attempt
-    on a server that says nothing.
-
-    A busy server answers no ping, and a dead network looks the same. The operating system knows the difference: that of
-    a busy server still acknowledges packets. So it probes silent connections, and breaks them off without an answer.
-    Data on its way may wait for a server that is too busy to read; the time of its request limits that.
-    `TCP_USER_TIMEOUT` would count a full buffer as silence, and on Linux its time rather than the probes.
+    A connection that is given up during the TLS handshake would leave its socket open. And a busy server answers no
+    ping, just as a dead network does; but its operating system acknowledges packets. So silent connections are probed,
+    and broken off without an answer. Data on its way may wait for a server that is too busy to read; the time of its
+    request limits that. (`TCP_USER_TIMEOUT` would count a full buffer as silence.)
     """
     pool: Any = getattr(transport, "_pool", None)
     backend: Any = getattr(pool, "_network_backend", None)
@@ -311,16 +281,11 @@ def _probing(timeouts: Timeouts) -> list[tuple[int, int, int]]:
     idle, between = (
         math.ceil(min(value, _LONGEST_PROBING)) for value in (timeouts.ping_interval, timeouts.ping / _PROBES)
     )
-    values = {
-        "TCP_KEEPIDLE": idle,
-        "TCP_KEEPALIVE": idle,  # The same on macOS.
-        "TCP_KEEPINTVL": between,
-        "TCP_KEEPCNT": _PROBES,
-    }
-    known = [
-        (socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in values.items() if hasattr(socket, name)
-    ]
-    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *known]
+    # On macOS, the first is called TCP_KEEPALIVE.
+    values = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": between, "TCP_KEEPCNT": _PROBES}
+    known = {getattr(socket, name): value for name, value in values.items() if hasattr(socket, name)}
+    options = [(socket.IPPROTO_TCP, option, value) for option, value in known.items()]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):

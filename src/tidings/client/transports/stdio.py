@@ -9,13 +9,13 @@ import contextlib
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import anyio
+from anyio.abc import AsyncResource
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -84,14 +84,6 @@ class LineTooLong:
         except ValueError:
             return None
 
-    def refusal(self, limit: int) -> SessionMessage | None:
-        """Returns the error answer that is delivered instead, so that only that request fails."""
-        request = self.answers()
-        if request is None:
-            return None
-        error = ErrorData(code=PARSE_ERROR, message=f"Message too large: {self.size:,} bytes, the limit is {limit:,}.")
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
-
 
 def _outer_keys(head: bytes) -> dict[bytes, bytes]:
     """Returns the keys of the outermost object that `head` shows, with the first token of their values."""
@@ -154,15 +146,13 @@ def _parsed(line: bytes) -> SessionMessage | None:
         return None
 
 
+def _error_answer(request: RequestId, code: int, message: str) -> SessionMessage:
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=message)))
+
+
 def _shown(line: bytes, clean: Callable[[str], str]) -> str:
     """Returns a line for people. Cut after secrets are masked, so that half a secret does not remain."""
     return clean(line[:_READABLE].decode(errors="replace")).rstrip()[:_SHOWN]
-
-
-def not_started(target: CommandTarget, error: Exception, env: Mapping[str, str]) -> CommandFailed:
-    """Returns the error for a command that the system refused to start in the environment `env`."""
-    reason = explain_start(target.command, target.cwd, env, error)
-    return CommandFailed(target.clean(f"{target.name} could not be started: {reason}"), server=target.name)
 
 
 @asynccontextmanager
@@ -228,7 +218,9 @@ class RunningCommand:
             words = (target.command, *target.args)
             self._program = program = await Program.start(words, env, target.cwd, grace=GRACE)
         except (OSError, ValueError) as error:
-            raise not_started(target, error, env) from error
+            reason = explain_start(target.command, target.cwd, env, error)
+            text = target.clean(f"{target.name} could not be started: {reason}")
+            raise CommandFailed(text, server=target.name) from error
         self._reader = self._spawn(self._read_stdout(program.stdout))
         self._listener = self._spawn(self._read_stderr(program.stderr))
         self._spawn(self._watch(program))
@@ -296,12 +288,14 @@ class RunningCommand:
 
     async def _deliver(self, line: bytes | LineTooLong) -> None:
         if isinstance(line, LineTooLong):
+            request = line.answers()
             if self.tap is not None:
-                self.tap.too_large(line.size, request=line.answers())
+                self.tap.too_large(line.size, request=request)
             text = f"A message of {line.size:,} bytes was skipped; the limit is {self.max_message:,}."
             await self._pass_out(MessageTooLarge(text, server=self.target.name))
-            if refusal := line.refusal(self.max_message):
-                await self._pass_out(refusal)
+            if request is not None:  # So that only that request fails.
+                text = f"Message too large: {line.size:,} bytes, the limit is {self.max_message:,}."
+                await self._pass_out(_error_answer(request, PARSE_ERROR, text))
         elif message := _parsed(line):
             if self.tap is not None:
                 self.tap.message(line, incoming=True)
@@ -340,7 +334,9 @@ class RunningCommand:
         try:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         except ValueError as error:  # Such as half a surrogate pair.
-            self._spawn(self._refuse(message, error))
+            if isinstance(message.message, JSONRPCRequest):
+                text = f"This cannot be sent as JSON: {error}"
+                self._spawn(self._pass_out(_error_answer(message.message.id, INVALID_REQUEST, text)))
             return
         if self._program is not None:
             if self.tap is not None:
@@ -356,13 +352,8 @@ class RunningCommand:
         await self._until_silent()
         self._end_streams()
 
-    async def _refuse(self, message: SessionMessage, error: ValueError) -> None:
-        if isinstance(message.message, JSONRPCRequest):
-            data = ErrorData(code=INVALID_REQUEST, message=f"This cannot be sent as JSON: {error}")
-            await self._pass_out(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.message.id, error=data)))
 
-
-class _Input:
+class _Input(AsyncResource):
     """The stream that the SDK writes to: straight into the program's standard input, without a task in between."""
 
     def __init__(self, pass_in: Callable[[SessionMessage], Coroutine[Any, Any, None]]) -> None:
@@ -379,11 +370,3 @@ class _Input:
 
     async def aclose(self) -> None:
         self.closed = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Final, Self, cast
 
 import httpx2
-from mcp.shared.dispatcher import Dispatcher, ProgressFnT
+from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
@@ -228,7 +228,14 @@ def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
         sent = dict(params or {})
         if (progress := options.get("on_progress")) is not None:
             sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request}
-            options["on_progress"] = _tapped_progress(progress, request, tap)
+
+            async def made(done: float, total: float | None, message: str | None) -> None:
+                told = {"progressToken": request, "progress": done, "total": total, "message": message}
+                given = {name: value for name, value in told.items() if value is not None}
+                tap.values(_call("notifications/progress", given), incoming=True)
+                await progress(done, total, message)
+
+            options["on_progress"] = made
         tap.values({"id": request, **_call(method, sent or None)}, incoming=False)
         return await _reported_outcome(send(method, params, options), request, tap, incoming=True)
 
@@ -253,16 +260,6 @@ def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
 
 def _call(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"method": method} if params is None else {"method": method, "params": params}
-
-
-def _tapped_progress(on_progress: ProgressFnT, token: Any, tap: TapReporter) -> ProgressFnT:
-    async def made(progress: float, total: float | None, message: str | None) -> None:
-        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
-        params = {name: value for name, value in told.items() if value is not None}
-        tap.values(_call("notifications/progress", params), incoming=True)
-        await on_progress(progress, total, message)
-
-    return made
 
 
 async def _reported_outcome(outcome: Any, request: Any, tap: TapReporter, *, incoming: bool) -> dict[str, Any]:
