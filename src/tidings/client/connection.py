@@ -155,9 +155,8 @@ class Connection:
                 await self._one_life()
         except Exception as error:
             logger.exception("the connection to %s failed unexpectedly", self.name)
-            await self._abandon(
-                errors.ConnectionLost(f"The connection failed unexpectedly: {error!r}", server=self.name)
-            )
+            text = f"The connection failed unexpectedly: {error!r}"
+            await self._abandon(errors.ConnectionLost(text, server=self.name))
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
@@ -191,22 +190,17 @@ class Connection:
 
     async def _open(self) -> tuple[Link, ChangeFeed]:
         opening = asyncio.ensure_future(self.open_link(self.config.timeouts.connect))
-        leaving = asyncio.ensure_future(self._leaving())
-        try:
-            await asyncio.wait((opening, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if not opening.done():
-                opening.cancel()
-                await asyncio.wait((opening,))
-            if opening.cancelled():
-                raise errors.Disconnected("Disconnected while connecting.", server=self.name)
-            return opening.result()
-        finally:
-            leaving.cancel()
-
-    async def _leaving(self) -> None:
-        while self.state is State.CONNECTING:
+        while self.state is State.CONNECTING and not opening.done():
             self._hurry.clear()
-            await self._hurry.wait()
+            hurry = asyncio.ensure_future(self._hurry.wait())
+            await asyncio.wait((opening, hurry), return_when=asyncio.FIRST_COMPLETED)
+            hurry.cancel()
+        if not opening.done():
+            opening.cancel()
+            await asyncio.wait((opening,))
+        if opening.cancelled():
+            raise errors.Disconnected("Disconnected while connecting.", server=self.name)
+        return opening.result()
 
     async def _live(self, link: Link, feed: ChangeFeed) -> None:
         if self.state is not State.CONNECTING:
@@ -225,10 +219,9 @@ class Connection:
                 # Many servers do one thing at a time. A request that runs has its own time limit.
                 await self.answers(link, is_busy=self.is_busy)
         await link.close(seconds=0)
-        if self.link is link:  # Otherwise `disconnect` does the rest.
-            await self._lost(link, asyncio.get_running_loop().time() - began)
-
-    async def _lost(self, link: Link, lasted: float) -> None:
+        lasted = asyncio.get_running_loop().time() - began
+        if self.link is not link:
+            return  # `disconnect` does the rest.
         self.link = None
         await self.detach()
         if self.state is not State.CONNECTED:
@@ -272,11 +265,8 @@ class Connection:
         last = self.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
         if self._was_connected or self.tries > 1:
             tries = {0: "", 1: " after 1 try"}.get(self.tries, f" after {self.tries} tries")
-            self.error = errors.GaveUp(
-                f"Gave up on {self.name}{tries}: {last.message} "
-                + ("Call reconnect() to try again." if self._was_connected else "Backoff(tries=...) sets how often."),
-                server=self.name,
-            )
+            cure = "Call reconnect() to try again." if self._was_connected else "Backoff(tries=...) sets how often."
+            self.error = errors.GaveUp(f"Gave up on {self.name}{tries}: {last.message} {cure}", server=self.name)
             self.error.__cause__ = last
         error, self._task, self.tries = self.error or last, None, 0
         self._signal(Signal.GIVE_UP)

@@ -44,6 +44,7 @@ NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|No
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
 _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
 _LONGEST: Final = 2000  # Characters of a server's words that become part of an error.
+_FAULT: Final = "This is a fault of the server: tell its authors."
 PATH_HINT: Final = "Is the path right? Most MCP servers answer at /mcp."
 SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")
@@ -57,28 +58,21 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
         case MCPError():
             return _rpc_error(error, method, status)
         case ValidationError():
-            return errors.MalformedMessage(
-                f"The server's answer to {method} breaks the protocol ({_invalid(error)}). This is a fault "
-                "of the server: tell its authors.",
-                method=method,
-            )
+            # An answer may also be a request for input. Complaints about that shape are left out.
+            items = [item for item in error.errors() if "InputRequired" not in str(item["loc"])] or error.errors()
+            wrong = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
+            text = f"The server's answer to {method} breaks the protocol ({wrong}). {_FAULT}"
+            return errors.MalformedMessage(text, method=method)
         case InputRequiredRoundsExceededError():
-            return errors.RequestFailed(
-                f"The server asked for input more than {error.max_rounds} times during one {method}.", method=method
-            )
+            text = f"The server asked for input more than {error.max_rounds} times during one {method}."
+            return errors.RequestFailed(text, method=method)
         case RuntimeError() if "protocol version" in str(error):
             return errors.UnsupportedVersion(f"{error}. {SPOKEN}: upgrade whichever is older.", method=method)
         case RuntimeError():  # A tool's result does not fit its schema.
             reason = shortened(str(error).partition("\n")[0], _LONGEST)
-            return errors.MalformedMessage(f"{reason}. This is a fault of the server: tell its authors.", method=method)
+            return errors.MalformedMessage(f"{reason}. {_FAULT}", method=method)
         case _:
             return errors.RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
-
-
-def _invalid(error: ValidationError) -> str:
-    # An answer may also be a request for input. Complaints about that shape are left out.
-    items = [item for item in error.errors() if "InputRequired" not in str(item["loc"])] or error.errors()
-    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
 
 
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:
@@ -94,16 +88,14 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method in _READS and "uri" in data):
         return errors.ResourceNotFound(text or "There is no such resource.", **details)
     if "no back-channel" in text:
-        return errors.RequestFailed(
-            f"{text} The server was written to ask in the old era only: connect with era='legacy'.", **details
-        )
+        text = f"{text} The server was written to ask in the old era only: connect with era='legacy'."
+        return errors.RequestFailed(text, **details)
     if code == METHOD_NOT_FOUND:
         return errors.NotSupported(f"The server has no {method} ({text}).", **details)
     if code == UNSUPPORTED_PROTOCOL_VERSION:
         versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
-        return errors.UnsupportedVersion(
-            f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older.", **details
-        )
+        text = f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older."
+        return errors.UnsupportedVersion(text, **details)
     if code == INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
         return errors.LimitReached(f"{text}. Wait, and try again; or use one client for all.", **details)
     return errors.RequestFailed(text or f"The server answered {method} with error {code}.", **details)
@@ -111,25 +103,19 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
 
 def _no_answer(code: int, text: str, method: str, status: int | None, details: dict[str, Any]) -> TidingsError | None:
     if text.startswith(_TOO_LARGE):
-        return errors.MessageTooLarge(
-            f"The server's answer to {method} exceeds the limit for one message ({text}). Ask for less, or raise "
-            "ClientConfig.max_message.",
-            **details,
-        )
+        cure = "Ask for less, or raise ClientConfig.max_message."
+        text = f"The server's answer to {method} exceeds the limit for one message ({text}). {cure}"
+        return errors.MessageTooLarge(text, **details)
     if code == PARSE_ERROR:
-        return errors.MalformedMessage(
-            f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). This is a fault "
-            "of the server: tell its authors.",
-            **details,
-        )
+        text = f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). {_FAULT}"
+        return errors.MalformedMessage(text, **details)
     if text.startswith(_NO_MESSAGE):
         return errors.MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
     if is_broken_off(code, text):
         return errors.ConnectionLost(f"The server broke off its answer to {method}.", **details)
     if NO_DETAILS.fullmatch(text) and status is not None and code != METHOD_NOT_FOUND:
-        return errors.RequestFailed(
-            f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why.", **details
-        )
+        text = f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why."
+        return errors.RequestFailed(text, **details)
     return None
 
 
@@ -161,21 +147,18 @@ def http_error(status: int) -> TidingsError | None:
     """Returns the error of an HTTP status, if the status alone says enough."""
     match status:
         case 401 | 403:
-            return errors.NotAuthorized(
-                f"The server refused these credentials (HTTP {status}). Pass others: token=..., headers=... or auth=..."
-            )
+            cure = "Pass others: token=..., headers=... or auth=..."
+            return errors.NotAuthorized(f"The server refused these credentials (HTTP {status}). {cure}")
         case 421:
-            return errors.NotAuthorized(
-                "The server does not answer to this host (HTTP 421). Add it to those that it allows."
-            )
+            cure = "Add it to those that it allows."
+            return errors.NotAuthorized(f"The server does not answer to this host (HTTP 421). {cure}")
         case 413:
             return errors.MessageTooLarge("The server accepts no message of this size (HTTP 413). Send less at once.")
         case 429:
             return errors.LimitReached("The server asks for fewer requests (HTTP 429). Wait, and try again.")
         case _ if status in AWAY:
-            return errors.ConnectionLost(
-                f"A proxy cannot reach the server: it is away (HTTP {status}). Wait, or check whether it runs."
-            )
+            cure = "Wait, or check whether it runs."
+            return errors.ConnectionLost(f"A proxy cannot reach the server: it is away (HTTP {status}). {cure}")
         case _:
             return None
 
@@ -248,11 +231,8 @@ def _handshake_error(error: Exception, name: str, status: int | None, speaks: Se
             return errors.ConnectFailed(told.message, server=name)
         case errors.NotSupported() if speaks:
             versions = ", ".join(map(str, speaks))
-            return errors.UnsupportedVersion(
-                f"{name} speaks {versions}; {SPOKEN}. Upgrade whichever is older.",
-                server=name,
-                data={"supported": list(speaks)},
-            )
+            text = f"{name} speaks {versions}; {SPOKEN}. Upgrade whichever is older."
+            return errors.UnsupportedVersion(text, server=name, data={"supported": list(speaks)})
         case errors.NotSupported():
             return errors.UnsupportedVersion(
                 f"{name} does not know the handshake of versions up to {HANDSHAKE_PROTOCOL_VERSIONS[-1]}. Leave era "

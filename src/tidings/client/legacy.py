@@ -66,11 +66,9 @@ class LegacyFeed:
                     async with asyncio.timeout(self.seconds):
                         await self.link.send_raw(method, {"uri": uri})
                 except TimeoutError:
-                    failed[uri] = RequestTimedOut(
-                        f"No answer to {method} within {self.seconds:g} s. Give it longer with Timeouts(request=...).",
-                        method=method,
-                        server=self.link.name,
-                    )
+                    cure = "Give it longer with Timeouts(request=...)."
+                    text = f"No answer to {method} within {self.seconds:g} s. {cure}"
+                    failed[uri] = RequestTimedOut(text, method=method, server=self.link.name)
                 except ConnectionLost:
                     return  # See below.
                 except MCPError as error:

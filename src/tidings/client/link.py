@@ -35,10 +35,6 @@ from tidings.client.transports.tap import TapReporter
 from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
 from tidings.errors import TidingsError
 
-CLIENT_INFO: Final = Implementation(name="tidings", version=__version__)
-AUTO: Final = "auto"
-LEGACY: Final = "legacy"
-CLOSE_SECONDS: Final = 2.0  # Seconds for a server to end the connection in good order.
 _EXIT_SECONDS: Final = 0.5  # Seconds for a command that closed its output to end by itself.
 # Gets each notification in the order of arrival. Returns True if the SDK need not see it.
 Hear = Callable[[str, Mapping[str, Any] | None], bool]
@@ -50,7 +46,7 @@ class Setup:
 
     target: Target
     config: ClientConfig
-    era: str = AUTO
+    era: str = "auto"
     log_level: LoggingLevel | None = None
     sampling: SamplingFnT | None = None
     elicitation: ElicitationFnT | None = None
@@ -65,6 +61,7 @@ class Link:
 
     def __init__(self, setup: Setup, hear: Hear, *, transport: Literal["http", "sse"] | None = None) -> None:
         self._setup = setup
+        self.name = setup.target.name
         self._hear = hear
         self._transport: Literal["http", "sse"] | None = transport
         self._scope = anyio.CancelScope()
@@ -94,10 +91,6 @@ class Link:
         return self._ready.result().session
 
     @property
-    def name(self) -> str:
-        return self._setup.target.name
-
-    @property
     def pid(self) -> int | None:
         return None if self._command is None else self._command.pid
 
@@ -121,17 +114,14 @@ class Link:
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close(seconds=0)
-            raise errors.ConnectTimedOut(
-                f"{self.name} did not answer within {seconds:.3g} s. Give it longer with Timeouts(connect=...), if it "
-                f"is an MCP server.{self._command_output()}",
-                server=self.name,
-                elapsed=seconds,
-            ) from None
+            cure = f"Give it longer with Timeouts(connect=...), if it is an MCP server.{self._command_output()}"
+            text = f"{self.name} did not answer within {seconds:.3g} s. {cure}"
+            raise errors.ConnectTimedOut(text, server=self.name, elapsed=seconds) from None
         except BaseException:
             await self.close(seconds=0)
             raise
 
-    async def close(self, seconds: float = CLOSE_SECONDS) -> None:
+    async def close(self, seconds: float = 2.0) -> None:
         """Ends it: in good order within `seconds`, abruptly after. May be called again."""
         if self._task is None:
             return
@@ -189,9 +179,9 @@ class Link:
         client = Client(
             await self._server(stack),
             # With a version here, the SDK would not ask the server, and would know nothing about it.
-            mode=LEGACY if setup.era == LEGACY else AUTO,
+            mode="legacy" if setup.era == "legacy" else "auto",
             cache=None,
-            client_info=CLIENT_INFO,
+            client_info=Implementation(name="tidings", version=__version__),
             log_level=setup.log_level,
             sampling_callback=setup.sampling,
             elicitation_callback=setup.elicitation,
@@ -199,7 +189,7 @@ class Link:
         )
 
         def connected(dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
-            if setup.tap is not None and isinstance(target, ServerTarget) and setup.era != LEGACY:
+            if setup.tap is not None and isinstance(target, ServerTarget) and setup.era != "legacy":
                 tap_dispatcher(dispatcher, setup.tap)  # This way has no streams.
             self._extend_sending(dispatcher)
             self._watch(dispatcher)
@@ -224,7 +214,7 @@ class Link:
         if isinstance(target, ServerTarget):
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
-            if setup.tap is None or setup.era != LEGACY:
+            if setup.tap is None or setup.era != "legacy":
                 return target.server
             return tapped_streams(InMemoryTransport(target.server), setup.tap)
         return target.transport if setup.tap is None else tapped_streams(target.transport, setup.tap)
@@ -249,10 +239,9 @@ class Link:
         if self.http.status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
             # The question for its versions did not reach it, so it may speak newer ones.
             raise connect_refused(self.name, self.http.status)
-        if wanted not in (AUTO, LEGACY, spoken):
-            raise errors.UnsupportedVersion(
-                f"{self.name} speaks {spoken}, not {wanted}. Leave era out to use what it speaks.", server=self.name
-            )
+        if wanted not in ("auto", "legacy", spoken):
+            text = f"{self.name} speaks {spoken}, not {wanted}. Leave era out to use what it speaks."
+            raise errors.UnsupportedVersion(text, server=self.name)
 
     async def _check_result(self, name: str, result: CallToolResult) -> None:
         """Checks a tool's result against the schema that the server announced: in a thread, and in bounded time."""

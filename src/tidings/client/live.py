@@ -324,12 +324,8 @@ class LiveClient:
     async def set_roots(self, roots: Sequence[str | Path]) -> None:
         """Gives the server other roots. Needs `roots=...` or `answer=...` in `connect`."""
         self.pending.set_roots(roots_responder(roots))
-        await self._wiring.requests.run(
-            "notifications/roots/list_changed",
-            {},
-            lambda _link, _entry: self._wiring.feed().roots_changed(),
-            safe=True,
-            aside=True,
+        await self._wiring.requests.run_aside(
+            "notifications/roots/list_changed", {}, lambda _link, _entry: self._wiring.feed().roots_changed()
         )
 
     # Subscriptions.
@@ -373,19 +369,13 @@ class LiveClient:
             async with asyncio.timeout(seconds):
                 await self._connection.ready()
                 if not self._subscriptions.supported:
-                    raise NotSupported(
-                        f"{self.name} offers no subscriptions to resources. Use `watch`, which polls.",
-                        server=self.name,
-                        method="resources/subscribe",
-                    )
+                    text = f"{self.name} offers no subscriptions to resources. Use `watch`, which polls."
+                    raise NotSupported(text, server=self.name, method="resources/subscribe")
                 await self._subscriptions.add([uris] if isinstance(uris, str) else uris, refresh=refresh)
         except TimeoutError:
-            raise RequestTimedOut(
-                f"{self.name} accepted no subscription within {seconds:g} s. Give it longer with Timeouts(total=...).",
-                server=self.name,
-                method="resources/subscribe",
-                elapsed=seconds,
-            ) from None
+            cure = "Give it longer with Timeouts(total=...)."
+            text = f"{self.name} accepted no subscription within {seconds:g} s. {cure}"
+            raise RequestTimedOut(text, server=self.name, method="resources/subscribe", elapsed=seconds) from None
 
     async def unsubscribe(self, uris: str | Sequence[str]) -> None:
         """Undoes `subscribe`. What is not subscribed to is ignored."""

@@ -18,7 +18,7 @@ from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
 from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.client.cache import ContentCache
-from tidings.client.config import ListChanged
+from tidings.client.config import ClientConfig
 from tidings.client.events import (
     Event,
     EventHub,
@@ -156,27 +156,20 @@ class Mirror(Generic[ItemT]):
                 return tuple(items), tuple(raw), tuple(malformed)
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a text"
-                raise MalformedMessage(
-                    f"The server's {self.method} {what}, so it never ends. This is a fault of the server.",
-                    method=self.method,
-                )
+                text = f"The server's {self.method} {what}, so it never ends. This is a fault of the server."
+                raise MalformedMessage(text, method=self.method)
             seen.add(cursor)
             params = {"cursor": cursor}
-        raise RequestFailed(
-            f"The server's {self.method} has more than {self.max_pages} pages. If that is right, raise "
-            "ClientConfig.max_pages.",
-            method=self.method,
-        )
+        text = f"The server's {self.method} has more than {self.max_pages} pages."
+        raise RequestFailed(f"{text} If that is right, raise ClientConfig.max_pages.", method=self.method)
 
     def _read(
         self, page: Mapping[str, Any], items: list[ItemT], raw: list[Mapping[str, Any]], malformed: list[Malformed]
     ) -> None:
         told: Any = page.get(self.key)
         if not isinstance(told, list):
-            raise MalformedMessage(
-                f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server.",
-                method=self.method,
-            )
+            text = f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server."
+            raise MalformedMessage(text, method=self.method)
         model = cast("type[BaseModel]", self.kind)
         for item in cast("list[Any]", told):
             try:
@@ -205,20 +198,19 @@ class Lists:
     def __init__(
         self,
         fetch: FetchPage,
+        config: ClientConfig,
         *,
-        chosen: ListChanged,
         cache: ContentCache,
         events: EventHub,
         wakeup: Wakeup,
-        max_pages: int,
         absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
     ) -> None:
-        self._chosen = chosen
+        self._chosen = config.list_changed
         self._events = events
         self._wakeup = wakeup
         self._absorb_tools = absorb_tools
         self._capabilities = ServerCapabilities()
-        options: Any = {"fetch": fetch, "loaded": self._loaded, "wakeup": wakeup, "max_pages": max_pages}
+        options: Any = {"fetch": fetch, "loaded": self._loaded, "wakeup": wakeup, "max_pages": config.max_pages}
         self.tools = Mirror("tools", "tools/list", "tools", Tool, ToolsChanged, **options)
         self.resources = Mirror(
             "resources", "resources/list", "resources", Resource, ResourcesChanged, cache.clear_resource, **options

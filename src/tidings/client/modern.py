@@ -204,12 +204,9 @@ class ModernFeed:
         except BaseException as error:
             self._close(stream)
             if isinstance(error, TimeoutError):
-                raise RequestTimedOut(
-                    f"{self.link.name} did not acknowledge a subscription within {self.seconds:g} s. Give it longer "
-                    "with Timeouts(request=...).",
-                    method=_METHOD,
-                    server=self.link.name,
-                ) from None
+                text = f"{self.link.name} did not acknowledge a subscription within {self.seconds:g} s."
+                cure = "Give it longer with Timeouts(request=...)."
+                raise RequestTimedOut(f"{text} {cure}", method=_METHOD, server=self.link.name) from None
             raise
         return stream
 

@@ -79,6 +79,11 @@ class Requests:
         self.queue.end(entry)
         return result, entry
 
+    async def run_aside(self, method: str, params: Mapping[str, Any], send: Send[ResultT]) -> ResultT:
+        """Sends one of the client's own requests, which bypass the queue and may be sent twice."""
+        result, _ = await self.run(method, params, send, safe=True, aside=True)
+        return result
+
     async def _attempt(
         self, entry: QueueEntry, send: Send[ResultT], safe: bool, seconds: float, began: float
     ) -> ResultT:
@@ -93,11 +98,9 @@ class Requests:
                 return await self._send(link, entry, send, seconds, until)
             except NoConnection as lost:
                 if entry.may_have_arrived and not safe:
-                    raise EffectUnknown(
-                        f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')}). It may have "
-                        "taken effect or not: check the server before you repeat it.",
-                        method=entry.method,
-                    ) from lost
+                    how = f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')})."
+                    cure = "It may have taken effect or not: check the server before you repeat it."
+                    raise EffectUnknown(f"{how} {cure}", method=entry.method) from lost
                 if entry.attempts >= _ATTEMPTS:
                     raise
                 if not link.over:  # A proxy says that the server is away: repeated, but not at once.
@@ -152,12 +155,9 @@ class Requests:
         return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
 
     def _late(self, entry: QueueEntry, seconds: float, rest: str) -> RequestTimedOut:
-        return RequestTimedOut(
-            f"No answer to {entry.method} within {seconds:g} s; {rest}. Give it longer with timeout=... or "
-            "Timeouts(request=...), or cancel earlier.",
-            method=entry.method,
-            server=self.connection.name,
-        )
+        cure = "Give it longer with timeout=... or Timeouts(request=...), or cancel earlier."
+        text = f"No answer to {entry.method} within {seconds:g} s; {rest}. {cure}"
+        return RequestTimedOut(text, method=entry.method, server=self.connection.name)
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
         """Stops the clock of a request while a person is asked; of all the user's requests, if it is not known which.

@@ -132,11 +132,10 @@ class ClientWiring:
         self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
         self.lists = Lists(
             self._fetch_page,
-            chosen=config.list_changed,
+            config,
             cache=self.cache,
             events=self.events,
             wakeup=self.wakeup,
-            max_pages=config.max_pages,
             absorb_tools=self._absorb_tools,
         )
         refresher = partial(Refresher, self._read_again, failed=self._refresh_failed, wakeup=self.wakeup)
@@ -192,12 +191,8 @@ class ClientWiring:
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         self.setup = replace(self.setup, log_level=level)
-        await self.requests.run(
-            "logging/setLevel",
-            {"level": level},
-            lambda _link, _entry: self.feed().set_log_level(level),
-            safe=True,
-            aside=True,
+        await self.requests.run_aside(
+            "logging/setLevel", {"level": level}, lambda _link, _entry: self.feed().set_log_level(level)
         )
 
     # One connection after the other.
@@ -258,16 +253,8 @@ class ClientWiring:
     # Notifications.
 
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        if self.events.wanted(events.ChangeReceived) or self.events.wanted(events.ReadCompleted):
-            self._note_change(method, params)
-        if self._feed is not None and self._feed.hear(method, params):
-            return True
-        if (event := notification_event(method, params)) is not None:
-            self.events.emit(event)
-        return True
-
-    def _note_change(self, method: str, params: Mapping[str, Any] | None) -> None:
-        if (change := event_from_wire(method, params)) is not None:
+        wanted = self.events.wanted(events.ChangeReceived) or self.events.wanted(events.ReadCompleted)
+        if wanted and (change := event_from_wire(method, params)) is not None:
             meta = as_dict(as_dict(params).get("_meta"))
             times = as_dict(meta.get(TIMES_KEY))
             received = events.ChangeReceived(
@@ -278,14 +265,16 @@ class ClientWiring:
                 cursor=as_text(meta.get(CURSOR_KEY)),
             )
             self.events.emit(self._unread.add(received))
+        if self._feed is not None and self._feed.hear(method, params):
+            return True
+        if (event := notification_event(method, params)) is not None:
+            self.events.emit(event)
+        return True
 
     # What one part needs of another.
 
     async def _fetch_page(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        result, _ = await self.requests.run(
-            method, params, lambda link, _: link.send_raw(method, dict(params)), safe=True, aside=True
-        )
-        return result
+        return await self.requests.run_aside(method, params, lambda link, _: link.send_raw(method, dict(params)))
 
     def _absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         link = self.connection.link
