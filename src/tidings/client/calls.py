@@ -13,16 +13,8 @@ from mcp_types import CompleteResult, PromptReference, ReadResourceResult, Resou
 from pydantic_core import to_json
 
 from tidings.changes import ResourceUpdated, check_uri
+from tidings.client import events
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
-from tidings.client.events import (
-    ChangeReceived,
-    EventHub,
-    PromptContentChanged,
-    ReadCompleted,
-    ResourceContentChanged,
-    ResourceTemplateContentChanged,
-    ToolCallResultChanged,
-)
 from tidings.client.failures import AWAY, is_broken_off
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
@@ -40,9 +32,9 @@ class UnreadChanges:
     """The changes of resources that no read has followed yet: for each, the latest and their number."""
 
     def __init__(self) -> None:
-        self._changes: dict[str, tuple[ChangeReceived, int]] = {}
+        self._changes: dict[str, tuple[events.ChangeReceived, int]] = {}
 
-    def add(self, received: ChangeReceived) -> ChangeReceived:
+    def add(self, received: events.ChangeReceived) -> events.ChangeReceived:
         """Counts a change, and returns it with the number of those before it."""
         if not isinstance(received.change, ResourceUpdated):
             return received
@@ -54,11 +46,11 @@ class UnreadChanges:
             del self._changes[next(iter(self._changes))]
         return received
 
-    def take(self, uri: str) -> tuple[ChangeReceived | None, int]:
+    def take(self, uri: str) -> tuple[events.ChangeReceived | None, int]:
         """Returns the latest change and their number: a read begins."""
         return self._changes.pop(uri, (None, 0))
 
-    def put_back(self, uri: str, change: ChangeReceived | None, number: int) -> None:
+    def put_back(self, uri: str, change: events.ChangeReceived | None, number: int) -> None:
         """Undoes `take`: the read failed."""
         if change is not None:
             latest, more = self._changes.pop(uri, (change, 0))
@@ -73,7 +65,7 @@ class Calls:
     subscriptions: Subscriptions
     lists: Lists
     cache: ContentCache
-    events: EventHub
+    events: events.EventHub
     _: KW_ONLY
     unread: UnreadChanges
 
@@ -81,7 +73,7 @@ class Calls:
         read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, seconds=seconds)
         if not entry.asked_user:
             self.subscriptions.has_read(read, generation)
-        self.events.emit(ResourceContentChanged(uri, read))
+        self.events.emit(events.ResourceContentChanged(uri, read))
         return read
 
     async def refresh(self, uri: str) -> ResourceRead:
@@ -103,7 +95,7 @@ class Calls:
         elif is_new:
             if changed:
                 self.events.emit(ResourceUpdated(uri))
-            self.events.emit(ResourceContentChanged(uri, read))
+            self.events.emit(events.ResourceContentChanged(uri, read))
         return read
 
     async def _read(
@@ -111,7 +103,7 @@ class Calls:
     ) -> tuple[ResourceRead, int, QueueEntry]:
         generation = 0
         meta: Any = _sendable("metadata", metadata)
-        change: ChangeReceived | None = None
+        change: events.ChangeReceived | None = None
         changes = 0
 
         def send(link: Link, _: QueueEntry) -> Awaitable[ReadResourceResult]:
@@ -129,8 +121,8 @@ class Calls:
             self.unread.put_back(uri, change, changes)
             raise
         read = ResourceRead(uri, result, metadata=metadata)
-        if self.events.wanted(ReadCompleted):
-            self.events.emit(ReadCompleted(read, entry, change, changes))
+        if self.events.wanted(events.ReadCompleted):
+            self.events.emit(events.ReadCompleted(read, entry, change, changes))
         return read, generation, entry
 
     async def read_from_template(
@@ -155,7 +147,7 @@ class Calls:
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
         if self.cache.get_resource(uri) is read:
             self.cache.put(filled)
-        self.events.emit(ResourceTemplateContentChanged(uri_template, filled))
+        self.events.emit(events.ResourceTemplateContentChanged(uri_template, filled))
         return filled
 
     async def get_prompt(self, name: str, arguments: Metadata | None, metadata: Metadata | None) -> PromptGet:
@@ -173,7 +165,7 @@ class Calls:
         prompt = PromptGet(name, result, texts, metadata=metadata)
         if not entry.asked_user:
             self.cache.put(prompt)
-        self.events.emit(PromptContentChanged(name, prompt))
+        self.events.emit(events.PromptContentChanged(name, prompt))
         return prompt
 
     async def call_tool(
@@ -211,7 +203,7 @@ class Calls:
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
         if keep:
             self.cache.put(call)
-        self.events.emit(ToolCallResultChanged(call.tool_name, call))
+        self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
 
     async def request(
         self, method: str, params: Metadata | None, seconds: float | None, *, safe: bool

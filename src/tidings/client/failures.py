@@ -5,15 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import httpx2
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -81,22 +74,22 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
     by_status = http_error(status) if status is not None and status >= 400 else None
-    if by_status is not None and code != INVALID_PARAMS:
+    if by_status is not None and code != types.INVALID_PARAMS:
         return by_status
     if (no_answer := _no_answer(code, text, method, status, details)) is not None:
         return no_answer
-    if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method in _READS and "uri" in data):
+    if code == RESOURCE_NOT_FOUND or (code == types.INVALID_PARAMS and method in _READS and "uri" in data):
         return errors.ResourceNotFound(text or "There is no such resource.", **details)
     if "no back-channel" in text:
         text = f"{text} The server was written to ask in the old era only: connect with era='legacy'."
         return errors.RequestFailed(text, **details)
-    if code == METHOD_NOT_FOUND:
+    if code == types.METHOD_NOT_FOUND:
         return errors.NotSupported(f"The server has no {method} ({text}).", **details)
-    if code == UNSUPPORTED_PROTOCOL_VERSION:
+    if code == types.UNSUPPORTED_PROTOCOL_VERSION:
         versions = ", ".join(map(str, as_list(data.get("supported")))) or "other versions of the protocol"
         text = f"The server speaks {versions}; {SPOKEN}. Upgrade whichever is older."
         return errors.UnsupportedVersion(text, **details)
-    if code == INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
+    if code == types.INTERNAL_ERROR and "limit reached" in text.lower():  # So says the SDK's server.
         return errors.LimitReached(f"{text}. Wait, and try again; or use one client for all.", **details)
     return errors.RequestFailed(text or f"The server answered {method} with error {code}.", **details)
 
@@ -106,14 +99,14 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         cure = "Ask for less, or raise ClientConfig.max_message."
         text = f"The server's answer to {method} exceeds the limit for one message ({text}). {cure}"
         return errors.MessageTooLarge(text, **details)
-    if code == PARSE_ERROR:
+    if code == types.PARSE_ERROR:
         text = f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). {_FAULT}"
         return errors.MalformedMessage(text, **details)
     if text.startswith(_NO_MESSAGE):
         return errors.MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
     if is_broken_off(code, text):
         return errors.ConnectionLost(f"The server broke off its answer to {method}.", **details)
-    if NO_DETAILS.fullmatch(text) and status is not None and code != METHOD_NOT_FOUND:
+    if NO_DETAILS.fullmatch(text) and status is not None and code != types.METHOD_NOT_FOUND:
         text = f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why."
         return errors.RequestFailed(text, **details)
     return None
@@ -129,7 +122,7 @@ def unreadable(text: str) -> str:
 
 def is_broken_off(code: int, text: str) -> bool:
     """Returns whether an error means that the connection, or the stream with the answer, ended."""
-    return code == CONNECTION_CLOSED and text.startswith(_BROKEN_OFF)
+    return code == types.CONNECTION_CLOSED and text.startswith(_BROKEN_OFF)
 
 
 def is_lost_session(error: Exception) -> bool:

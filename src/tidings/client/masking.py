@@ -17,7 +17,7 @@ _WORDS: Final = r"(?:token|key|secret|passw|pwd|auth|credential|bearer)"
 _SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _NAMED: Final = re.compile(  # --api-key=x, API_KEY=x, Authorization: Bearer x, {"apiKey": "x"}
     rf'(?P<before>(?<![\w.-])(?<!://)(?=[\w.-]*?{_WORDS})[\w.-]++"?\s*+[=:]\s*+)'
-    r'(?:"(?P<quoted>(?:[^"\\]|\\.)*+)|(?P<rest>.+))',
+    r'(?:(?P<quote>")(?P<quoted>(?:[^"\\]|\\.)*+)|(?P<rest>.+))',
     re.IGNORECASE | re.DOTALL,
 )
 _SCHEME: Final = re.compile(r"^(?:bearer|basic|token)\s+", re.IGNORECASE)
@@ -109,9 +109,5 @@ def shown_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
         secret_follows = argument.startswith("-") and "=" not in argument and looks_secret(argument)
         secrets |= url_secrets(argument)
         secrets.update(found["quoted"] or found["rest"] or "" for found in _NAMED.finditer(argument))
-        shown.append(_NAMED.sub(_hide_value, shown_url(argument)))
+        shown.append(_NAMED.sub(rf"\g<before>\g<quote>{MASK}", shown_url(argument)))
     return shown, secrets
-
-
-def _hide_value(found: re.Match[str]) -> str:
-    return found["before"] + (f'"{MASK}' if found["quoted"] is not None else MASK)

@@ -120,13 +120,10 @@ It runs on the event loop, so a slow one is a coroutine function. A person may s
 Sampled = types.CreateMessageResult | types.CreateMessageResultWithTools
 Answer = Sampled | ElicitResult | types.ListRootsResult
 
-MODEL: Final = "tidings"  # The stated model of a plain text.
-REJECTED: Final = -1  # The specification's JSON-RPC code for a person's refusal.
-_FAILED: Final = "The client failed to answer"
 _CODES: Final[dict[type[Exception], int]] = {
     AnswerTimedOut: types.REQUEST_TIMEOUT,
     Disconnected: types.CONNECTION_CLOSED,
-    RequestCancelled: REJECTED,
+    RequestCancelled: -1,  # The specification's code for a person's refusal.
 }
 
 
@@ -137,7 +134,7 @@ def sampled(value: object) -> Sampled:
             return value
         case str():
             content = types.TextContent(text=value)
-            return types.CreateMessageResult(role="assistant", content=content, model=MODEL, stop_reason="endTurn")
+            return types.CreateMessageResult(role="assistant", content=content, model="tidings", stop_reason="endTurn")
         case _:
             raise ValueError(f"Sampling is answered with a text or a CreateMessageResult, not with {_kind(value)}.")
 
@@ -202,7 +199,7 @@ def refused(error: Exception) -> ErrorData:
     """
     code = _CODES.get(type(error))
     if not isinstance(error, TidingsError) or code is None:
-        return ErrorData(code=types.INTERNAL_ERROR, message=_FAILED)
+        return ErrorData(code=types.INTERNAL_ERROR, message="The client failed to answer")
     return ErrorData(code=code, message=error.message, data={"code": error.code, "retryable": error.retryable})
 
 
@@ -211,8 +208,6 @@ def _kind(value: object) -> str:
 
 
 # The questions that wait.
-
-TIMEOUT_MESSAGE: Final = "Request timed out waiting for user response"
 
 Outcome = Answer | ErrorData | Exception
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -246,7 +241,7 @@ class Pending:
         self,
         *,
         timeout: float | None = 300.0,
-        timeout_message: str = TIMEOUT_MESSAGE,
+        timeout_message: str = "Request timed out waiting for user response",
         responder: Responder | None = None,
         roots: Responder | None = None,
         server: str = "",

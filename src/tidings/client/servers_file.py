@@ -123,7 +123,11 @@ class _EntryReader:
         if (command is None) == (url is None):
             has = "both a command and a url" if command else f"neither a command nor a url ({_listed(self._entry)})"
             raise BadTarget(f"{self._where} has {has}. It needs one of them.")
-        kind = self._stated_kind(self._text("type") or self._text("transport"), is_url=url is not None)
+        stated = self._text("type") or self._text("transport")
+        key = re.sub(r"[-_ ]", "", (stated or "").lower())
+        if stated is not None and (key not in _KINDS or (key == "stdio") is (url is not None)):
+            fits = "stdio" if url is None else "http or sse"
+            raise BadTarget(f"{self._where} has the type {stated!r}, which does not fit. Use {fits}, or leave it out.")
         args = self._entry.get("args")
         if args is not None and not isinstance(args, list):
             raise self._wrong("args", "a list of texts", args)
@@ -135,18 +139,9 @@ class _EntryReader:
             cwd=self._text("cwd"),
             url=url,
             headers=self._texts("headers"),
-            kind=kind,
+            kind=_KINDS.get(key),
             hidden=frozenset(self._hidden),
         )
-
-    def _stated_kind(self, stated: str | None, *, is_url: bool) -> Literal["http", "sse"] | None:
-        if stated is None:
-            return None
-        key = re.sub(r"[-_ ]", "", stated.lower())
-        if key not in _KINDS or (key == "stdio") is is_url:
-            fits = "http or sse" if is_url else "stdio"
-            raise BadTarget(f"{self._where} has the type {stated!r}, which does not fit. Use {fits}, or leave it out.")
-        return _KINDS[key]
 
     def _text(self, key: str) -> str | None:
         value = self._entry.get(key)
@@ -169,18 +164,15 @@ class _EntryReader:
         return BadTarget(f"{self._where}: {key} must be {wanted}, not {_kind(value)}.")
 
     def _filled(self, found: re.Match[str]) -> str:
-        variable = _VARIABLE.fullmatch(found[1])
-        if variable is None:
-            raise BadTarget(
-                f"{self._where} has {found[0]}, which only the application that it was written for can fill in. "
-                "Use ${NAME}, and set that variable."
-            )
+        if (variable := _VARIABLE.fullmatch(found[1])) is None:
+            cure = "Use ${NAME}, and set that variable."
+            why = "which only the application that it was written for can fill in"
+            raise BadTarget(f"{self._where} has {found[0]}, {why}. {cure}")
         name, default = variable["name"], variable["default"]
         value = self._environ.get(name) or (self._environ.get(name) if default is None else default)
         if value is None:
-            raise BadTarget(
-                f"{self._where} needs the variable {name}, which is not set. Set it, or replace {found[0]}."
-            )
+            text = f"{self._where} needs the variable {name}, which is not set. Set it, or replace {found[0]}."
+            raise BadTarget(text)
         if looks_secret(name):
             self._hidden.add(value)
         return value

@@ -28,16 +28,7 @@ from pydantic_core import PydanticSerializationError
 
 from tidings._kit.sqlite import Database, Schema
 from tidings._kit.sqlite_errors import Wording
-from tidings.client.cache import (
-    ContentKind,
-    Invocation,
-    PromptGet,
-    ResourceRead,
-    TemplateRead,
-    ToolCall,
-    place_of,
-    read_uri,
-)
+from tidings.client import cache
 from tidings.errors import StateUnusable
 
 logger = logging.getLogger(__name__)
@@ -82,29 +73,29 @@ _WORDING: Final = Wording(
 _PAGE: Final = 4096
 _LONGEST_RETRY: Final = 60.0
 _ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {
-    ContentKind.RESOURCE: TypeAdapter(ResourceRead),
-    ContentKind.TEMPLATE: TypeAdapter(TemplateRead),
-    ContentKind.PROMPT: TypeAdapter(PromptGet),
-    ContentKind.TOOL: TypeAdapter(ToolCall),
+    cache.ContentKind.RESOURCE: TypeAdapter(cache.ResourceRead),
+    cache.ContentKind.TEMPLATE: TypeAdapter(cache.TemplateRead),
+    cache.ContentKind.PROMPT: TypeAdapter(cache.PromptGet),
+    cache.ContentKind.TOOL: TypeAdapter(cache.ToolCall),
 }
 
 
-def encode(invocation: Invocation) -> str | None:
+def encode(invocation: cache.Invocation) -> str | None:
     """Returns an invocation as JSON, as on the wire; None if it holds something else, such as an argument's object."""
-    adapter = _ADAPTERS[place_of(invocation)[0]]
+    adapter = _ADAPTERS[cache.place_of(invocation)[0]]
     try:
         return adapter.dump_json(invocation, by_alias=True, warnings=False, fallback=_as_dict).decode()
     except PydanticSerializationError:
         return None
 
 
-def decode(kind: str, key: str, content: str) -> Invocation | None:
+def decode(kind: str, key: str, content: str) -> cache.Invocation | None:
     """Returns the invocation that was encoded; None if this version does not know its shape."""
     try:
-        invocation: Invocation = _ADAPTERS[kind].validate_json(content)
+        invocation: cache.Invocation = _ADAPTERS[kind].validate_json(content)
     except (KeyError, ValidationError):
         return None
-    return invocation if place_of(invocation) == (kind, key) else None
+    return invocation if cache.place_of(invocation) == (kind, key) else None
 
 
 def _as_dict(value: object) -> dict[Any, Any]:
@@ -121,7 +112,7 @@ class WriteBatch:
     cursor: str | None = None
     # None removes an entry.
     # An invocation to save, and whether a subscription keeps it current; None removes an entry.
-    entries: dict[Place, tuple[Invocation, bool] | None] = field(default_factory=dict[Place, Any])
+    entries: dict[Place, tuple[cache.Invocation, bool] | None] = field(default_factory=dict[Place, Any])
     cleared: bool = False  # True if everything from before is removed first.
 
     def then(self, later: "WriteBatch") -> "WriteBatch":
@@ -134,7 +125,7 @@ class WriteBatch:
 class Saved:
     """The knowledge of a client when its state was last written."""
 
-    invocations: tuple[Invocation, ...] = ()  # In the order in which they were put.
+    invocations: tuple[cache.Invocation, ...] = ()  # In the order in which they were put.
     # The URIs whose content, read directly or by a template, was all kept current up to `cursor`.
     covered: frozenset[str] = frozenset()
     subscriptions: frozenset[str] = frozenset()
@@ -171,7 +162,7 @@ class _File:
         """
         # A write even if nothing changes: a file that this process may only read fails now, not later.
         rows, self._subscriptions, cursor = self._database.write(self._load)
-        invocations: list[Invocation] = []
+        invocations: list[cache.Invocation] = []
         unreadable: list[Place] = []
         uncovered: set[str | None] = {None}
         for kind, key, content, is_covered in rows:
@@ -180,7 +171,7 @@ class _File:
                 continue
             invocations.append(invocation)
             if not is_covered:
-                uncovered.add(read_uri(invocation))
+                uncovered.add(cache.read_uri(invocation))
         if unreadable:
             logger.warning(
                 "%d of %d entries in the state file %s cannot be read by this version, and are left out",
@@ -188,7 +179,7 @@ class _File:
                 len(rows),
                 self._path,
             )
-        covered = frozenset(uri for uri in map(read_uri, invocations) if uri is not None and uri not in uncovered)
+        covered = frozenset(uri for uri in map(cache.read_uri, invocations) if uri is not None and uri not in uncovered)
         return Saved(tuple(invocations), covered, self._subscriptions, cursor), unreadable
 
     def write(self, batch: WriteBatch) -> bool:
@@ -296,7 +287,7 @@ class StateFile:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-state")
         self._subscriptions: frozenset[str] = frozenset()
         self._cursor: str | None = None
-        self._entries: dict[Place, tuple[Invocation, bool] | None] = {}
+        self._entries: dict[Place, tuple[cache.Invocation, bool] | None] = {}
         self._cleared = False
         self._unsaved = False
         self._timer: asyncio.TimerHandle | None = None
@@ -311,11 +302,11 @@ class StateFile:
             self._note(place, None)
         return saved
 
-    def note_put(self, invocation: Invocation, covered: bool) -> None:
+    def note_put(self, invocation: cache.Invocation, covered: bool) -> None:
         """Saves `invocation`. `covered`: a subscription to its URI was established before it was read, and still is."""
-        self._note(place_of(invocation), (invocation, covered))
+        self._note(cache.place_of(invocation), (invocation, covered))
 
-    def note_removed(self, kind: ContentKind, key: str) -> None:
+    def note_removed(self, kind: cache.ContentKind, key: str) -> None:
         self._note((kind, key), None)
 
     def note_subscriptions(self, subscriptions: Iterable[str]) -> None:
@@ -353,7 +344,7 @@ class StateFile:
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
-    def _note(self, place: Place, put: tuple[Invocation, bool] | None) -> None:
+    def _note(self, place: Place, put: tuple[cache.Invocation, bool] | None) -> None:
         # The newest last: the order in which they are loaded.
         self._entries.pop(place, None)
         self._entries[place] = put

@@ -14,18 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tidings import changes
 from tidings._kit.backoff import Pauses
 from tidings._kit.tasks import Wakeup
-from tidings.changes import (
-    MAX_URI_LENGTH,
-    Change,
-    Filter,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ToolsListChanged,
-    check_subscription,
-)
+from tidings.changes import Change, Filter, ResourceUpdated, check_subscription
 from tidings.client.cache import ContentCache, ResourceRead
 from tidings.client.config import Poll
 from tidings.client.events import EventHub, SubscriptionFailed, SubscriptionsChanged
@@ -303,7 +295,7 @@ class Subscriptions:
 
     def _concerned(self, uri: str) -> list[str]:
         """Returns the wanted resources that an update of `uri` concerns: itself, and those that it is a part of."""
-        if len(uri) > MAX_URI_LENGTH:
+        if len(uri) > changes.MAX_URI_LENGTH:
             return []
         parents = {uri[:place] for place, sign in enumerate(uri) if sign in "/?#"}
         parents |= {parent + "/" for parent in parents}
@@ -415,8 +407,8 @@ class Subscriptions:
 
 def _list_changes(what: Filter) -> Iterator[Change]:
     if what.tools:
-        yield ToolsListChanged()
+        yield changes.ToolsListChanged()
     if what.prompts:
-        yield PromptsListChanged()
+        yield changes.PromptsListChanged()
     if what.resources:
-        yield ResourcesListChanged()
+        yield changes.ResourcesListChanged()

@@ -11,41 +11,26 @@ from urllib.parse import urljoin
 
 import anyio
 import httpx2
+import mcp_types as types
 from anyio.abc import TaskStatus
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
 
-from tidings.client.sdk_seam import (
-    ContextReceiveStream,
-    ContextSendStream,
-    TransportStreams,
-    create_context_streams,
-    request_within_origin,
-    sse_within_origin,
-)
+from tidings.client import sdk_seam
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
 
-_Read = ContextSendStream[SessionMessage | Exception]
-_Written = ContextReceiveStream[SessionMessage]
+_Read = sdk_seam.ContextSendStream[SessionMessage | Exception]
+_Written = sdk_seam.ContextReceiveStream[SessionMessage]
 
 
 @asynccontextmanager
-async def sse_streams(url: str, client: httpx2.AsyncClient, max_message: int) -> AsyncGenerator[TransportStreams]:
+async def sse_streams(
+    url: str, client: httpx2.AsyncClient, max_message: int
+) -> AsyncGenerator[sdk_seam.TransportStreams]:
     """Connects to the stream of events at `url`, and yields the streams for the SDK."""
-    async with sse_within_origin(client, url, max_event_size=max_message) as source:
+    async with sdk_seam.sse_within_origin(client, url, max_event_size=max_message) as source:
         source.response.raise_for_status()
-        read_writer, read = create_context_streams[SessionMessage | Exception](0)
-        write, written = create_context_streams[SessionMessage](0)
+        read_writer, read = sdk_seam.create_context_streams[SessionMessage | Exception](0)
+        write, written = sdk_seam.create_context_streams[SessionMessage](0)
         async with read_writer, read, write, written, anyio.create_task_group() as tasks:
             endpoint: str = await tasks.start(_receive, source, url, read_writer)
             tasks.start_soon(_send, client, endpoint, written, read_writer)
@@ -97,7 +82,7 @@ def _same_origin(url: str, data: str) -> str:
 
 def _parsed(data: str) -> SessionMessage | Exception:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(data, by_name=False))
     except ValueError as error:
         return error
 
@@ -107,9 +92,9 @@ async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, re
 
     The handshake and notifications keep their order, and a request precedes the notification that cancels it.
     """
-    under_way: dict[RequestId, anyio.Event] = {}
+    under_way: dict[types.RequestId, anyio.Event] = {}
 
-    async def request(message: SessionMessage, number: RequestId, taken: anyio.Event) -> None:
+    async def request(message: SessionMessage, number: types.RequestId, taken: anyio.Event) -> None:
         await _post(client, endpoint, message, read)
         taken.set()
         if under_way.get(number) is taken:
@@ -124,14 +109,14 @@ async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, re
             # The sender's context variables hold for its message, too.
             context = written.last_context or copy_context()
             match message.message:
-                case JSONRPCRequest(id=number, method=method) if method != "initialize":
+                case types.JSONRPCRequest(id=number, method=method) if method != "initialize":
                     under_way[number] = taken = anyio.Event()
                     context.run(posts.start_soon, request, message, number, taken)
-                case JSONRPCNotification(method="notifications/cancelled", params={"requestId": number}) if (
+                case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": number}) if (
                     taken := under_way.get(number)
                 ):
                     context.run(posts.start_soon, cancellation, message, taken)
-                case JSONRPCResponse() | JSONRPCError():
+                case types.JSONRPCResponse() | types.JSONRPCError():
                     context.run(posts.start_soon, _post, client, endpoint, message, read)
                 case _:
                     async with anyio.create_task_group() as one:
@@ -140,16 +125,16 @@ async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, re
 
 async def _post(client: httpx2.AsyncClient, endpoint: str, message: SessionMessage, read: _Read) -> None:
     body = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-    response = await request_within_origin(
+    response = await sdk_seam.request_within_origin(
         client, "POST", endpoint, content=body, headers={"content-type": "application/json"}
     )
-    if response.is_success or not isinstance(message.message, JSONRPCRequest):
+    if response.is_success or not isinstance(message.message, types.JSONRPCRequest):
         return
     gone = response.status_code == 404
-    error = ErrorData(
-        code=INVALID_REQUEST if gone else INTERNAL_ERROR,
+    error = types.ErrorData(
+        code=types.INVALID_REQUEST if gone else types.INTERNAL_ERROR,
         message="Session terminated" if gone else f"Server returned an error response ({response.status_code})",
     )
-    refusal = JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
+    refusal = types.JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # The session is over.
         await read.send(SessionMessage(refusal))

@@ -15,18 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
+import mcp_types as types
 from anyio.abc import AsyncResource
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCRequest,
-    RequestId,
-    jsonrpc_message_adapter,
-)
 from pydantic import TypeAdapter
 
 from tidings._kit.process import GRACE, explain_start
@@ -53,7 +45,7 @@ _SHOWN: Final = 4096
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]|[^"{}\[\]\s,:]++')
 _KEY: Final = re.compile(rb"\s*:\s*")
 _LAST_ID: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*\}\s*$')
-_id_adapter: Final = TypeAdapter[RequestId](RequestId)
+_id_adapter: Final = TypeAdapter[types.RequestId](types.RequestId)
 
 OnText = Callable[[str], None]
 
@@ -66,7 +58,7 @@ class LineTooLong:
     head: bytes
     tail: bytes
 
-    def answers(self) -> RequestId | None:
+    def answers(self) -> types.RequestId | None:
         """Returns the id of the request that the line would have answered, if that can be seen.
 
         The line may also be a request of the server, with an id of the server's own: that answers nothing.
@@ -139,15 +131,10 @@ class LineSplitter:
             del self._kept[:-_ENDS]
 
 
-def _parsed(line: bytes) -> SessionMessage | None:
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        return None
-
-
-def _error_answer(request: RequestId, code: int, message: str) -> SessionMessage:
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=message)))
+def _error_answer(request: types.RequestId, code: int, message: str) -> SessionMessage:
+    return SessionMessage(
+        types.JSONRPCError(jsonrpc="2.0", id=request, error=types.ErrorData(code=code, message=message))
+    )
 
 
 def _shown(line: bytes, clean: Callable[[str], str]) -> str:
@@ -185,17 +172,14 @@ class RunningCommand:
     def __post_init__(self) -> None:
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._input = _Input(self._pass_in)
+        # The streams for the SDK. Reading ends with the program, or with its standard output.
+        self.streams: TransportStreams = self._read, self._input
         self._stderr: deque[str] = deque(maxlen=_TAIL_LINES)
         self._program: Program | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._chunks = 0
         self._waits_for_more = False
         self.ended = asyncio.Event()  # Set when the program has ended, and `stderr_tail` is complete.
-
-    @property
-    def streams(self) -> TransportStreams:
-        """The streams for the SDK. Reading ends with the program, or with its standard output."""
-        return self._read, self._input
 
     @property
     def pid(self) -> int | None:
@@ -214,8 +198,8 @@ class RunningCommand:
     async def start(self) -> None:
         target = self.target
         env = get_default_environment() | dict(target.env)
+        words = (target.command, *target.args)
         try:
-            words = (target.command, *target.args)
             self._program = program = await Program.start(words, env, target.cwd, grace=GRACE)
         except (OSError, ValueError) as error:
             reason = explain_start(target.command, target.cwd, env, error)
@@ -295,13 +279,17 @@ class RunningCommand:
             await self._pass_out(MessageTooLarge(text, server=self.target.name))
             if request is not None:  # So that only that request fails.
                 text = f"Message too large: {line.size:,} bytes, the limit is {self.max_message:,}."
-                await self._pass_out(_error_answer(request, PARSE_ERROR, text))
-        elif message := _parsed(line):
-            if self.tap is not None:
-                self.tap.message(line, incoming=True)
-            await self._pass_out(message)
-        elif garbage := _shown(line, self.target.clean):
-            self._report(self.on_garbage, garbage[:_GARBAGE_CHARACTERS])
+                await self._pass_out(_error_answer(request, types.PARSE_ERROR, text))
+            return
+        try:
+            message = SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            if garbage := _shown(line, self.target.clean):
+                self._report(self.on_garbage, garbage[:_GARBAGE_CHARACTERS])
+            return
+        if self.tap is not None:
+            self.tap.message(line, incoming=True)
+        await self._pass_out(message)
 
     async def _pass_out(self, item: SessionMessage | Exception) -> None:
         # If the stream is closed, the session is over, and nobody needs the message.
@@ -334,9 +322,9 @@ class RunningCommand:
         try:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         except ValueError as error:  # Such as half a surrogate pair.
-            if isinstance(message.message, JSONRPCRequest):
+            if isinstance(message.message, types.JSONRPCRequest):
                 text = f"This cannot be sent as JSON: {error}"
-                self._spawn(self._pass_out(_error_answer(message.message.id, INVALID_REQUEST, text)))
+                self._spawn(self._pass_out(_error_answer(message.message.id, types.INVALID_REQUEST, text)))
             return
         if self._program is not None:
             if self.tap is not None:

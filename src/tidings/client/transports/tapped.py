@@ -44,10 +44,8 @@ class TappedTransport(httpx2.AsyncBaseTransport):
         exchange = self._tap.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
         if body is None:
             self._tap.ended(exchange)
-        elif is_stream:
-            body.reader = _StreamReader(self._tap, exchange, self._limit)
         else:
-            body.reader = _BodyTap(self._tap, exchange)
+            body.reader = _BodyTap(self._tap, exchange, SseParser(self._limit) if is_stream else None)
         return response
 
     async def aclose(self) -> None:
@@ -62,48 +60,34 @@ def _content(request: httpx2.Request) -> bytes:
 
 
 class _BodyTap:
-    """Reads along while a body with at most one message arrives."""
+    """Reads along while a body arrives: a stream of `events`, each with a message, or at most one message."""
 
-    def __init__(self, tap: TapReporter, exchange: Exchange) -> None:
+    def __init__(self, tap: TapReporter, exchange: Exchange, events: "SseParser | None") -> None:
         self._tap = tap
         self._exchange = exchange
+        self._events = events
         self._received = 0
         self._pieces: list[bytes] = []
         self._is_over = False
 
     def part(self, part: bytes) -> None:
         self._received += len(part)
-        self._pieces.append(part)  # The body has a limit.
-
-    def over(self, error: Exception | None = None) -> None:
-        if self._is_over:
+        if self._events is None:
+            self._pieces.append(part)  # The body has a limit.
             return
-        self._is_over = True
-        if error is None:
-            self._rest()
-        self._tap.ended(self._exchange, error, received=self._received)
-
-    def _rest(self) -> None:
-        self._tap.message(b"".join(self._pieces), incoming=True, exchange=self._exchange.id)
-
-
-class _StreamReader(_BodyTap):
-    """Reads along on a stream of events, each with a message."""
-
-    def __init__(self, tap: TapReporter, exchange: Exchange, limit: int) -> None:
-        super().__init__(tap, exchange)
-        self._events = SseParser(limit)
-
-    def part(self, part: bytes) -> None:
-        self._received += len(part)
         for data in self._events.feed(part):
             if isinstance(data, int):
                 self._tap.too_large(data, exchange=self._exchange.id)
             else:
                 self._tap.message(data, incoming=True, exchange=self._exchange.id)
 
-    def _rest(self) -> None:
-        pass  # An incomplete event does not count.
+    def over(self, error: Exception | None = None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if error is None and self._events is None:  # An incomplete event does not count.
+            self._tap.message(b"".join(self._pieces), incoming=True, exchange=self._exchange.id)
+        self._tap.ended(self._exchange, error, received=self._received)
 
 
 class SseParser:
