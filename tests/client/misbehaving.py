@@ -11,8 +11,6 @@ from typing import Any
 
 from anyio import fail_after
 
-from tidings.client.transports.http import TransportWatch
-
 
 @dataclass
 class Asked:
@@ -82,8 +80,8 @@ class Site:
         return self.asked[count - 1]
 
 
-class Log(TransportWatch):
-    """Writes down what a watch is told."""
+class Log:
+    """Writes down what `HttpHealth` is told."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -97,6 +95,12 @@ class Log(TransportWatch):
         self.errors.append(error)
 
     def stream_over(self, call: Any | None, method: str) -> None:
+        """Not looked at."""
+
+    def held_back(self, call: Any | None, *, is_so: bool) -> None:
+        """Not looked at."""
+
+    def signing_in(self, call: Any | None, *, busy: bool) -> None:
         """Not looked at."""
 
     def stream_open(self, call: Any | None, method: str) -> None:

@@ -5,7 +5,7 @@ The `as_…` functions treat a value of another type as missing, so that reading
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -188,6 +188,13 @@ def in_order(value: Any) -> Any:
         pairs = cast("Mapping[str, Any]", value).items()
         return {key: in_order(each) for key, each in sorted(pairs, key=lambda pair: str(pair[0]))}
     return [in_order(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns the value with `change` applied to all keys, and to everything in it that is not a list or an object."""
+    if isinstance(value, dict):
+        return {change(key): mapped(each, change) for key, each in cast("dict[Any, Any]", value).items()}
+    return [mapped(each, change) for each in cast("list[Any]", value)] if isinstance(value, list) else change(value)
 
 
 def parse_with_comments(text: str) -> tuple[Any, bool]:

@@ -13,16 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from math import inf
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import mcp_types as types
 
 from tidings.client.config import CacheLimits
 
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_now = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +154,6 @@ def _value(value: object) -> int:
     return size
 
 
-LONGEST_TTL: Final = 24 * 60 * 60.0  # Seconds. A server that promises more has not thought about it.
-
-
 class ContentKind(StrEnum):
     """The kinds of invocations. Each has keys of its own: the URI, the URI template or the name, without arguments."""
 
@@ -165,10 +161,6 @@ class ContentKind(StrEnum):
     TEMPLATE = "template"
     PROMPT = "prompt"
     TOOL = "tool"
-
-
-# Gets what the cache holds from now on under a kind and key; None: nothing.
-OnChange = Callable[[Invocation | None, ContentKind, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +183,7 @@ class Cache:
         *,
         held: Callable[[str], bool] = lambda uri: False,
         clock: Callable[[], float] = time.monotonic,
-        on_change: OnChange = lambda invocation, kind, key: None,
+        on_change: Callable[[Invocation | None, ContentKind, str], None] = lambda invocation, kind, key: None,
     ) -> None:
         self._limits = limits or CacheLimits()
         self._held = held
@@ -326,8 +318,8 @@ class ContentCache(Cache):
 
 
 def lasts(result: types.ReadResourceResult) -> float:
-    """Returns the lifetime of an answer in seconds, as the server states it, within reason."""
-    return min(result.ttl_ms, LONGEST_TTL * 1000) / 1000
+    """Returns the lifetime of an answer in seconds, as the server states it, but a day at most."""
+    return min(result.ttl_ms, 24 * 60 * 60 * 1000) / 1000
 
 
 def place_of(invocation: Invocation) -> tuple[ContentKind, str]:

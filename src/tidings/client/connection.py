@@ -219,9 +219,10 @@ class Connection:
                 # Many servers do one thing at a time. A request that runs has its own time limit.
                 await self.answers(link, is_busy=self.is_busy)
         await link.close(seconds=0)
-        lasted = asyncio.get_running_loop().time() - began
-        if self.link is not link:
-            return  # `disconnect` does the rest.
+        if self.link is link:  # Otherwise `disconnect` does the rest.
+            await self._lost(link, asyncio.get_running_loop().time() - began)
+
+    async def _lost(self, link: Link, lasted: float) -> None:
         self.link = None
         await self.detach()
         if self.state is not State.CONNECTED:

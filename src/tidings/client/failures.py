@@ -11,7 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIO
 from pydantic import ValidationError
 
 from tidings import errors
-from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.bounded_json import as_dict, as_list, mapped
 from tidings._kit.text import shortened
 from tidings.client.sdk_seam import InputRequiredRoundsExceededError
 from tidings.errors import TidingsError
@@ -161,20 +161,8 @@ def cleaned(error: TidingsError, clean: Callable[[str], str]) -> TidingsError:
     error.message = clean(error.message)
     error.args = (error.message,)
     if error.data is not None:
-        error.data = _cleaned(error.data, clean)
+        error.data = mapped(error.data, lambda each: clean(each) if isinstance(each, str) else each)
     return error
-
-
-def _cleaned(data: Any, clean: Callable[[str], str]) -> Any:
-    match data:
-        case str():
-            return clean(data)
-        case dict():
-            return {_cleaned(key, clean): _cleaned(value, clean) for key, value in cast("dict[Any, Any]", data).items()}
-        case list():
-            return [_cleaned(value, clean) for value in cast("list[Any]", data)]
-        case _:
-            return data
 
 
 def connect_error(

@@ -20,7 +20,10 @@ _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best
 
 
 class HttpHealth:
-    """The `TransportWatch` of one connection."""
+    """Gets the outcome of each exchange of one connection with the web server, where the exchange runs.
+
+    Requests that an `auth` object makes to sign in are not reported, only their outcome.
+    """
 
     def __init__(self, link: "Link", *, has_stream: bool) -> None:
         self._link = link
@@ -48,6 +51,7 @@ class HttpHealth:
             self._waiting = None
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
+        """Notes an answer. `has_session`: the request named a session."""
         name = self._link.name
         if self.status not in _TELLING:
             self.status = status
@@ -72,6 +76,7 @@ class HttpHealth:
             self._link.lose(ConnectionLost(f"{name} offers no stream any more (HTTP {status}).", server=name))
 
     def failed(self, call: object, method: str, error: Exception, *, sent: bool) -> None:
+        """Notes that there is no complete answer. `sent` is false if the request certainly did not reach the server."""
         if isinstance(call, QueueEntry) and not sent:
             call.may_have_arrived = False
         self.broken = error
@@ -80,16 +85,19 @@ class HttpHealth:
             self._link.lose(ConnectionLost(f"{name} is away: {type(error).__name__}", server=name))
 
     def signing_in(self, call: object, *, busy: bool) -> None:
+        """Notes that the `auth` object signs in, which may involve a person, or has done so."""
         self._signing_in += 1 if busy else -1
         if isinstance(call, QueueEntry):
             call.hold() if busy else call.release()
         self._link.stop_clock(is_so=self.somebody_signs_in)
 
     def held_back(self, call: object, *, is_so: bool) -> None:
+        """Notes that a request waits for an `auth` object, or does so no more."""
         if isinstance(call, QueueEntry):
             call.held_back = is_so
 
     def stream_open(self, call: object, method: str) -> None:
+        """Notes that the answer is a stream of events, and has begun."""
         if method != "GET":
             return
         self.stream_ended = False
@@ -99,6 +107,7 @@ class HttpHealth:
         self.stream_opened.set()
 
     def stream_over(self, call: object, method: str) -> None:
+        """Notes that the stream of events has ended, in good order."""
         if method == "GET" and not self._link.over:
             self.stream_ended = True
             self.close()

@@ -156,7 +156,7 @@ class Link:
                 async with AsyncExitStack() as stack:
                     client = await stack.enter_async_context(await self._client(stack))
                     self._check_version(client)
-                    sdk_seam.replace_result_check(client.session, self._check_result)
+                    cast("Any", client.session).validate_tool_result = self._check_result
                     self._ready.set_result(client)
                     await self._over.wait()
         except Exception as error:  # noqa: BLE001 - becomes a named error

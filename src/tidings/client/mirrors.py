@@ -119,11 +119,7 @@ class Mirror(Generic[ItemT]):
             self.raw = ()
             self.wakeup()
         if self._outcome is not None and self._outcome.retryable:
-            self._timer = asyncio.get_running_loop().call_later(self._pauses.next(), self._again)
-
-    def _again(self) -> None:
-        self._timer = None
-        self.changed()
+            self._timer = asyncio.get_running_loop().call_later(self._pauses.next(), self.changed)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None

@@ -57,10 +57,6 @@ METHODS: Final[dict[Kind, str]] = {
 Params = types.CreateMessageRequestParams | types.ElicitRequestParams | None
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
     """A question of the server that waits for an answer."""
@@ -70,12 +66,12 @@ class PendingRequest:
     request: Params = None
     """The server's parameters. None for roots."""
     server: str = ""
-    created_at: datetime = field(default_factory=_now)
+    created_at: datetime = field(default_factory=partial(datetime.now, UTC))
 
     @property
     def age(self) -> float:
         """Seconds since it arrived."""
-        return max(0.0, (_now() - self.created_at).total_seconds())
+        return max(0.0, (datetime.now(UTC) - self.created_at).total_seconds())
 
     @property
     def message(self) -> str:
@@ -224,11 +220,6 @@ class _Waiting(Generic[AnswerT]):
     settled: anyio.Event = field(default_factory=anyio.Event)
     outcome: AnswerT | ErrorData | Exception | None = None
 
-    def settle(self, outcome: AnswerT | ErrorData | Exception) -> None:
-        if self.outcome is None:
-            self.outcome = outcome
-            self.settled.set()
-
 
 class Pending:
     """The requests that wait for an answer, oldest first. Use it on the event loop of its client.
@@ -337,7 +328,9 @@ class Pending:
     def _settle(self, waiting: _Waiting[Any], outcome: Outcome) -> None:
         # Removed at once: the task that waits wakes up later, and nobody may answer again until then.
         self._waiting.pop(waiting.entry.id, None)
-        waiting.settle(outcome)
+        if waiting.outcome is None:
+            waiting.outcome = outcome
+            waiting.settled.set()
 
     async def _ask(self, kind: Kind, params: Params, convert: Callable[[object], AnswerT]) -> AnswerT | ErrorData:
         entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server)

@@ -48,7 +48,6 @@ _ANSWERS: Final[dict[Kind, tuple[str, ...]]] = {
     "sampling": ("reply", "reject", "ask"),
     "roots": ("reject", "ask"),
 }
-_REASON: Final = "A script refuses this"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +62,12 @@ class Rule:
     times: int | None
 
     def fits(self, request: PendingRequest) -> bool:
-        return (
-            request.kind == self.kind
-            and _like(request.message, self.pattern)
-            and _like(request.server, self.server)
-            and (
-                request.url is not None and fnmatchcase(request.url, self.url)
-                if self.url is not None
-                # A rule accepts a URL only if it names it.
-                else request.url is None or not isinstance(self.answer, dict)
-            )
-        )
+        if self.url is None:  # A rule accepts a URL only if it names it.
+            fits_url = request.url is None or not isinstance(self.answer, dict)
+        else:
+            fits_url = request.url is not None and fnmatchcase(request.url, self.url)
+        fits_names = _like(request.message, self.pattern) and _like(request.server, self.server)
+        return request.kind == self.kind and fits_names and fits_url
 
 
 def _like(text: str, pattern: str) -> bool:
@@ -109,10 +103,9 @@ def _yaml(file: Path, text: str) -> object:
         from ruamel.yaml import YAML  # noqa: PLC0415 - an extra that not everyone has
         from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - see above
     except ImportError:
-        raise ValueError(
-            f'To read {file}, install the YAML parser: pip install "tidings[inspector]" (in a clone: pip install '
-            '".[inspector]"). Or write the script as .json.'
-        ) from None
+        install = 'pip install "tidings[inspector]" (in a clone: pip install ".[inspector]")'
+        text = f"To read {file}, install the YAML parser: {install}. Or write the script as .json."
+        raise ValueError(text) from None
     parser: Any = YAML(typ="safe", pure=True)
     try:
         return parser.load(text)
@@ -170,7 +163,7 @@ def _answer(key: str, value: object, where: str) -> object:
         case "reply", str():
             return value
         case "reject", str() | None | True:
-            return refusal(value if isinstance(value, str) else _REASON)
+            return refusal(value if isinstance(value, str) else "A script refuses this")
         case "decline" | "cancel", None | True:
             return ElicitResult(action="decline" if key == "decline" else "cancel")
         case "ask", None | True:

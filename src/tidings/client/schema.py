@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import date, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from importlib import import_module
 from typing import Any, Final, cast
@@ -30,7 +30,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import lookup_recursive_ref
 
-from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.bounded_json import as_dict, as_list, mapped
 from tidings._kit.patterns import DeadlineExceeded, found_in
 from tidings._kit.text import shortened
 
@@ -43,7 +43,7 @@ _OUTPUT_SECONDS: Final = 1.0
 # Characters of a schema. In a larger one, the library takes too long to follow a reference, and checks no clock.
 _LARGEST_SCHEMA: Final = 500_000
 _REMEMBERED: Final = 512
-_LONGEST_COMPLAINT: Final = 200
+_short: Final = partial(shortened, limit=200)  # For complaints.
 _DEEPEST: Final = 150
 """The depth to which a value or a schema is checked. Python gives up a little later, and in the midst of the library's
 tables it does so with an exception that no `except Exception` catches."""
@@ -89,12 +89,10 @@ def schema_error(schema: Mapping[str, Any]) -> ValidationError | None:
 
 
 def value_errors(schema: Mapping[str, Any], value: object) -> Iterator[ValidationError]:
-    """Yields where `value` does not fit `schema`. Use it within a `time_limit`.
+    """Yields where `value` does not fit `schema`. Use it within a `time_limit`, which may raise `DeadlineExceeded`.
 
-    Raises:
-        DeadlineExceeded: The check takes longer than the limit allows.
-        Unresolvable: The schema refers to something that is not in it.
-        RecursionError: The schema or the value is nested too deeply, or the schema refers to itself without end.
+    Raises `Unresolvable` if the schema refers to something that is not in it, and `RecursionError` if the schema or the
+    value is nested too deeply, or the schema refers to itself without end.
     """
     return _validator(schema)(schema, registry=_NOTHING).iter_errors(value)
 
@@ -120,19 +118,14 @@ def complaint(schema: Mapping[str, Any], value: object) -> str:  # noqa: PLR0911
     except Unresolvable as missing:
         return f"its output schema refers to {_short(missing.ref)}, which is not in it, and nothing is fetched"
     except RecursionError:
-        return (
-            "its output schema, or what it returned, is nested too deeply, or the schema refers to itself without end"
-        )
+        why = "nested too deeply, or the schema refers to itself without end"
+        return f"its output schema, or what it returned, is {why}"
     except Exception:  # noqa: BLE001 - the library fails on some schemas and values: they cannot be judged
         return ""
     if error is None:
         return ""
     at = "" if error.json_path == "$" else f"{error.json_path}: "
     return f"what it returned does not fit its output schema: {at}{_short(error.message)}"
-
-
-def _short(text: str) -> str:
-    return shortened(text, _LONGEST_COMPLAINT)
 
 
 # The validators.
@@ -304,21 +297,14 @@ def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> 
     for each in cast("list[Any]", instance):
         _check_clock()
         # As text: a server could choose numbers for which a set takes long.
-        if (text := json.dumps(_shortest_numbers(each), sort_keys=True, default=str)) in seen:
+        if (text := json.dumps(mapped(each, _shortest_number), sort_keys=True, default=str)) in seen:
             yield ValidationError("has non-unique elements")
             return
         seen.add(text)
 
 
-def _shortest_numbers(value: Any) -> Any:
-    """Returns the value with 1.0 written as 1."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_shortest_numbers(each) for each in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {key: _shortest_numbers(each) for key, each in cast("dict[str, Any]", value).items()}
-    return value
+def _shortest_number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value  # 1.0 is 1.
 
 
 # Forms.

@@ -4,13 +4,13 @@ When an upgrade of the SDK moves one of these, this is the file to change. A mis
 the session's list of tools can be done without, and then their results are not checked.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
 
 from mcp import Client, ClientSession
 from mcp.shared.dispatcher import CallOptions, Dispatcher
-from mcp_types import CallToolResult, ListToolsResult, LoggingLevel, Tool
+from mcp_types import ListToolsResult, LoggingLevel, Tool
 
 try:
     from mcp.client._input_required import InputRequiredRoundsExceededError
@@ -35,15 +35,12 @@ __all__ = [
     "absorb_tools",
     "create_context_streams",
     "output_schemas",
-    "replace_result_check",
     "request_within_origin",
     "set_log_level",
     "sse_within_origin",
     "stamp",
     "wrap_connect",
 ]
-
-CheckResult = Callable[[str, CallToolResult], Awaitable[None]]
 
 
 def wrap_connect(client: Client, wrap: Callable[[Dispatcher[Any]], Dispatcher[Any]]) -> None:
@@ -78,11 +75,6 @@ def absorb_tools(session: ClientSession, tools: Sequence[Tool]) -> tuple[Tool, .
 def output_schemas(session: ClientSession) -> Mapping[str, Any]:
     """Returns the output schemas of the tools that the session knows; None for a tool without one."""
     return _member(session, "_tool_output_schemas", default={})
-
-
-def replace_result_check(session: ClientSession, check: CheckResult) -> None:
-    """Lets `check` decide on the results of tools. It raises `RuntimeError` for one that does not fit its schema."""
-    cast("Any", session).validate_tool_result = check
 
 
 def _member(owner: object, name: str, **default: Any) -> Any:

@@ -115,11 +115,6 @@ class WriteBatch:
     entries: dict[Place, tuple[cache.Invocation, bool] | None] = field(default_factory=dict[Place, Any])
     cleared: bool = False  # True if everything from before is removed first.
 
-    def then(self, later: "WriteBatch") -> "WriteBatch":
-        if later.cleared:
-            return later
-        return replace(later, entries=self.entries | later.entries, cleared=self.cleared)
-
 
 @dataclass(frozen=True, slots=True)
 class Saved:
@@ -184,7 +179,9 @@ class _File:
 
     def write(self, batch: WriteBatch) -> bool:
         """Writes `batch`, after what could not be written before. Returns whether that succeeded; logs trouble once."""
-        self._unwritten = batch = self._unwritten.then(batch) if self._unwritten is not None else batch
+        if (before := self._unwritten) is not None and not batch.cleared:
+            batch = replace(batch, entries=before.entries | batch.entries, cleared=before.cleared)
+        self._unwritten = batch
         try:
             # Encoded before the transaction, which keeps other processes waiting.
             contents = {place: encode(put[0]) for place, put in batch.entries.items() if put}

@@ -70,19 +70,18 @@ class WatchedResource:
             watcher.notify(self)
 
 
+@dataclass(eq=False, slots=True)
 class Watcher:
     """One loop over `number` watched resources. A `patient` one waits even if none of them exists yet."""
 
-    __slots__ = ("_missing", "_news", "_number", "_patient", "_seen", "_wake", "_wakeup")
-
-    def __init__(self, number: int, wakeup: Wakeup, *, patient: bool) -> None:
-        self._number = number
-        self._patient = patient
-        self._wakeup = wakeup
-        self._missing: set[str] = set()
-        self._news: dict[str, WatchedResource] = {}
-        self._seen: dict[str, str | None] = {}
-        self._wake: asyncio.Future[None] | None = None
+    number: int
+    wakeup: Wakeup
+    _: KW_ONLY
+    patient: bool
+    _missing: set[str] = field(default_factory=set[str], init=False)
+    _news: dict[str, WatchedResource] = field(default_factory=dict[str, WatchedResource], init=False)
+    _seen: dict[str, str | None] = field(default_factory=dict[str, str | None], init=False)
+    _wake: asyncio.Future[None] | None = field(default=None, init=False)
 
     def notify(self, watched: WatchedResource) -> None:
         """Takes note that there is something new about a resource."""
@@ -110,13 +109,13 @@ class Watcher:
                 await self._wake
             finally:
                 self._wake = None
-            self._wakeup()  # `is_behind` may have changed.
+            self.wakeup()  # `is_behind` may have changed.
 
     def _waits_for(self, watched: WatchedResource) -> bool:
         if not watched.is_gone:
             return False
         self._missing.add(watched.uri)
-        return self._patient or bool(self._seen) or len(self._missing) < self._number
+        return self.patient or bool(self._seen) or len(self._missing) < self.number
 
 
 class Watches:

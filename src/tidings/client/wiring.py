@@ -171,10 +171,9 @@ class ClientWiring:
         """Ends the connection, and fails everything that waits for it."""
         gone = Disconnected("The client was disconnected.", server=self.name)
         self.subscriptions.abandon(gone)
+        why = "The client was disconnected before {} was done."
         self.queue.reject_all(
-            lambda entry: Disconnected(
-                f"The client was disconnected before {entry.method} was done.", server=self.name, method=entry.method
-            )
+            lambda entry: Disconnected(why.format(entry.method), server=self.name, method=entry.method)
         )
         self.pending.close("The client was disconnected.")
         await self.subscriptions.aclose()
@@ -207,8 +206,7 @@ class ClientWiring:
             may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not self.is_sse
             if not (may_be_sse and link.http.first_status is not None and fallback_to_sse(link.http.first_status)):
                 raise
-            link = await self._open_sse(deadline)
-            if link is None:
+            if (link := await self._open_sse(deadline)) is None:
                 raise
         client = link.client
         self.server = ServerFacts(

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import anyio
 import httpcore2
@@ -23,6 +23,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
 
 from tidings.client.config import Timeouts
+from tidings.client.http_health import HttpHealth
 from tidings.client.sdk_logging import Clean, quiet
 from tidings.client.sdk_seam import TransportStreams, WriteStream
 from tidings.client.targets import HttpTarget
@@ -34,7 +35,7 @@ from tidings.errors import ConnectFailed, NotAuthorized
 
 logger = logging.getLogger(__name__)
 
-# The call for which a message is sent. The sender sets it; a `TransportWatch` gets it with the outcome.
+# The call for which a message is sent. The sender sets it; a `HttpHealth` gets it with the outcome.
 current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
 _CONNECT_SECONDS: Final = 30.0
 _DELETE_SECONDS: Final = 1.0  # Seconds for a server to acknowledge the end of its session.
@@ -52,31 +53,6 @@ _NEVER_SENT: Final = (
 )
 
 
-class TransportWatch(Protocol):
-    """Gets the outcome of each exchange with the web server. Called where the exchange runs: be quick, raise nothing.
-
-    Requests that an `auth` object makes to sign in are not reported, only their outcome.
-    """
-
-    def responded(self, call: Any | None, method: str, status: int, *, has_session: bool) -> None:
-        """The server answered. `has_session`: the request named a session."""
-
-    def failed(self, call: Any | None, method: str, error: Exception, *, sent: bool) -> None:
-        """There is no complete answer. `sent` is false if the request certainly did not reach the server."""
-
-    def held_back(self, call: Any | None, *, is_so: bool) -> None:
-        """The request waits for an `auth` object, or does so no more."""
-
-    def stream_open(self, call: Any | None, method: str) -> None:
-        """The answer is a stream of events, and has begun."""
-
-    def stream_over(self, call: Any | None, method: str) -> None:
-        """The stream of events has ended, in good order."""
-
-    def signing_in(self, call: Any | None, *, busy: bool) -> None:
-        """The server refused a message, and the `auth` object signs in, which may involve a person, or has done so."""
-
-
 def fallback_to_sse(status: int) -> bool:
     """Returns whether a server with this answer to the first message may know only the older transport."""
     return status in (400, 404, 405, 406, 415)
@@ -87,7 +63,7 @@ async def open_transport(
     target: HttpTarget,
     *,
     max_message: int,
-    watch: TransportWatch,
+    watch: HttpHealth,
     kind: Literal["http", "sse"] | None = None,
     timeouts: Timeouts | None = None,
     tap: TapReporter | None = None,
@@ -119,9 +95,9 @@ async def open_transport(
 
 
 class _WatchedClient(httpx2.AsyncClient):
-    """Reports the outcome of each message to a `TransportWatch`, whatever signing in took."""
+    """Reports the outcome of each message to a `HttpHealth`, whatever signing in took."""
 
-    def __init__(self, target: HttpTarget, watch: TransportWatch, **options: Any) -> None:
+    def __init__(self, target: HttpTarget, watch: HttpHealth, **options: Any) -> None:
         # The sender of a request limits its time; and a stream may be silent for hours.
         super().__init__(timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None), **options)
         self._target = target
@@ -166,7 +142,7 @@ class _SignIn(httpx2.Auth):
     """An `auth` object, watched while it signs in. Whatever it raises becomes `NotAuthorized`."""
 
     inner: httpx2.Auth
-    watch: TransportWatch
+    watch: HttpHealth
     seconds: float
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -223,19 +199,19 @@ def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
     return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
 
 
+@dataclass(eq=False)
 class _QuietWriter(AsyncResource):
     """Writes to the SDK, whose transport logs in the context of the sender."""
 
-    def __init__(self, inner: WriteStream[SessionMessage], clean: Clean) -> None:
-        self._inner = inner
-        self._clean = clean
+    inner: WriteStream[SessionMessage]
+    clean: Clean
 
     async def send(self, item: SessionMessage, /) -> None:
-        with quiet(self._clean):
-            await self._inner.send(item)
+        with quiet(self.clean):
+            await self.inner.send(item)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
 def _transport(url: httpx2.URL, timeouts: Timeouts) -> httpx2.AsyncHTTPTransport:

@@ -58,7 +58,7 @@ async def _receive(source: httpx2.EventSource, url: str, read: _Read, *, task_st
         except httpx2.HTTPError:
             if endpoint is None:
                 raise
-            # The `TransportWatch` has it. For the session, the stream ends.
+            # The `HttpHealth` has it. For the session, the stream ends.
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # The session is over.
     if endpoint is None:

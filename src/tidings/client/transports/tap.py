@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, cast
 
 from pydantic_core import from_json, to_json
 
+from tidings._kit.bounded_json import mapped
 from tidings.client.masking import MASK, forms, looks_secret, masked, shown_url
 from tidings.client.targets import Target
 
@@ -154,16 +155,13 @@ class TapReporter:
         if "\\" not in text and not any(secret in text for secret in self._secrets):
             return body
         # Value by value: masking a number or a word of the protocol in the text would break the JSON.
-        return {key if key in _OUTER_KEYS else self.clean(key): self._masked(value) for key, value in body.items()}
+        return {
+            key if key in _OUTER_KEYS else self.clean(key): mapped(value, self._masked) for key, value in body.items()
+        }
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.clean(value)
-        if isinstance(value, dict):
-            members = cast("dict[str, Any]", value)
-            return {self.clean(key): self._masked(each) for key, each in members.items()}
-        if isinstance(value, list):
-            return [self._masked(each) for each in cast("list[Any]", value)]
         if isinstance(value, int | float) and self.clean(str(value)) != str(value):
             return MASK
         return value
