@@ -12,6 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest
 
 from tests.client.misbehaving import Asked, Log, site
+from tidings.client.config import ClientConfig
 from tidings.client.sdk_logging import LOGGERS, quiet
 from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.transports.http import open_transport
@@ -45,7 +46,7 @@ async def test_a_fault_on_our_connection_is_logged_quietly_and_without_secrets(
     async with site(nonsense) as here:
         target = parse_target(here.url + "?key=tok-3n-s3cr3t")
         assert isinstance(target, HttpTarget)
-        async with open_transport(target, max_message=1024, watch=Log()) as streams:
+        async with open_transport(target, ClientConfig(max_message=1024), watch=Log()) as streams:
             # As a user's task would: it is in no context of ours.
             await asyncio.create_task(refused(streams), context=OUTSIDE.copy())
     found = [record for record in caplog.records if record.name in {*LOGGERS, OURS}]
@@ -65,7 +66,7 @@ async def test_a_fault_on_a_connection_of_somebody_else_is_logged_as_ever(caplog
         assert isinstance(target, HttpTarget)
         async with (
             streamable_http_client(here.url) as theirs,
-            open_transport(target, max_message=1024, watch=Log()) as ours,
+            open_transport(target, ClientConfig(max_message=1024), watch=Log()) as ours,
         ):
             await asyncio.create_task(refused(theirs), context=OUTSIDE.copy())
             await asyncio.create_task(refused(ours), context=OUTSIDE.copy())

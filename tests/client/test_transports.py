@@ -22,6 +22,7 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 from tests.client.misbehaving import Asked, Log, Site, site
 from tests.ports import free_port
 from tests.server.serving import live, notes, serving
+from tidings.client.config import ClientConfig
 from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.transports.bodies import BodyTooLarge
 from tidings.client.transports.http import current_call, fallback_to_sse, open_transport
@@ -74,7 +75,7 @@ async def opened(
     assert isinstance(target, HttpTarget)
     log = log or Log()
     with anyio.fail_after(20):
-        async with open_transport(target, max_message=limit, watch=log, kind=kind) as streams:
+        async with open_transport(target, ClientConfig(max_message=limit), watch=log, kind=kind) as streams:
             yield Way(streams, log)
 
 
@@ -109,7 +110,7 @@ async def test_each_exchange_with_a_real_server_is_told_with_the_call_that_it_is
         log = Log()
         target = parse_target(f"http://127.0.0.1:{port}/mcp")
         assert isinstance(target, HttpTarget)
-        async with Client(open_transport(target, max_message=LIMIT, watch=log), mode="legacy") as client:
+        async with Client(open_transport(target, ClientConfig(max_message=LIMIT), watch=log), mode="legacy") as client:
             current_call.set("mine")
             await client.list_tools()
             current_call.set(None)
@@ -122,7 +123,7 @@ async def test_each_exchange_with_a_real_server_is_told_with_the_call_that_it_is
         assert log.told[-1] == (None, "DELETE", 200, True)
 
         log = Log()
-        async with Client(open_transport(target, max_message=LIMIT, watch=log), mode="auto") as client:
+        async with Client(open_transport(target, ClientConfig(max_message=LIMIT), watch=log), mode="auto") as client:
             await client.list_tools()
         assert log.told == [(None, "POST", 200, False)] * 2
 
@@ -510,7 +511,7 @@ async def test_the_sdk_talks_to_a_real_server_of_the_older_transport() -> None:
         target = parse_target(f"http://127.0.0.1:{port}/sse")
         assert isinstance(target, HttpTarget)
         log = Log()
-        way = open_transport(target, max_message=8 * 1024 * 1024, watch=log, kind="sse")
+        way = open_transport(target, ClientConfig(max_message=8 * 1024 * 1024), watch=log, kind="sse")
         with anyio.fail_after(20):
             async with Client(way, mode="legacy") as client:
                 # The SDK's own transport takes 1 MiB.
@@ -522,7 +523,9 @@ async def test_the_sdk_talks_to_a_real_server_of_the_older_transport() -> None:
 async def test_the_kind_of_a_target_is_the_transport_that_is_opened() -> None:
     async with site(Older()) as here:
         log = Log()
-        async with open_transport(HttpTarget(here.url, kind="sse"), max_message=LIMIT, watch=log) as streams:
+        async with open_transport(
+            HttpTarget(here.url, kind="sse"), ClientConfig(max_message=LIMIT), watch=log
+        ) as streams:
             assert await Way(streams, log).works(1)
         assert [asked.method for asked in here.asked] == ["GET", "POST"]
         assert here.asked[1].headers["content-type"] == "application/json"
@@ -682,7 +685,7 @@ async def test_an_address_without_a_stream_is_told_with_its_status() -> None:
     log = Log()
     async with site(lambda asked: asked.answer(404)) as here:
         with pytest.raises(httpx2.HTTPStatusError):
-            async with open_transport(HttpTarget(here.url), max_message=LIMIT, watch=log, kind="sse"):
+            async with open_transport(HttpTarget(here.url), ClientConfig(max_message=LIMIT), watch=log, kind="sse"):
                 pytest.fail("it was opened")
     assert log.told == [(None, "GET", 404, False)]
 

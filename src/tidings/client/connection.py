@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 # Errors that no further attempt can cure, even after a successful connection.
 _HOPELESS: Final = (errors.BadTarget, errors.NotAuthorized, errors.UnsupportedVersion)
 _SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
-# Opens a link within the given seconds, and the feed of its era.
-OpenLink = Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]
 
 
 @dataclass(eq=False, repr=False)
@@ -40,7 +38,7 @@ class Connection:
     """The state of a client's connection, and the task that changes it."""
 
     name: str
-    open_link: OpenLink
+    open_link: Callable[[float], Awaitable[tuple[Link, ChangeFeed]]]  # Within so many seconds.
     config: ClientConfig
     events: EventHub
     _: KW_ONLY

@@ -126,10 +126,8 @@ def is_broken_off(code: int, text: str) -> bool:
 
 
 def is_lost_session(error: Exception) -> bool:
-    """Returns whether a server no longer knows the session.
-
-    The specification demands HTTP 404, which `HttpHealth` handles. Many servers answer 400 with a text.
-    """
+    """Returns whether a server no longer knows the session."""
+    # The specification demands HTTP 404, which `HttpHealth` handles. Many servers answer 400 with a text.
     if not isinstance(error, MCPError):
         return False
     text = error.error.message.lower()

@@ -20,7 +20,6 @@ from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
 if TYPE_CHECKING:
     from tidings.client.subscriptions import Subscriptions
 
-_AT_ONCE: Final = 16
 # Seconds for the server to open the session's stream. After that, it counts as a server without one.
 _STREAM_SECONDS: Final = 5.0
 
@@ -58,7 +57,7 @@ class LegacyFeed:
 
     async def _each(self, method: str, uris: Iterable[str]) -> dict[str, TidingsError]:
         failed: dict[str, TidingsError] = {}
-        room = asyncio.Semaphore(_AT_ONCE)
+        room = asyncio.Semaphore(16)
 
         async def ask(uri: str) -> None:
             async with room:

@@ -201,14 +201,7 @@ class Link:
     async def _server(self, stack: AsyncExitStack) -> Any:
         setup, target = self._setup, self._setup.target
         if isinstance(target, HttpTarget):
-            return open_transport(
-                target,
-                max_message=setup.config.max_message,
-                watch=self.http,
-                kind=self._transport,
-                timeouts=setup.config.timeouts,
-                tap=setup.tap,
-            )
+            return open_transport(target, setup.config, watch=self.http, kind=self._transport, tap=setup.tap)
         if isinstance(target, CommandTarget):
             return self._command_streams(target)
         if isinstance(target, ServerTarget):
@@ -262,10 +255,7 @@ class Link:
     # The dispatcher.
 
     def _extend_sending(self, dispatcher: Dispatcher[Any]) -> None:
-        """Asks for progress with every request: of the SDK's methods, only `call_tool` can.
-
-        An answer that does not state its kind counts as a complete one: the SDK would refuse it.
-        """
+        """Asks for progress with every request: of the SDK's methods, only `call_tool` can."""
         send: Any = dispatcher.send_raw_request
 
         async def extended(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
@@ -276,6 +266,7 @@ class Link:
             result: dict[str, Any] = await send(method, params, options)
             if method == "server/discover":
                 self._server_versions = as_list(result.get("supportedVersions"))
+            # An answer that does not state its kind counts as a complete one: the SDK would refuse it.
             is_modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
             return {"resultType": "complete", **result} if is_modern and "resultType" not in result else result
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
-from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
+from mcp_types import INVALID_PARAMS, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
 from pydantic import BaseModel, ValidationError
 
 from tidings._kit.backoff import Pauses
@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 ItemT = TypeVar("ItemT", Tool, Resource, ResourceTemplate, Prompt)
 # Sends the request for a page, and returns the answer.
 FetchPage = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-_INVALID_PARAMS: Final = -32602
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
 
 
@@ -134,7 +133,7 @@ class Mirror(Generic[ItemT]):
             return await self._all_pages()
         except TidingsError as error:
             # The list changed meanwhile, so that the cursor of a later page is no longer valid.
-            if as_dict(error.data).get("rpc_code") != _INVALID_PARAMS:
+            if as_dict(error.data).get("rpc_code") != INVALID_PARAMS:
                 raise
             return await self._all_pages()
 
@@ -265,6 +264,12 @@ class Lists:
         if self.wanted.wants(change):
             for mirror in self._by_change[change]:
                 mirror.changed()
+
+    def reload(self, what: Filter) -> None:
+        """Loads the lists again that are in `what`."""
+        for change in self._by_change:
+            if what.wants(change):
+                self.changed(change)
 
     @property
     def busy(self) -> bool:

@@ -189,13 +189,11 @@ def refusal(reason: str) -> ErrorData:
 
 
 def refused(error: Exception) -> ErrorData:
-    """Returns the error that the server gets instead of an answer, without details of a program's own failures.
-
-    In the 2026 era, the SDK raises it to the caller of the tool. The name of the error is in its data.
-    """
+    """Returns the error that the server gets instead of an answer, without details of a program's own failures."""
     code = _CODES.get(type(error))
     if not isinstance(error, TidingsError) or code is None:
         return ErrorData(code=types.INTERNAL_ERROR, message="The client failed to answer")
+    # In the 2026 era, the SDK raises it to the caller of the tool, who finds the name of the error in its data.
     return ErrorData(code=code, message=error.message, data={"code": error.code, "retryable": error.retryable})
 
 

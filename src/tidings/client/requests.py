@@ -50,10 +50,7 @@ class Requests:
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         on_progress: OnProgress | None = None,
     ) -> tuple[ResultT, QueueEntry]:
-        """Sends a request, and returns its result and its entry in the queue. `safe`: it may be sent twice.
-
-        Progress that the server reports starts its timeout anew, and is announced as an event.
-        """
+        """Sends a request, and returns its result and its entry in the queue. `safe`: it may be sent twice."""
         began = _now()
         self.connection.check()
         entry = await self.queue.enter(method, params, aside=aside, within=self.timeouts.total)
@@ -160,10 +157,7 @@ class Requests:
         return RequestTimedOut(text, method=entry.method, server=self.connection.name)
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
-        """Stops the clock of a request while a person is asked; of all the user's requests, if it is not known which.
-
-        Returns the requests that are held, for `release`.
-        """
+        """Stops the clock of a request while a person is asked; of all, if it is not known which. Returns them."""
         held = [entry] if entry is not None else [each for each in self.queue.running() if not each.aside]
         for each in held:
             each.asked_user = True

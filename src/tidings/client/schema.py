@@ -38,8 +38,6 @@ from tidings._kit.text import shortened
 _extend: Final[Any] = import_module("jsonschema.validators").extend
 _best_match: Final[Any] = import_module("jsonschema.exceptions").best_match
 
-_SCHEMA_SECONDS: Final = 0.5  # Seconds for the check of a schema itself.
-_OUTPUT_SECONDS: Final = 1.0
 # Characters of a schema. In a larger one, the library takes too long to follow a reference, and checks no clock.
 _LARGEST_SCHEMA: Final = 500_000
 _REMEMBERED: Final = 512
@@ -65,10 +63,7 @@ def time_limit(seconds: float) -> Generator[None]:
 
 
 def schema_error(schema: Mapping[str, Any]) -> ValidationError | None:
-    """Returns what is wrong with a schema itself. One that takes too long to check counts as valid.
-
-    A schema so large that nothing should be checked against it raises `DeadlineExceeded`.
-    """
+    """Returns what is wrong with a schema itself. One that takes too long to check counts as valid."""
     text = json.dumps(schema, default=str)
     if len(text) > _LARGEST_SCHEMA:
         raise DeadlineExceeded
@@ -77,7 +72,7 @@ def schema_error(schema: Mapping[str, Any]) -> ValidationError | None:
         return None
     kind = _validator(schema)
     try:
-        with time_limit(_SCHEMA_SECONDS):
+        with time_limit(0.5):
             error: ValidationError | None = _best_match(kind(kind.META_SCHEMA, registry=_NOTHING).iter_errors(schema))
     except DeadlineExceeded:
         error = None
@@ -109,7 +104,7 @@ def complaint(schema: Mapping[str, Any], value: object) -> str:  # noqa: PLR0911
     mistakes, and protects nobody.
     """
     try:
-        with time_limit(_OUTPUT_SECONDS):
+        with time_limit(1.0):
             if (error := schema_error(schema)) is not None:
                 return f"its output schema is wrong at {error.json_path}: {_short(error.message)}"
             error = best_error(schema, value)

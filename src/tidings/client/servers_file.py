@@ -18,7 +18,6 @@ from tidings._kit.suggest import did_you_mean
 from tidings.client.masking import looks_secret
 from tidings.errors import BadTarget
 
-_SECTIONS: Final = ("mcpServers", "servers")
 _PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>.*))?", re.DOTALL)
 _KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
@@ -89,7 +88,7 @@ def _servers(path: Path) -> dict[str, Any]:
         raise BadTarget(f"{path} is not JSON: it is not UTF-8, or nested too deeply.") from None
     except OSError as error:
         raise BadTarget(f"{path} cannot be read: {error.strerror}.") from None
-    for section in _SECTIONS:
+    for section in ("mcpServers", "servers"):
         if isinstance(content, dict) and section in content:
             servers: Any = cast("dict[str, Any]", content)[section]
             if not isinstance(servers, dict):

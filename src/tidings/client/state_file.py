@@ -71,7 +71,6 @@ _WORDING: Final = Wording(
     "path.",
 )
 _PAGE: Final = 4096
-_LONGEST_RETRY: Final = 60.0
 _ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {
     cache.ContentKind.RESOURCE: TypeAdapter(cache.ResourceRead),
     cache.ContentKind.TEMPLATE: TypeAdapter(cache.TemplateRead),
@@ -151,10 +150,7 @@ class _File:
         self._writer, self._subscriptions = secrets.token_hex(8), None
 
     def load(self) -> tuple[Saved, list[Place]]:
-        """Returns what is saved, and the entries that this version cannot read. Raises `StateUnusable`.
-
-        From now on, this process keeps the content current.
-        """
+        """Returns what is saved, for this process to keep current, and the entries that this version cannot read."""
         # A write even if nothing changes: a file that this process may only read fails now, not later.
         rows, self._subscriptions, cursor = self._database.write(self._load)
         invocations: list[cache.Invocation] = []
@@ -168,12 +164,9 @@ class _File:
             if not is_covered:
                 uncovered.add(cache.read_uri(invocation))
         if unreadable:
-            logger.warning(
-                "%d of %d entries in the state file %s cannot be read by this version, and are left out",
-                len(unreadable),
-                len(rows),
-                self._path,
-            )
+            count = f"{len(unreadable)} of {len(rows)}"
+            text = "%s entries in the state file %s cannot be read by this version, and are left out"
+            logger.warning(text, count, self._path)
         covered = frozenset(uri for uri in map(cache.read_uri, invocations) if uri is not None and uri not in uncovered)
         return Saved(tuple(invocations), covered, self._subscriptions, cursor), unreadable
 
@@ -374,7 +367,7 @@ class StateFile:
             self._unsaved = True
             self._write_after(self._pause)
             # Each attempt encodes everything that waits, which is too much to do every second for hours.
-            self._pause = min(self._pause * 2, _LONGEST_RETRY)
+            self._pause = min(self._pause * 2, 60.0)
 
     def _in_thread(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)

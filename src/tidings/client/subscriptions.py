@@ -10,19 +10,19 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tidings import changes
 from tidings._kit.backoff import Pauses
 from tidings._kit.tasks import Wakeup
-from tidings.changes import Change, Filter, ResourceUpdated, check_subscription
+from tidings.changes import MAX_URI_LENGTH, Change, Filter, ResourceUpdated, check_subscription
 from tidings.client.cache import ContentCache, ResourceRead
 from tidings.client.config import Poll
 from tidings.client.events import EventHub, SubscriptionFailed, SubscriptionsChanged
 from tidings.client.feed import ChangeFeed, without
 from tidings.client.link import Link
+from tidings.client.mirrors import Lists
 from tidings.client.watching import Refresher, WatchedResource, Watches
 from tidings.errors import NotSupported, TidingsError
 
@@ -46,8 +46,7 @@ class Subscriptions:
     events: EventHub
     wakeup: Wakeup
     poll: Poll
-    lists: Callable[[], Filter]
-    list_changed: Callable[[Change], None]
+    lists: Lists
     refresher: Refresher
     prefix_refresher: Refresher
     store: "StateFile | None" = None
@@ -212,23 +211,21 @@ class Subscriptions:
     async def _keep_synced(self, link: Link, feed: ChangeFeed) -> None:
         pauses = Pauses(_RETRY_DELAYS)
         while not link.over:
-            version, lists = self._version, self.lists()
+            version, lists = self._version, self.lists.wanted
             uris = self.all if feed.supported else frozenset[str]()
             wanted = Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
-            failed: TidingsError | None = None
             try:
                 refused = await feed.sync(wanted)
+                problems = list(refused.values())
             except TidingsError as error:
-                failed = error
                 if link.over:
                     return
                 logger.info("subscriptions at %s: %s", link.name, error)
-                for change in _list_changes(wanted):
-                    self.list_changed(change)
-                refused = dict.fromkeys(wanted.subscriptions, error)
+                self.lists.reload(wanted)
+                refused, problems = dict.fromkeys(wanted.subscriptions, error), [error]
             self._settle(version, wanted, refused, feed)
             pause: float | None = None
-            if any(error.retryable for error in (*refused.values(), failed) if error is not None):
+            if any(error.retryable for error in problems):
                 pause = pauses.next()
             else:
                 pauses.reset()
@@ -278,7 +275,7 @@ class Subscriptions:
 
     def changed(self, change: Change) -> None:
         if not isinstance(change, ResourceUpdated):
-            self.list_changed(change)
+            self.lists.changed(change)
             return
         if not (concerned := self._concerned(change.uri)):
             return
@@ -295,7 +292,7 @@ class Subscriptions:
 
     def _concerned(self, uri: str) -> list[str]:
         """Returns the wanted resources that an update of `uri` concerns: itself, and those that it is a part of."""
-        if len(uri) > changes.MAX_URI_LENGTH:
+        if len(uri) > MAX_URI_LENGTH:
             return []
         parents = {uri[:place] for place, sign in enumerate(uri) if sign in "/?#"}
         parents |= {parent + "/" for parent in parents}
@@ -312,8 +309,7 @@ class Subscriptions:
 
     def unknown(self, what: Filter) -> None:
         """From now on, changes of this are announced. What happened before is unknown, so it is read again."""
-        for change in _list_changes(what):
-            self.list_changed(change)
+        self.lists.reload(what)
         held = self.cache.uris()
         for uri in what.uris:
             self._generations[uri] = self._generations.get(uri, 0) + 1
@@ -403,12 +399,3 @@ class Subscriptions:
             return
         self._forget_unwanted(uri)
         self._touch()
-
-
-def _list_changes(what: Filter) -> Iterator[Change]:
-    if what.tools:
-        yield changes.ToolsListChanged()
-    if what.prompts:
-        yield changes.PromptsListChanged()
-    if what.resources:
-        yield changes.ResourcesListChanged()

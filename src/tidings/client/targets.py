@@ -25,8 +25,6 @@ from tidings.client.masking import forms, masked, shown_arguments, shown_url, ur
 from tidings.client.servers_file import ServersFileEntry, read_entry
 from tidings.errors import BadTarget
 
-_LONGEST_NAME: Final = 120
-
 
 class _Target:
     @cached_property
@@ -41,7 +39,7 @@ class _Target:
     @cached_property
     def name(self) -> str:
         """A short name for people, without secrets."""
-        text = shortened(self.clean(self._shown()), _LONGEST_NAME)
+        text = shortened(self.clean(self._shown()), 120)
         return self.clean("".join(char if char.isprintable() else " " for char in text))
 
     def __repr__(self) -> str:
@@ -68,11 +66,9 @@ class HttpTarget(_Target):
 
     @property
     def identity(self) -> str:
-        """Identifies the server and the credentials. Not for people: it is only used hashed.
-
-        It cannot be known whom an `auth` object signs in, so each target with one is unique.
-        """
+        """Identifies the server and the credentials. Not for people: it is only used hashed."""
         headers = sorted((name.lower(), value) for name, value in self.headers.items())
+        # It cannot be known whom an `auth` object signs in, so each target with one is unique.
         return json.dumps(["http", self.url, headers, self._unique if self.auth else None])
 
     @property
@@ -130,10 +126,7 @@ class ServerTarget(_Target):
 
 @dataclass(frozen=True, repr=False)
 class TransportTarget(_Target):
-    """A transport object of the SDK, or any context manager that yields two streams.
-
-    It can be entered once: a lost connection cannot be opened again.
-    """
+    """A transport of the SDK, or any context manager that yields two streams. It can be entered only once."""
 
     transport: Transport
     _unique: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, compare=False)

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 Era = Literal["modern", "legacy"]
 
-_PREFIX_READS: Final = 4
 # Resources under a prefix that wait to be read. Beyond that, the update is announced but not followed by a read.
 _PREFIX_WAITING: Final = 1_000
 
@@ -144,10 +143,9 @@ class ClientWiring:
             events=self.events,
             wakeup=self.wakeup,
             poll=config.poll,
-            lists=lambda: self.lists.wanted,
-            list_changed=self.lists.changed,
+            lists=self.lists,
             refresher=refresher(),
-            prefix_refresher=refresher(at_once=_PREFIX_READS, most_waiting=_PREFIX_WAITING),
+            prefix_refresher=refresher(at_once=4, most_waiting=_PREFIX_WAITING),
             store=self.store,
         )
         self._unread = UnreadChanges()

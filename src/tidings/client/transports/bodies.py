@@ -18,7 +18,6 @@ ENCODING: Final = "gzip"  # The only compression that is asked for.
 _STREAM: Final = "text/event-stream"
 _EXTENSION: Final = "tidings.body"
 _ERROR_KEYS: Final = ("error_description", "error", "message", "detail")
-_LONGEST_WORDS: Final = 200
 
 
 class BodyTooLarge(httpx2.StreamError):
@@ -137,4 +136,4 @@ def words_in(content_type: str, content: bytes) -> str:
             answer = {}
         found = (answer.get(name) for name in _ERROR_KEYS)
         text = next((text for each in found if (text := as_text(as_dict(each).get("message", each)))), "")
-    return one_line(harmless(text, mark=" "), _LONGEST_WORDS)
+    return one_line(harmless(text, mark=" "), 200)

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
 
-from tidings.client.config import Timeouts
+from tidings.client.config import ClientConfig, Timeouts
 from tidings.client.http_health import HttpHealth
 from tidings.client.sdk_logging import Clean, quiet
 from tidings.client.sdk_seam import TransportStreams, WriteStream
@@ -38,8 +38,6 @@ logger = logging.getLogger(__name__)
 # The call for which a message is sent. The sender sets it; a `HttpHealth` gets it with the outcome.
 current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
 _CONNECT_SECONDS: Final = 30.0
-_DELETE_SECONDS: Final = 1.0  # Seconds for a server to acknowledge the end of its session.
-_WORDS_SECONDS: Final = 1.0  # Seconds for the words of a refusal to arrive.
 _PROBES: Final = 3
 _LONGEST_PROBING: Final = 32_767  # Seconds between probes that systems allow.
 _SESSION_HEADER: Final = MCP_SESSION_ID.encode()
@@ -61,21 +59,19 @@ def fallback_to_sse(status: int) -> bool:
 @asynccontextmanager
 async def open_transport(
     target: HttpTarget,
+    config: ClientConfig,
     *,
-    max_message: int,
     watch: HttpHealth,
     kind: Literal["http", "sse"] | None = None,
-    timeouts: Timeouts | None = None,
     tap: TapReporter | None = None,
 ) -> AsyncGenerator[TransportStreams]:
     """Connects to `target`, and yields the streams for the SDK.
 
-    `kind` is the transport; by default the target's own, or streamable HTTP. `timeouts` limits the time for a person
-    to sign in, and for which a connection may be silent.
+    `kind` is the transport; by default the target's own, or streamable HTTP.
     """
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK logs it.
-    timeouts = timeouts or Timeouts()
+    timeouts, max_message = config.timeouts, config.max_message
     headers = httpx2.Headers({"accept-encoding": ENCODING})
     headers.update(target.headers)
     auth = None if target.auth is None else _SignIn(target.auth, watch, timeouts.answer)
@@ -106,8 +102,8 @@ class _WatchedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         call = current_call.get()
-        if request.method == "DELETE":
-            request.extensions = {**request.extensions, "timeout": httpx2.Timeout(_DELETE_SECONDS).as_dict()}
+        if request.method == "DELETE":  # The end of the session.
+            request.extensions = {**request.extensions, "timeout": httpx2.Timeout(1.0).as_dict()}
         try:
             response = await super().send(request, **options)
         except NotAuthorized as error:
@@ -184,7 +180,7 @@ async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized
     words = ""
     if (body := body_of(response)) is not None and not body.is_stream:
         with suppress(TimeoutError, httpx2.TransportError, httpx2.StreamError):
-            async with asyncio.timeout(_WORDS_SECONDS):
+            async with asyncio.timeout(1.0):
                 words = words_in(response.headers.get("content-type", ""), await response.aread())
     await response.aclose()
     said = f" It says: {words}" if words else ""

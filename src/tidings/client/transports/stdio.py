@@ -36,10 +36,6 @@ _IDLE: Final = 0.25
 """Seconds of silence after which a program that has ended is taken to have written everything. Other processes may hold
 its pipes open."""
 _CHUNK: Final = 64 * 2**10
-_STDERR_LINE: Final = 64 * 2**10
-_TAIL_LINES: Final = 20
-_TAIL_CHARACTERS: Final = 4096
-_GARBAGE_CHARACTERS: Final = 200
 _READABLE: Final = 64 * 2**10
 _SHOWN: Final = 4096
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]|[^"{}\[\]\s,:]++')
@@ -59,11 +55,9 @@ class LineTooLong:
     tail: bytes
 
     def answers(self) -> types.RequestId | None:
-        """Returns the id of the request that the line would have answered, if that can be seen.
-
-        The line may also be a request of the server, with an id of the server's own: that answers nothing.
-        """
+        """Returns the id of the request that the line would have answered, if that can be seen."""
         keys = _outer_keys(self.head)
+        # It may be a request of the server, with an id of the server's own: that answers nothing.
         if not keys.keys().isdisjoint((b'"method"', b'"params"')):
             return None
         found = keys.get(b'"id"')
@@ -174,7 +168,7 @@ class RunningCommand:
         self._input = _Input(self._pass_in)
         # The streams for the SDK. Reading ends with the program, or with its standard output.
         self.streams: TransportStreams = self._read, self._input
-        self._stderr: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._stderr: deque[str] = deque(maxlen=20)
         self._program: Program | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._chunks = 0
@@ -193,7 +187,7 @@ class RunningCommand:
     @property
     def stderr_tail(self) -> str:
         """The end of its standard error, secrets masked: 20 lines, 4 KB at most."""
-        return "\n".join(self._stderr)[-_TAIL_CHARACTERS:]
+        return "\n".join(self._stderr)[-4096:]
 
     async def start(self) -> None:
         target = self.target
@@ -285,7 +279,7 @@ class RunningCommand:
             message = SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             if garbage := _shown(line, self.target.clean):
-                self._report(self.on_garbage, garbage[:_GARBAGE_CHARACTERS])
+                self._report(self.on_garbage, garbage[:200])
             return
         if self.tap is not None:
             self.tap.message(line, incoming=True)
@@ -297,7 +291,7 @@ class RunningCommand:
             await self._read_writer.send(item)
 
     async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
-        lines = LineSplitter(_STDERR_LINE)
+        lines = LineSplitter(64 * 2**10)
         with contextlib.suppress(OSError):
             while data := await stderr.read(_CHUNK):
                 for line in lines.feed(data):

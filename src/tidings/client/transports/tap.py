@@ -76,7 +76,6 @@ _SHOWN_HEADERS: Final = {"www-authenticate"}
 _HIDDEN_HEADERS: Final = {"authorization", "cookie", "set-cookie"}
 _URL_HEADERS: Final = {"location", "content-location", "referer", "link"}
 _OUTER_KEYS: Final = {"jsonrpc", "id", "method", "params", "result", "error"}
-_LEARNED: Final = 16  # The latest tokens from signing in that are masked.
 
 
 class TapReporter:
@@ -87,7 +86,7 @@ class TapReporter:
         self._own_headers = {name.lower() for name in getattr(target, "headers", ())}
         self._known = target.secrets
         self._secrets = target.secrets
-        self._learned: deque[str] = deque(maxlen=_LEARNED)
+        self._learned: deque[str] = deque(maxlen=16)  # The latest tokens from signing in.
         self._ids = count(1)
 
     def message(self, raw: bytes | str, *, incoming: bool, exchange: int | None = None) -> None:
