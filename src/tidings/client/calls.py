@@ -132,16 +132,13 @@ class Calls:
         if uri_template not in known:
             known = [template.uri_template for template in await self.lists.templates.load()]
         if uri_template not in known:
-            raise ResourceNotFound(
-                f"The server has no resource template {uri_template!r}; it has {', '.join(known) or 'none'}."
-            )
+            text = f"The server has no resource template {uri_template!r}; it has {', '.join(known) or 'none'}."
+            raise ResourceNotFound(text)
         try:
             template = UriTemplate.parse(uri_template)
         except InvalidUriTemplate as error:
-            raise MalformedMessage(
-                f"The server's resource template {uri_template!r} is not valid ({error}). This is a fault of the "
-                "server: tell its authors."
-            ) from None
+            text = f"The server's resource template {uri_template!r} is not valid ({error})."
+            raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
@@ -231,9 +228,8 @@ class Calls:
                     raise
             return time.perf_counter() - began
 
-        seconds, _ = await self.requests.run(
-            "ping", {}, send, safe=True, aside=True, timeout=self.requests.timeouts.ping
-        )
+        limit = self.requests.timeouts.ping
+        seconds, _ = await self.requests.run("ping", {}, send, safe=True, aside=True, timeout=limit)
         return seconds
 
     async def complete(
@@ -245,12 +241,11 @@ class Calls:
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
         if not all(isinstance(given.get(key), str) for key in ("name", "value")):
             raise ValueError(f"The argument to complete needs a name and a value, both texts, not {given!r}")
-        result, _ = await self.requests.run(
-            "completion/complete",
-            {"argument": given},
-            lambda link, _: link.client.complete(ref, given, known),
-            safe=True,
-        )
+
+        def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
+            return link.client.complete(ref, given, known)
+
+        result, _ = await self.requests.run("completion/complete", {"argument": given}, send, safe=True)
         return result
 
 

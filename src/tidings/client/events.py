@@ -254,34 +254,16 @@ class EventsMissed:
     count: int
 
 
-Event = (
-    StateChanged
-    | ChangeReceived
-    | ResourceUpdated
-    | ReadCompleted
-    | ResourceContentChanged
-    | ResourceTemplateContentChanged
-    | PromptContentChanged
-    | ToolCallResultChanged
-    | SubscriptionsChanged
-    | SubscriptionFailed
-    | ToolsChanged
-    | ResourcesChanged
-    | ResourceTemplatesChanged
-    | PromptsChanged
-    | ListLoaded
-    | RefreshFailed
-    | RequestChanged
-    | ProgressMade
-    | PendingAdded
-    | PendingSettled
-    | LogReceived
-    | CancelledReceived
-    | NotificationReceived
-    | StderrReceived
-    | GarbageReceived
-    | EventsMissed
+_ConnectionEvent = (
+    StateChanged | LogReceived | CancelledReceived | NotificationReceived | StderrReceived | GarbageReceived
 )
+_ResourceEvent = (
+    ChangeReceived | ResourceUpdated | ReadCompleted | SubscriptionsChanged | SubscriptionFailed | RefreshFailed
+)
+_ContentEvent = ResourceContentChanged | ResourceTemplateContentChanged | PromptContentChanged | ToolCallResultChanged
+_ListEvent = ToolsChanged | ResourcesChanged | ResourceTemplatesChanged | PromptsChanged | ListLoaded
+_RequestEvent = RequestChanged | ProgressMade | PendingAdded | PendingSettled
+Event = _ConnectionEvent | _ResourceEvent | _ContentEvent | _ListEvent | _RequestEvent | EventsMissed
 
 EventT = TypeVar("EventT")
 Handler = Callable[[EventT], Any]

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import INVALID_PARAMS, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
@@ -17,17 +18,9 @@ from tidings._kit.backoff import Pauses
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
 from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.client import events
 from tidings.client.cache import ContentCache
 from tidings.client.config import ClientConfig
-from tidings.client.events import (
-    Event,
-    EventHub,
-    ListLoaded,
-    PromptsChanged,
-    ResourcesChanged,
-    ResourceTemplatesChanged,
-    ToolsChanged,
-)
 from tidings.errors import Disconnected, MalformedMessage, RequestFailed, TidingsError
 
 logger = logging.getLogger(__name__)
@@ -57,7 +50,7 @@ class Mirror(Generic[ItemT]):
     method: str
     key: str
     kind: type[ItemT]
-    event: Callable[[Any, TidingsError | None], Event]
+    event: Callable[[Any, TidingsError | None], events.Event]
     forget: Callable[[str], None] = lambda _: None  # Drops the content of an item that is gone.
     _: KW_ONLY
     fetch: FetchPage
@@ -196,31 +189,30 @@ class Lists:
         config: ClientConfig,
         *,
         cache: ContentCache,
-        events: EventHub,
+        hub: events.EventHub,
         wakeup: Wakeup,
         absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
     ) -> None:
         self._chosen = config.list_changed
-        self._events = events
+        self._hub = hub
         self._wakeup = wakeup
         self._absorb_tools = absorb_tools
         self._capabilities = ServerCapabilities()
-        options: Any = {"fetch": fetch, "loaded": self._loaded, "wakeup": wakeup, "max_pages": config.max_pages}
-        self.tools = Mirror("tools", "tools/list", "tools", Tool, ToolsChanged, **options)
-        self.resources = Mirror(
-            "resources", "resources/list", "resources", Resource, ResourcesChanged, cache.clear_resource, **options
+        mirror: Any = partial(Mirror, fetch=fetch, loaded=self._loaded, wakeup=wakeup, max_pages=config.max_pages)
+        self.tools: Mirror[Tool] = mirror("tools", "tools/list", "tools", Tool, events.ToolsChanged)
+        self.resources: Mirror[Resource] = mirror(
+            "resources", "resources/list", "resources", Resource, events.ResourcesChanged, cache.clear_resource
         )
-        self.templates = Mirror(
+        self.templates: Mirror[ResourceTemplate] = mirror(
             "templates",
             "resources/templates/list",
             "resourceTemplates",
             ResourceTemplate,
-            ResourceTemplatesChanged,
+            events.ResourceTemplatesChanged,
             cache.clear_resource_template,
-            **options,
         )
-        self.prompts = Mirror(
-            "prompts", "prompts/list", "prompts", Prompt, PromptsChanged, cache.clear_prompt, **options
+        self.prompts: Mirror[Prompt] = mirror(
+            "prompts", "prompts/list", "prompts", Prompt, events.PromptsChanged, cache.clear_prompt
         )
         self._by_change: dict[Change, tuple[Mirror[Any], ...]] = {
             ToolsListChanged(): (self.tools,),
@@ -287,9 +279,9 @@ class Lists:
             self._keep_callable_tools()
         for gone in {_id(item) for item in before} - {_id(item) for item in mirror.items}:
             mirror.forget(gone)
-        self._events.emit(mirror.event(mirror.items, error))
-        if self._events.wanted(ListLoaded):
-            self._events.emit(ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
+        self._hub.emit(mirror.event(mirror.items, error))
+        if self._hub.wanted(events.ListLoaded):
+            self._hub.emit(events.ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
 
     def _keep_callable_tools(self) -> None:
         mirror = self.tools

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import anyio
 from mcp.shared.dispatcher import ProgressFnT
 
 from tidings.errors import Cancelled, RequestCancelled, RequestTimedOut, TidingsError
-
-_CANCELLED: Final = (Cancelled, asyncio.CancelledError)
 
 
 class Status(StrEnum):
@@ -127,11 +125,9 @@ class RequestQueue:
             entry.turn = asyncio.get_running_loop().create_future()
             self._waiting[entry.id] = entry
             self._on_change(entry)
-            late = RequestTimedOut(
-                f"{method} waited {within:g} s for its turn, behind other requests. Allow more at once with "
-                "ClientConfig(concurrency=...), or give it longer with Timeouts(total=...).",
-                method=method,
-            )
+            cure = "Allow more at once with ClientConfig(concurrency=...), or give it longer with Timeouts(total=...)."
+            text = f"{method} waited {within:g} s for its turn, behind other requests. {cure}"
+            late = RequestTimedOut(text, method=method)
             timer = asyncio.get_running_loop().call_later(within, self._stop, entry, late)
             try:
                 await entry.turn
@@ -148,10 +144,9 @@ class RequestQueue:
 
     def end(self, entry: QueueEntry, error: BaseException | None = None) -> None:
         """Ends a request, and begins the next one's turn."""
-        if error is None:
-            entry.status = Status.COMPLETED
-        else:
-            entry.status = Status.CANCELLED if isinstance(error, _CANCELLED) else Status.ERROR
+        entry.status = Status.COMPLETED if error is None else Status.ERROR
+        if isinstance(error, Cancelled | asyncio.CancelledError):
+            entry.status = Status.CANCELLED
         entry.error, entry.completed_at, entry.scope = error, time.time(), None
         self._totals[entry.status] += 1
         self._waiting.pop(entry.id, None)

@@ -12,24 +12,14 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
+# A filter sees only the records of its own logger, not those of its children.
 LOGGERS: Final = (
     "client",  # The name of the SDK's session logger.
-    "httpcore2.connection",
-    "httpcore2.http11",
-    "httpcore2.http2",
-    "httpcore2.proxy",
-    "httpcore2.socks",
     "httpx2",
-    "mcp.client.auth.oauth2",
-    "mcp.client.caching",
-    "mcp.client.client",
-    "mcp.client.sse",
-    "mcp.client.stdio",
-    "mcp.client.streamable_http",
-    "mcp.shared.dispatcher",
-    "mcp.shared.jsonrpc_dispatcher",
+    *(f"httpcore2.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
+    *(f"mcp.client.{name}" for name in ("auth.oauth2", "caching", "client", "sse", "stdio", "streamable_http")),
+    *(f"mcp.shared.{name}" for name in ("dispatcher", "jsonrpc_dispatcher")),
 )
-"""The loggers. A filter sees only the records of its own logger, not those of its children."""
 _logger = logging.getLogger("tidings.client.link")
 _formatter = logging.Formatter()
 

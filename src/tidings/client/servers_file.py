@@ -57,11 +57,8 @@ def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> Serv
     servers = _servers(path)
     if name is None:
         if len(servers) != 1:
-            raise BadTarget(
-                f"{path} has {len(servers)} servers. Name one, as in {path}#name: {_listed(servers)}."
-                if servers
-                else f"{path} has no server in it. Add one to its mcpServers."
-            )
+            several = f"{path} has {len(servers)} servers. Name one, as in {path}#name: {_listed(servers)}."
+            raise BadTarget(several if servers else f"{path} has no server in it. Add one to its mcpServers.")
         (name,) = servers
     elif name not in servers:
         meant = did_you_mean(name, servers, show=str)
@@ -80,10 +77,9 @@ def _servers(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise BadTarget(f"There is no file {path.absolute()}. Check the path.") from None
     except json.JSONDecodeError as error:
-        raise BadTarget(
-            f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}. Comments and commas before a "
-            "closing bracket are not allowed in JSON."
-        ) from None
+        where = f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+        hint = "Comments and commas before a closing bracket are not allowed in JSON."
+        raise BadTarget(f"{where} {hint}") from None
     except (UnicodeDecodeError, RecursionError):
         raise BadTarget(f"{path} is not JSON: it is not UTF-8, or nested too deeply.") from None
     except OSError as error:

@@ -12,7 +12,6 @@ the file is an error when the client starts, and a log line afterwards.
 
 import asyncio
 import logging
-import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -48,18 +47,12 @@ _SCHEMA: Final = Schema(
         "CREATE TABLE subscriptions (identity TEXT, uri TEXT, PRIMARY KEY (identity, uri)) WITHOUT ROWID",
         # In the order in which they were put.
         """CREATE TABLE entries (
-            id INTEGER PRIMARY KEY,
-            identity TEXT NOT NULL,
-            kind TEXT NOT NULL,
-            key TEXT NOT NULL,
-            content TEXT NOT NULL,
-            UNIQUE (identity, kind, key)
+            id INTEGER PRIMARY KEY, identity TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+            content TEXT NOT NULL, UNIQUE (identity, kind, key)
         )""",
         # A table of its own, so that a mark can change without its content being written again.
         """CREATE TABLE covered (
-            identity TEXT,
-            kind TEXT,
-            key TEXT,
+            identity TEXT, kind TEXT, key TEXT,
             writer TEXT NOT NULL,  -- the process that keeps it current; meaningless under the cursor of another
             PRIMARY KEY (identity, kind, key)
         ) WITHOUT ROWID""",
@@ -199,9 +192,8 @@ class _File:
         self, connection: sqlite3.Connection
     ) -> tuple[list[tuple[str, str, str, int]], frozenset[str], str | None]:
         mine = self._identity
-        writer, cursor = connection.execute(
-            "SELECT writer, cursor FROM states WHERE identity = ?", (mine,)
-        ).fetchone() or ("", None)
+        found = connection.execute("SELECT writer, cursor FROM states WHERE identity = ?", (mine,)).fetchone()
+        writer, cursor = found or ("", None)
         subscriptions = connection.execute("SELECT uri FROM subscriptions WHERE identity = ?", (mine,)).fetchall()
         rows = connection.execute(
             "SELECT kind, key, content, ifnull(writer = ?, 0) FROM entries LEFT JOIN covered "
@@ -217,8 +209,7 @@ class _File:
         if batch.cleared:
             for table in ("states", "subscriptions", "entries", "covered"):
                 connection.execute(f"DELETE FROM {table} WHERE identity = ?", (self._identity,))  # noqa: S608
-        leaves_nothing = batch.cleared and not (batch.subscriptions or batch.cursor is not None or batch.entries)
-        if not leaves_nothing:
+        if not batch.cleared or batch.subscriptions or batch.cursor is not None or batch.entries:
             self._write_state(connection, batch)
         for place, put in batch.entries.items():
             self._write_entry(connection, place, contents.get(place), covered=put is not None and put[1])
@@ -245,9 +236,8 @@ class _File:
             connection.execute("DELETE FROM covered WHERE identity = ? AND kind = ? AND key = ?", row)
             if content is None:
                 return
-            connection.execute(
-                "INSERT INTO entries (identity, kind, key, content) VALUES (?, ?, ?, ?)", (*row, content)
-            )
+            statement = "INSERT INTO entries (identity, kind, key, content) VALUES (?, ?, ?, ?)"
+            connection.execute(statement, (*row, content))
             if covered:
                 connection.execute("INSERT INTO covered VALUES (?, ?, ?, ?)", (*row, self._writer))
 
@@ -262,13 +252,7 @@ class StateFile:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        identity: str,
-        *,
-        delay: float = 0.05,
-        retry: float = 1.0,
-        timeout: float = 5.0,
+        self, path: Path, identity: str, *, delay: float = 0.05, retry: float = 1.0, timeout: float = 5.0
     ) -> None:
         self._file = _File(Path(path), identity, timeout=timeout)
         self._delay = delay

@@ -103,9 +103,8 @@ class CommandTarget(_Target):
 
     def _shown(self) -> str:
         words = [self.command, *shown_arguments(self.args)[0]]
-        return self.title or " ".join(
-            shlex.quote(word) if not word or re.search(r"\s", word) else word for word in words
-        )
+        quoted = (shlex.quote(word) if not word or re.search(r"\s", word) else word for word in words)
+        return self.title or " ".join(quoted)
 
 
 @dataclass(frozen=True, repr=False)
@@ -317,9 +316,8 @@ def _from_object(target: object, given: _Given) -> Target:
             server: Any = target
             return ServerTarget(server._mcp_server, server._lifespan_manager)  # noqa: SLF001 - pinned by a test
         except AttributeError as error:
-            raise BadTarget(
-                f"This version of FastMCP is not known ({error}). Serve it over HTTP, and pass its URL."
-            ) from None
+            text = f"This version of FastMCP is not known ({error}). Serve it over HTTP, and pass its URL."
+            raise BadTarget(text) from None
     if all(hasattr(target, method) for method in ("__aenter__", "__aexit__")) and not hasattr(target, "call_tool"):
         return TransportTarget(cast("Transport", target))
     raise BadTarget(f"Cannot connect to {_type(target)}. Pass {_FORMS}.")

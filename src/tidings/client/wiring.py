@@ -133,7 +133,7 @@ class ClientWiring:
             self._fetch_page,
             config,
             cache=self.cache,
-            events=self.events,
+            hub=self.events,
             wakeup=self.wakeup,
             absorb_tools=self._absorb_tools,
         )

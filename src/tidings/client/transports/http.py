@@ -184,10 +184,8 @@ async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized
                 words = words_in(response.headers.get("content-type", ""), await response.aread())
     await response.aclose()
     said = f" It says: {words}" if words else ""
-    return NotAuthorized(
-        f'The server wants a token, and none was sent (HTTP 401). Pass it: connect(url, token="...").{said}',
-        server=server,
-    )
+    text = f'The server wants a token, and none was sent (HTTP 401). Pass it: connect(url, token="...").{said}'
+    return NotAuthorized(text, server=server)
 
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
@@ -250,9 +248,8 @@ def watch_sockets(transport: httpx2.AsyncHTTPTransport, timeouts: Timeouts) -> h
 
 def _probing(timeouts: Timeouts) -> list[tuple[int, int, int]]:
     """Returns the socket options that break off a silent connection as fast as pings would, in whole seconds."""
-    idle, between = (
-        math.ceil(min(value, _LONGEST_PROBING)) for value in (timeouts.ping_interval, timeouts.ping / _PROBES)
-    )
+    seconds = (timeouts.ping_interval, timeouts.ping / _PROBES)
+    idle, between = (math.ceil(min(value, _LONGEST_PROBING)) for value in seconds)
     # On macOS, the first is called TCP_KEEPALIVE.
     values = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": between, "TCP_KEEPCNT": _PROBES}
     known = {getattr(socket, name): value for name, value in values.items() if hasattr(socket, name)}

@@ -62,10 +62,9 @@ async def _receive(source: httpx2.EventSource, url: str, read: _Read, *, task_st
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # The session is over.
     if endpoint is None:
-        raise ConnectFailed(
-            "The server ended its stream of events before it named the address for messages. Is it an MCP server with "
-            "the SSE transport, and is this the address of its stream?"
-        )
+        text = "The server ended its stream of events before it named the address for messages."
+        cure = "Is it an MCP server with the SSE transport, and is this the address of its stream?"
+        raise ConnectFailed(f"{text} {cure}")
 
 
 def _same_origin(url: str, data: str) -> str:
@@ -73,10 +72,8 @@ def _same_origin(url: str, data: str) -> str:
     endpoint = urljoin(url, data)
     here, there = httpx2.URL(url), httpx2.URL(endpoint)
     if (here.scheme, here.host, here.port) != (there.scheme, there.host, there.port):
-        raise MalformedMessage(
-            f"The server wants its messages sent to another host, {there.host}, which is refused. "
-            "This is a fault of the server, or of a proxy before it."
-        )
+        text = f"The server wants its messages sent to another host, {there.host}, which is refused."
+        raise MalformedMessage(f"{text} This is a fault of the server, or of a proxy before it.")
     return endpoint
 
 

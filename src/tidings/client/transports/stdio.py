@@ -36,8 +36,6 @@ _IDLE: Final = 0.25
 """Seconds of silence after which a program that has ended is taken to have written everything. Other processes may hold
 its pipes open."""
 _CHUNK: Final = 64 * 2**10
-_READABLE: Final = 64 * 2**10
-_SHOWN: Final = 4096
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]|[^"{}\[\]\s,:]++')
 _KEY: Final = re.compile(rb"\s*:\s*")
 _LAST_ID: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*\}\s*$')
@@ -133,7 +131,7 @@ def _error_answer(request: types.RequestId, code: int, message: str) -> SessionM
 
 def _shown(line: bytes, clean: Callable[[str], str]) -> str:
     """Returns a line for people. Cut after secrets are masked, so that half a secret does not remain."""
-    return clean(line[:_READABLE].decode(errors="replace")).rstrip()[:_SHOWN]
+    return clean(line[: 64 * 2**10].decode(errors="replace")).rstrip()[:4096]
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, Final, Self, cast
 
 import httpx2
+from anyio.abc import AsyncResource
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
@@ -34,7 +35,11 @@ class TappedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = self._tap.begin(request.method, str(request.url), request.headers)
         try:
-            self._tap.message(_content(request), incoming=False, exchange=exchange.id)
+            content = request.content
+        except httpx2.RequestNotRead:
+            content = b""  # Sent in pieces, as only sign-in requests are.
+        try:
+            self._tap.message(content, incoming=False, exchange=exchange.id)
             response = await self._inner.handle_async_request(request)
         except BaseException as error:
             self._tap.ended(exchange, error)
@@ -50,13 +55,6 @@ class TappedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-def _content(request: httpx2.Request) -> bytes:
-    try:
-        return request.content
-    except httpx2.RequestNotRead:
-        return b""  # Sent in pieces, as only sign-in requests are.
 
 
 class _BodyTap:
@@ -154,20 +152,13 @@ async def tapped_streams(
         yield _TappedReader(read, tap), _TappedWriter(write, tap)
 
 
-class _Wrapper:
+class _Wrapper(AsyncResource):
     def __init__(self, inner: Any, tap: TapReporter) -> None:
         self._inner = inner
         self._tap = tap
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> bool | None:
-        return await self._inner.__aexit__(*error)
 
     def _report(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
         if isinstance(item, SessionMessage):
