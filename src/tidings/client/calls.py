@@ -224,7 +224,7 @@ class Calls:
             try:
                 await ask()
             except MCPError as error:
-                if is_broken_off(error.error.code, error.error.message) or entry.http_status in AWAY:
+                if is_broken_off(error) or entry.http_status in AWAY:
                     raise
             return time.perf_counter() - began
 

@@ -96,7 +96,7 @@ class Connection:
             async with asyncio.timeout(self.config.timeouts.ping):
                 await self._feed.ping()
         except MCPError as error:
-            broken = is_broken_off(error.error.code, error.error.message)
+            broken = is_broken_off(error)
             if not broken and ping.http_status not in AWAY:
                 return True  # An error is an answer, too.
             if broken:

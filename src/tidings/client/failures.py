@@ -104,7 +104,7 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         return errors.MalformedMessage(text, **details)
     if text.startswith(_NO_MESSAGE):
         return errors.MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
-    if is_broken_off(code, text):
+    if code == types.CONNECTION_CLOSED and text.startswith(_BROKEN_OFF):
         return errors.ConnectionLost(f"The server broke off its answer to {method}.", **details)
     if NO_DETAILS.fullmatch(text) and status is not None and code != types.METHOD_NOT_FOUND:
         text = f"The server answered {method} with HTTP {status}, and nothing else. Its log may say why."
@@ -120,9 +120,11 @@ def unreadable(text: str) -> str:
     return f"{reason[0] if reason else 'not JSON-RPC'}: {found[1]}"
 
 
-def is_broken_off(code: int, text: str) -> bool:
+def is_broken_off(error: BaseException) -> bool:
     """Returns whether an error means that the connection, or the stream with the answer, ended."""
-    return code == types.CONNECTION_CLOSED and text.startswith(_BROKEN_OFF)
+    if not isinstance(error, MCPError):
+        return False
+    return error.error.code == types.CONNECTION_CLOSED and error.error.message.startswith(_BROKEN_OFF)
 
 
 def is_lost_session(error: Exception) -> bool:
@@ -167,7 +169,7 @@ def connect_error(
     error: BaseException, name: str, status: int | None = None, speaks: Sequence[object] = ()
 ) -> TidingsError:
     """Returns the named error for a failed connection. `speaks` are the protocol versions that the server states."""
-    for cause in sorted(_causes(error), key=_is_consequence):
+    for cause in sorted(_causes(error), key=is_broken_off):  # Another error is the reason for the end.
         match cause:
             case TidingsError():
                 return cause
@@ -193,11 +195,6 @@ def connect_error(
                 continue
     first = next(_causes(error), error)
     return errors.ConnectFailed(f"No connection to {name}: {type(first).__name__}: {first}", server=name)
-
-
-def _is_consequence(error: BaseException) -> bool:
-    """Returns whether this only says that the connection ended, so that another error is the reason."""
-    return isinstance(error, MCPError) and is_broken_off(error.error.code, error.error.message)
 
 
 def _handshake_error(error: Exception, name: str, status: int | None, speaks: Sequence[object]) -> TidingsError:

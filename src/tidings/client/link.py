@@ -214,13 +214,9 @@ class Link:
 
     @asynccontextmanager
     async def _command_streams(self, target: CommandTarget) -> AsyncGenerator[TransportStreams]:
-        async with open_command(
-            target,
-            max_message=self._setup.config.max_message,
-            on_stderr=self._setup.on_stderr,
-            on_garbage=self._note_garbage,
-            tap=self._setup.tap,
-        ) as self._command:
+        setup = self._setup
+        command = open_command(target, setup.config.max_message, setup.on_stderr, self._note_garbage, setup.tap)
+        async with command as self._command:
             yield self._command.streams
 
     def _note_garbage(self, text: str) -> None:

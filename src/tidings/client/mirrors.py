@@ -187,10 +187,10 @@ class Lists:
         self,
         fetch: FetchPage,
         config: ClientConfig,
-        *,
         cache: ContentCache,
         hub: events.EventHub,
         wakeup: Wakeup,
+        *,
         absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
     ) -> None:
         self._chosen = config.list_changed

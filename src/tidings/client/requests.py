@@ -138,7 +138,7 @@ class Requests:
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
         if entry.http_status == 503:
             entry.may_have_arrived = False
-        in_doubt = is_broken_off(error.error.code, error.error.message) or entry.http_status in AWAY
+        in_doubt = is_broken_off(error) or entry.http_status in AWAY
         if link.over or (in_doubt and not await self.connection.answers(link)):
             return self._lost(link)
         if entry.http_status in (400, 404) and is_lost_session(error):
@@ -169,10 +169,6 @@ class Requests:
         for entry in self.queue.running():
             if entry.holds and entry.scope is not None:
                 entry.scope.cancel()
-
-    def release(self, held: list[QueueEntry]) -> None:
-        for each in held:
-            each.release()
 
 
 def _now() -> float:

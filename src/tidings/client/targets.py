@@ -71,11 +71,6 @@ class HttpTarget(_Target):
         # It cannot be known whom an `auth` object signs in, so each target with one is unique.
         return json.dumps(["http", self.url, headers, self._unique if self.auth else None])
 
-    @property
-    def has_credentials(self) -> bool:
-        """True if anything that may identify the user is sent: any header may."""
-        return bool(self.headers or self.auth or httpx2.URL(self.url).userinfo)
-
     def _secret_values(self) -> set[str]:
         return {*self.headers.values(), *self.hidden} | url_secrets(self.url)
 

@@ -130,12 +130,7 @@ class ClientWiring:
         )
         self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
         self.lists = Lists(
-            self._fetch_page,
-            config,
-            cache=self.cache,
-            hub=self.events,
-            wakeup=self.wakeup,
-            absorb_tools=self._absorb_tools,
+            self._fetch_page, config, self.cache, self.events, self.wakeup, absorb_tools=self._absorb_tools
         )
         refresher = partial(Refresher, self._read_again, failed=self._refresh_failed, wakeup=self.wakeup)
         self.subscriptions = Subscriptions(
@@ -311,7 +306,8 @@ class ClientWiring:
         self.events.emit(events.PendingAdded(request))
 
     def _question_settled(self, request: PendingRequest, outcome: Any) -> None:
-        self.requests.release(self._held.pop(request.id, []))
+        for entry in self._held.pop(request.id, []):
+            entry.release()
         self.events.emit(events.PendingSettled(request, outcome))
 
 

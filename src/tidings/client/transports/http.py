@@ -114,8 +114,9 @@ class _WatchedClient(httpx2.AsyncClient):
         except Exception as error:
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
-        if response.status_code == 401 and not self._target.has_credentials:
-            wanted = await _token_wanted(response, self._target.name)
+        target = self._target  # Any header may identify the user.
+        if response.status_code == 401 and not (target.headers or target.auth or httpx2.URL(target.url).userinfo):
+            wanted = await _token_wanted(response, target.name)
             if request.method == "GET" and not self._accepted:
                 raise wanted  # The older transport begins with its stream, and no message could carry the refusal.
             response = _refusal(request, wanted)

@@ -136,7 +136,7 @@ def _shown(line: bytes, clean: Callable[[str], str]) -> str:
 
 @asynccontextmanager
 async def open_command(
-    target: CommandTarget, *, max_message: int, on_stderr: OnText, on_garbage: OnText, tap: TapReporter | None = None
+    target: CommandTarget, max_message: int, on_stderr: OnText, on_garbage: OnText, tap: TapReporter | None = None
 ) -> AsyncGenerator["RunningCommand"]:
     """Runs a command while this is entered. It is gone when this is left, however that happens.
 

@@ -71,8 +71,6 @@ class Tap(Protocol):
 
 logger = logging.getLogger(__name__)
 
-# Says what a server wants, not what it got. Known secrets in it are masked all the same.
-_SHOWN_HEADERS: Final = {"www-authenticate"}
 _HIDDEN_HEADERS: Final = {"authorization", "cookie", "set-cookie"}
 _URL_HEADERS: Final = {"location", "content-location", "referer", "link"}
 _OUTER_KEYS: Final = {"jsonrpc", "id", "method", "params", "result", "error"}
@@ -140,9 +138,9 @@ class TapReporter:
         return {name: self._header(name.lower(), value) for name, value in headers.items()}
 
     def _header(self, name: str, value: str) -> str:
-        if name in _HIDDEN_HEADERS or name in self._own_headers or name.startswith("proxy-"):
-            return MASK
-        if looks_secret(name) and name not in _SHOWN_HEADERS:
+        # The name looks secret, but it says what a server wants, not what it got.
+        is_secret = looks_secret(name) and name != "www-authenticate"
+        if is_secret or name in _HIDDEN_HEADERS or name in self._own_headers or name.startswith("proxy-"):
             return MASK
         return self.clean(shown_url(value) if name in _URL_HEADERS else value)
 
