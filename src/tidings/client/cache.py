@@ -140,8 +140,6 @@ def _value(value: object) -> int:
     while waiting:
         found = waiting.pop()
         match found:
-            case None:
-                pass
             case str():
                 size += _text(found)
             case dict():
@@ -150,7 +148,7 @@ def _value(value: object) -> int:
             case list():
                 waiting += cast("list[Any]", found)
             case _:
-                size += 8
+                size += 0 if found is None else 8
     return size
 
 

@@ -105,10 +105,8 @@ class Connection:
                         await link.until_over()
             link.lose(errors.ConnectionLost(f"{self.name} went away.", server=self.name))
         except TimeoutError:
-            if ping.held_back:
-                return True  # It was never sent, so the silence means nothing.
-            if link.heard != heard or is_busy():
-                return True
+            if ping.held_back or link.heard != heard or is_busy():
+                return True  # The silence means nothing: it was never sent, or the server is alive.
             seconds = self.config.timeouts.ping
             link.lose(errors.ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
         except Exception as error:  # noqa: BLE001 - in any case, there was no answer

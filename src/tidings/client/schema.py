@@ -2,9 +2,8 @@
 
 Schemas come from servers, and may be broken or hostile. The draft is the one that the schema names, or 2020-12.
 References lead nowhere outside the schema. A pattern that takes too long refuses nothing. A form is a flat schema
-(texts, numbers, yes or no, choices), which needs no validator: no pattern of the server is run for it.
-
-Importing `jsonschema` takes a tenth of a second, so import this file late.
+(texts, numbers, yes or no, choices), which needs no validator: no pattern of the server is run for it. Importing
+`jsonschema` takes a tenth of a second, so import this file late.
 """
 
 import copy

@@ -24,7 +24,7 @@ except ImportError as error:
         "allows: pip install --upgrade tidings."
     ) from error
 
-__all__ = [
+__all__ = [  # What others import from here.
     "ContextReceiveStream",
     "ContextSendStream",
     "InMemoryTransport",
@@ -32,14 +32,9 @@ __all__ = [
     "ReadStream",
     "TransportStreams",
     "WriteStream",
-    "absorb_tools",
     "create_context_streams",
-    "output_schemas",
     "request_within_origin",
-    "set_log_level",
     "sse_within_origin",
-    "stamp",
-    "wrap_connect",
 ]
 
 

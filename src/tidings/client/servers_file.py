@@ -3,8 +3,7 @@
     {"mcpServers": {"weather": {"command": "uvx", "args": ["weather"], "env": {"API_KEY": "${WEATHER_KEY}"}},
                     "notes": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:NOTES}"}}}}
 
-VS Code calls the section `servers`. `${NAME}` and `${env:NAME}` stand for variables, `${NAME:-text}` for one with a
-default.
+VS Code calls the section `servers`. `${NAME}` and `${env:NAME}` stand for variables; `${NAME:-text}` has a default.
 """
 
 import json

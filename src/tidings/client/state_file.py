@@ -148,7 +148,7 @@ class _File:
         rows, self._subscriptions, cursor = self._database.write(self._load)
         invocations: list[cache.Invocation] = []
         unreadable: list[Place] = []
-        uncovered: set[str | None] = {None}
+        uncovered: set[str | None] = set()
         for kind, key, content, is_covered in rows:
             if (invocation := decode(kind, key, content)) is None:
                 unreadable.append((kind, key))

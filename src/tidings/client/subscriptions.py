@@ -257,9 +257,9 @@ class Subscriptions:
         if (watched := self.watches.resources.get(uri)) is None:
             return
         if uri in self._refused:  # If the reason may pass, the subscription is tried again besides.
-            self.watches.start_polling(watched, self.poll, self.refresher.want)
+            watched.start_polling(self.poll, self.refresher.want)
         else:
-            self.watches.stop_polling(watched)
+            watched.stop_polling()
 
     @property
     def is_current(self) -> bool:

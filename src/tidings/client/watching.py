@@ -65,6 +65,26 @@ class WatchedResource:
         """True if the server has no such resource at present."""
         return isinstance(self.error, ResourceNotFound)
 
+    def start_polling(self, poll: Poll, read: Callable[[str], None]) -> None:
+        """Reads the resource again and again, because the server does not say when it changes."""
+        if self.polling is None:
+            self.polling = asyncio.create_task(self._poll(poll, read))
+
+    async def _poll(self, poll: Poll, read: Callable[[str], None]) -> None:
+        pause = poll.interval
+        while True:
+            before = self.digest
+            read(self.uri)
+            least = 0.0 if self.latest is None else lasts(self.latest.result)
+            spread = 1 + random.uniform(-poll.jitter, poll.jitter)  # noqa: S311 - spreads load, guards nothing
+            await asyncio.sleep(max(pause * spread, least))
+            pause = poll.interval if self.digest != before else min(pause * 1.5, poll.longest)
+
+    def stop_polling(self) -> None:
+        if self.polling is not None:
+            self.polling.cancel()
+            self.polling = None
+
     def _notify(self) -> None:
         for watcher in self.watchers:
             watcher.notify(self)
@@ -175,35 +195,14 @@ class Watches:
         watched.watchers.discard(watcher)
         if not watched.watchers and self.resources.get(watched.uri) is watched:
             del self.resources[watched.uri]
-            self.stop_polling(watched)
+            watched.stop_polling()
             self._removed(watched)
 
     def fail_all(self, error: TidingsError) -> None:
         """Ends all loops with `error`."""
         for watched in tuple(self.resources.values()):
-            self.stop_polling(watched)
+            watched.stop_polling()
             watched.fail(error)
-
-    def start_polling(self, watched: WatchedResource, poll: Poll, read: Callable[[str], None]) -> None:
-        """Reads a resource again and again, because the server does not say when it changes."""
-        if watched.polling is None:
-            watched.polling = asyncio.create_task(_poll(watched, poll, read))
-
-    def stop_polling(self, watched: WatchedResource) -> None:
-        if watched.polling is not None:
-            watched.polling.cancel()
-            watched.polling = None
-
-
-async def _poll(watched: WatchedResource, poll: Poll, read: Callable[[str], None]) -> None:
-    pause = poll.interval
-    while True:
-        before = watched.digest
-        read(watched.uri)
-        least = 0.0 if watched.latest is None else lasts(watched.latest.result)
-        spread = 1 + random.uniform(-poll.jitter, poll.jitter)  # noqa: S311 - spreads load, guards nothing
-        await asyncio.sleep(max(pause * spread, least))
-        pause = poll.interval if watched.digest != before else min(pause * 1.5, poll.longest)
 
 
 @dataclass(eq=False, repr=False)

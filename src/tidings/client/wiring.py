@@ -155,7 +155,7 @@ class ClientWiring:
         saved = await self.store.load()
         now = datetime.now(UTC)
         # Before the content: the cache keeps what is covered, however old it is.
-        self.subscriptions.restore(saved.subscriptions, frozenset(saved.covered), saved.cursor)
+        self.subscriptions.restore(saved.subscriptions, saved.covered, saved.cursor)
         for invocation in saved.invocations:
             self.cache.put(invocation, age=(now - invocation.timestamp).total_seconds())
         self._restored = True
