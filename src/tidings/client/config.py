@@ -54,7 +54,10 @@ class CacheLimits:
     """Bytes of content, for all entries together."""
 
     def __post_init__(self) -> None:
-        _check_whole_numbers(self, entries=0, size=0)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"CacheLimits needs {each.name} >= 0, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,7 @@ class ClientConfig:
     What takes longer than about a second to check, or a pattern that takes too long, is let through."""
 
     def __post_init__(self) -> None:
-        _check_whole_numbers(self, concurrency=1, history=0, max_message=1024, max_pages=1)
-
-
-def _check_whole_numbers(settings: "CacheLimits | ClientConfig", **least: int) -> None:
-    for name, lowest in least.items():
-        value: Any = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-            raise ValueError(f"{type(settings).__name__} needs {name} >= {lowest}, not {value!r}")
+        for name, least in (("concurrency", 1), ("history", 0), ("max_message", 1024), ("max_pages", 1)):
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"ClientConfig needs {name} >= {least}, not {value!r}")

@@ -224,7 +224,7 @@ class InspectedServer:
     # Questions.
 
     def answer(self, question_id: str, value: object) -> None:
-        """Answers a question: with a result as JSON, or with a plain value (see `tidings.client.questions`).
+        """Answers a question: with a result as JSON, or with a plain value (see `tidings.client.pending`).
 
         Raises `LookupError` if there is no such open question, and `ValueError` if the value is not a valid answer: the
         question stays open then.
