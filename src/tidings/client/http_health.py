@@ -20,10 +20,7 @@ _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best
 
 
 class HttpHealth:
-    """Gets the outcome of each exchange of one connection with the web server, where the exchange runs.
-
-    Requests that an `auth` object makes to sign in are not reported, only their outcome.
-    """
+    """Gets the outcome of each exchange with the web server. Of signing in, only the outcome is reported."""
 
     def __init__(self, link: "Link", *, has_stream: bool) -> None:
         self._link = link

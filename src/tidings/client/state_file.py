@@ -63,7 +63,6 @@ _WORDING: Final = Wording(
     start_over="It only saves time: delete it with its -wal and -shm files while nothing uses it, or choose another "
     "path.",
 )
-_PAGE: Final = 4096
 _ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {
     cache.ContentKind.RESOURCE: TypeAdapter(cache.ResourceRead),
     cache.ContentKind.TEMPLATE: TypeAdapter(cache.TemplateRead),
@@ -171,7 +170,7 @@ class _File:
         try:
             # Encoded before the transaction, which keeps other processes waiting.
             contents = {place: encode(put[0]) for place, put in batch.entries.items() if put}
-            size = sum(_PAGE + len(content or "") for content in contents.values())
+            size = sum(4096 + len(content or "") for content in contents.values())  # Each begins a page.
             self._database.write(lambda connection: self._write(connection, batch, contents), size)
         except Exception as error:  # noqa: BLE001 - it is tried again, and the client works without
             if not self._in_trouble:

@@ -309,6 +309,8 @@ class Subscriptions:
 
     def unknown(self, what: Filter) -> None:
         """From now on, changes of this are announced. What happened before is unknown, so it is read again."""
+        if not what:
+            return
         self.lists.reload(what)
         held = self.cache.uris()
         for uri in what.uris:
