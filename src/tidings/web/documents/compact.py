@@ -18,7 +18,7 @@ from tidings._kit.text import counted
 from tidings.web.documents.budget import estimate
 from tidings.web.documents.chunk import SMALLEST as MARGINLESS
 from tidings.web.documents.chunk import chunk
-from tidings.web.documents.map_reduce import ModelSummary, Sample, SampleFailed, map_reduce
+from tidings.web.documents.map_reduce import Sample, SampleFailed, map_reduce
 from tidings.web.documents.markdown import shown
 from tidings.web.documents.model import Chunk, Compacted, PacketWarning, Quote
 from tidings.web.documents.picking import (
@@ -65,7 +65,15 @@ async def compact(
     Raises `ValueError` if an option is not valid. The message says what to give instead.
     """
     request = _Request(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
-    request.check()
+    if max_tokens < SMALLEST:
+        raise ValueError(f"{max_tokens} tokens are too few for a summary. Give {SMALLEST} or more.")
+    if mode not in MODES:
+        raise ValueError(f"The mode {mode!r} is unknown. Give one of {', '.join(MODES)}.")
+    if mode == "question_focused" and not request.question:
+        raise ValueError("The mode question_focused needs a question.")
+    for name in request.preserve:
+        if name not in PRESERVED:
+            raise ValueError(f"{name!r} cannot be preserved. Give any of {', '.join(PRESERVED)}.")
     if mode != "map_reduce":
         return _extracted(document(source), request)  # without ever waiting: it may run in a thread of its own
     text = await to_thread.run_sync(document, source)
@@ -87,16 +95,8 @@ class _Request:
     question: str
     preserve: tuple[str, ...]
 
-    def check(self) -> None:
-        if self.max_tokens < SMALLEST:
-            raise ValueError(f"{self.max_tokens} tokens are too few for a summary. Give {SMALLEST} or more.")
-        if self.mode not in MODES:
-            raise ValueError(f"The mode {self.mode!r} is unknown. Give one of {', '.join(MODES)}.")
-        if self.mode == "question_focused" and not self.question:
-            raise ValueError("The mode question_focused needs a question.")
-        for name in self.preserve:
-            if name not in PRESERVED:
-                raise ValueError(f"{name!r} cannot be preserved. Give any of {', '.join(PRESERVED)}.")
+    def salience(self, text: Document) -> Salience:
+        return Salience(text.content, text.sentences, self.question, self.preserve)
 
 
 def _extracted(text: Document, request: _Request, notice: str | None = None) -> Compacted:
@@ -105,7 +105,7 @@ def _extracted(text: Document, request: _Request, notice: str | None = None) -> 
     whole = text.content.strip()
     if request.mode != "question_focused" and estimate(whole) <= shares.summary:
         return _bound(request, _Parts(whole), notices)
-    salience = Salience(text.content, text.sentences, request.question, request.preserve)
+    salience = request.salience(text)
     if request.mode == "question_focused":
         order = by_question(text, salience, request.question)
     else:
@@ -118,12 +118,15 @@ def _extracted(text: Document, request: _Request, notice: str | None = None) -> 
     headings = headings_within(text, shares.summary / 2) if request.mode == "structural" else []
     chosen = pick(text, salience, order, shares.summary - weight_of(text, headings))
     summary = fitted(text, chosen, headings, shares.summary)
-    points = _points(text, salience, order, set(chosen), shares.points)
+    # Key points are the next best sentences that the summary has no room for.
+    used = set(chosen)
+    rest = (n for n in _short(text, order, {"paragraph", "list"}) if n not in used)
+    points = sorted(pick(text, salience, rest, shares.points, _POINTS))
     parts = _Parts(
         summary,
         [text.content[text.sentences[n].start : text.sentences[n].end] for n in points],
         _quotes(text, salience, order, shares.quotes),
-        _omissions(text, {*chosen, *points}, shares.omissions),
+        _omissions(text, {*used, *points}, shares.omissions),
     )
     return _bound(request, parts, notices)
 
@@ -139,51 +142,37 @@ class _Shares:
         self.summary = max_tokens - self.points - self.quotes - self.omissions
 
 
-def _points(text: Document, salience: Salience, order: Sequence[int], used: set[int], budget: int) -> list[int]:
-    """Returns the next best sentences that the summary has no room for, in the order of the text."""
-    rest = (n for n in _short(text, order, {"paragraph", "list"}) if n not in used)
-    return sorted(pick(text, salience, rest, budget, _POINTS))
-
-
 def _quotes(text: Document, salience: Salience, order: Sequence[int], budget: int) -> list[Quote]:
     fitting = _short(text, order[:500], {"paragraph", "quote", "list"})
     # Quotations come first.
-    fitting = sorted(fitting, key=lambda n: text.sentences[n].kind != "quote")
-    quoted = sorted(pick(text, salience, fitting, budget, _QUOTES))
-    return [text.quote(text.sentences[n]) for n in quoted]
+    wanted = sorted(fitting, key=lambda n: text.sentences[n].kind != "quote")
+    return [text.quote(text.sentences[n]) for n in sorted(pick(text, salience, wanted, budget, _QUOTES))]
 
 
 def _short(text: Document, order: Sequence[int], kinds: set[str]) -> Iterator[int]:
-    for number in order:
-        one = text.sentences[number]
-        if one.kind in kinds and one.end - one.start <= _SHORT:
-            yield number
+    units = ((number, text.sentences[number]) for number in order)
+    return (number for number, one in units if one.kind in kinds and one.end - one.start <= _SHORT)
 
 
 async def _by_model(text: Document, request: _Request, sample: Sample) -> Compacted:
     shares = _Shares(request.max_tokens)
     budget = shares.summary + shares.points
     written = await map_reduce(text.content, budget, sample, question=request.question, preserve=request.preserve)
-    quotes = await to_thread.run_sync(_best_quotes, text, request, shares.quotes)
-    parts = _Parts(written.summary, written.key_points, quotes, _model_omissions(written))
-    notice = "A model wrote the summary and the key points: only the quotes are the page's own words."
-    return _bound(request, parts, [notice])
 
+    def best_quotes() -> list[Quote]:
+        salience = request.salience(text)
+        order = by_question(text, salience, request.question) or by_salience(salience)
+        return _quotes(text, salience, order, shares.quotes)
 
-def _best_quotes(text: Document, request: _Request, budget: int) -> list[Quote]:
-    salience = Salience(text.content, text.sentences, request.question, request.preserve)
-    return _quotes(text, salience, by_question(text, salience, request.question) or by_salience(salience), budget)
-
-
-def _model_omissions(written: ModelSummary) -> list[str]:
-    """Returns what is known to be missing from a summary by a model."""
-    lines = [f"A model read {written.chunks:,} chunks; what it passed over is not known."]
+    omissions = [f"A model read {written.chunks:,} chunks; what it passed over is not known."]
     if written.unread:
-        lines.append(f"The last {written.unread:,} chunks were beyond the limit, and not read.")
+        omissions.append(f"The last {written.unread:,} chunks were beyond the limit, and not read.")
     if written.failed:
         names = ", ".join(f"“{path}”" for path in dict.fromkeys(written.failed) if path)
-        lines.append(f"There are no notes on {len(written.failed):,} chunks{f' ({names})' if names else ''}.")
-    return lines
+        omissions.append(f"There are no notes on {len(written.failed):,} chunks{f' ({names})' if names else ''}.")
+    parts = _Parts(written.summary, written.key_points, await to_thread.run_sync(best_quotes), omissions)
+    notice = "A model wrote the summary and the key points: only the quotes are the page's own words."
+    return _bound(request, parts, [notice])
 
 
 @dataclass(frozen=True)
@@ -197,9 +186,8 @@ class _Parts:
 
     def size(self) -> int:
         """Returns the number of tokens."""
-        return estimate(
-            "\n".join([self.summary, *self.key_points, *(one["text"] for one in self.quotes), *self.omissions])
-        )
+        quotes = (one["text"] for one in self.quotes)
+        return estimate("\n".join([self.summary, *self.key_points, *quotes, *self.omissions]))
 
     def drop(self) -> bool:
         """Drops the least important item; False if only the summary and one omission are left."""
@@ -233,31 +221,23 @@ def _bound(request: _Request, parts: _Parts, notices: list[str]) -> Compacted:
 def _omissions(text: Document, kept: Collection[int], budget: int) -> list[str]:
     """Returns what was left out, a sentence each, within `budget` tokens; the counts come first."""
     left = [one for number, one in enumerate(text.sentences) if number not in kept]
-    if not left:
-        return _unread(text)
-    counts = Counter(one.kind for one in left)
-    lines = [f"Left out: {', '.join(counted(count, *_NAMES[kind]) for kind, count in counts.most_common())}."]
-    lines += _unread(text)
+    lines: list[str] = []
+    if left:
+        counts = Counter(one.kind for one in left).most_common()
+        lines.append(f"Left out: {', '.join(counted(count, *_NAMES[kind]) for kind, count in counts)}.")
+    if text.unread:
+        lines.append(f"The last {text.unread:,} characters were beyond the limit, and not read.")
     totals = Counter(one.section for one in text.sentences)
     gone = Counter(one.section for one in left)
-    partly = sum(1 for section, count in gone.items() if count < totals[section])
     wholly = [section for section in sorted(gone) if gone[section] == totals[section]]
-    if partly:
+    if partly := len(gone) - len(wholly):
         lines.append(f"Parts are missing from {counted(partly, 'section')}.")
-    unnamed = 0
-    for section in wholly:
-        line = f"Nothing below “{shown(text.paths[section])}” is kept."
-        if not text.paths[section]:
-            line = "Nothing above the first heading is kept."
+    for number, section in enumerate(wholly):
+        path = text.paths[section]
+        line = f"Nothing {f'below “{shown(path)}”' if path else 'above the first heading'} is kept."
         # Room is kept for the line that counts the rest.
         if estimate("\n".join([*lines, line])) > budget - 15:
-            unnamed = len(wholly) - wholly.index(section)
+            lines.append(f"Nothing of {counted(len(wholly) - number, 'further section')} is kept.")
             break
         lines.append(line)
-    if unnamed:
-        lines.append(f"Nothing of {counted(unnamed, 'further section')} is kept.")
     return lines
-
-
-def _unread(text: Document) -> list[str]:
-    return [f"The last {text.unread:,} characters were beyond the limit, and not read."] if text.unread else []

@@ -13,23 +13,14 @@ course of time, which is not a change. They are counted, not listed.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 from typing import Final
 
-from tidings._kit.diff import (
-    Differing,
-    DiffLine,
-    Hunk,
-    Replaced,
-    Spans,
-    changed_words,
-    common_lines,
-    differing,
-    grouped,
-    make_hunk,
-    no_words,
-)
+from tidings._kit import diff as lines_diff
+from tidings._kit.diff import DiffLine, Hunk, Replaced, Spans
 from tidings.web.documents.markdown import HeadingsAbove
 from tidings.web.extract.model import FeedEntry
 
@@ -43,8 +34,6 @@ _HEAD: Final = 40  # Characters of the first line of a hunk, besides the heading
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELDS: Final = ("title", "url", "published_at", "updated_at", "author", "summary")
 _MAX_VALUE: Final = 300  # Characters of a title or a summary that are shown.
-
-_Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -95,19 +84,19 @@ def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = M
     """Returns the difference of two texts, in about `max_chars` characters; None: without a limit."""
     if before == after:
         return PageDiff(0, 0, (), 0)
-    start, end = common_lines(before, after)
+    start, end = lines_diff.common_lines(before, after)
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     removed, added = _count(old), _count(new)
     huge = removed + added > _MAX_LINES
     # Of too many lines, no more are looked at than could be shown.
     most = max_chars if huge else None
-    lead, rest = _last_lines(before[:start], context), _first_lines(before[len(before) - end :], context)
+    lead, rest = _last_lines(before[:start], context), _lines(before[len(before) - end :], context)
     old_lines, new_lines = [*lead, *_lines(old, most), *rest], [*lead, *_lines(new, most), *rest]
     if huge:
         everything = Replaced(len(lead), len(old_lines) - len(rest), len(lead), len(new_lines) - len(rest))
-        changes, exact = Differing([everything], exact=False)
+        changes, exact = lines_diff.Differing([everything], exact=False)
     else:
-        changes, exact = differing(old_lines, new_lines)
+        changes, exact = lines_diff.differing(old_lines, new_lines)
     if most is None:
         removed = sum(change.end - change.start for change in changes)
         added = sum(change.new_end - change.new_start for change in changes)
@@ -115,7 +104,7 @@ def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = M
     come = sum(len(line) + 1 for change in changes for line in new_lines[change.new_start : change.new_end])
     room = DiffRoom(max_chars, come, gone)
     above = before.count("\n", 0, start) - len(lead)
-    groups = list(grouped(changes, context))
+    groups = list(lines_diff.grouped(changes, context))
     headings = HeadingsAbove(after)
     hunks = tuple(_hunks(old_lines, new_lines, groups, room, headings=headings, above=above, context=context))
     if most is not None:
@@ -132,8 +121,8 @@ class DiffRoom:
 
     def __init__(self, limit: int | None, added: int = 0, removed: int = 0) -> None:
         self.limited = limit is not None
-        self._left: float = math.inf if limit is None else limit
-        self._for_removed = self._left
+        self.left: float = math.inf if limit is None else limit
+        self._for_removed = self.left
         if limit is not None and added + removed > limit:
             self._for_removed -= min(added + limit // 5, limit // 2)
 
@@ -142,21 +131,17 @@ class DiffRoom:
         for line in lines:
             shown = _shortened(line) if self.limited else line
             size = len(shown.text) + 1
-            if size > (min(self._left, self._for_removed) if line.sign == "-" else self._left):
+            if size > (min(self.left, self._for_removed) if line.sign == "-" else self.left):
                 return
-            self.spend(size)
+            self.left -= size
             if line.sign == "-":
                 self._for_removed -= size
             yield shown
 
-    def spend(self, size: int) -> None:
-        """Uses some of the room."""
-        self._left -= size
-
     @property
     def full(self) -> bool:
         """True if nothing more fits."""
-        return self._left <= _HEAD
+        return self.left <= _HEAD
 
 
 def _hunks(
@@ -174,16 +159,18 @@ def _hunks(
     def words(gone: Sequence[str], come: Sequence[str]) -> tuple[Spans, Spans]:
         # Called at the beginning of each change: once the room is full there, nothing more is shown or compared.
         if room.full:
-            room.spend(_HEAD)
-            return no_words(gone, come)
-        return changed_words(gone, come)
+            room.left -= _HEAD
+            return lines_diff.no_words(gone, come)
+        return lines_diff.changed_words(gone, come)
 
     for group in groups:
         if room.full:
             return
         heading = headings.at(above + group[0].new_start)
-        room.spend(_HEAD + len(heading))
-        hunk = make_hunk(old, new, group, context=context, above=above, heading=heading, words=words, keep=room.fitting)
+        room.left -= _HEAD + len(heading)
+        hunk = lines_diff.make_hunk(
+            old, new, group, context=context, above=above, heading=heading, words=words, keep=room.fitting
+        )
         if all(line.sign == " " for line in hunk.lines):
             return
         yield hunk
@@ -229,18 +216,7 @@ def _shortened(line: DiffLine) -> DiffLine:
 
 def _lines(text: str, most: int | None) -> list[str]:
     """Returns the lines of a text with their newlines; no more than `most`."""
-    return _LINE.findall(text) if most is None else _first_lines(text, most)
-
-
-def _first_lines(text: str, most: int) -> list[str]:
-    end = 0
-    for _ in range(most):
-        found = text.find("\n", end)
-        if found < 0:
-            end = len(text)
-            break
-        end = found + 1
-    return _LINE.findall(text, 0, end)
+    return [found[0] for found in islice(_LINE.finditer(text), most)] if most is not None else _LINE.findall(text)
 
 
 def _last_lines(text: str, most: int) -> list[str]:
@@ -280,15 +256,12 @@ class FeedDiff:
 
     def text(self, max_chars: int | None = MAX_CHARS) -> str:
         """Returns the changes in about `max_chars` characters; what is left out is counted."""
-        paragraphs = [*_paragraphs(self)]
-        shown: list[str] = []
-        room = max_chars
-        for paragraph in paragraphs:
-            if room is not None and len(paragraph) > room:
-                shown.append(f"[{len(paragraphs) - len(shown)} more of {len(paragraphs)} changes are left out]\n")
-                break
-            shown.append(paragraph)
-            room = None if room is None else room - len(paragraph)
+        paragraphs = list(_paragraphs(self))
+        ends = accumulate(map(len, paragraphs))
+        fitting = sum(max_chars is None or end <= max_chars for end in ends)
+        shown = paragraphs[:fitting]
+        if fitting < len(paragraphs):
+            shown.append(f"[{len(paragraphs) - fitting} more of {len(paragraphs)} changes are left out]\n")
         if self.fallen_out:
             shown.append(f"[{self.fallen_out} old entries fell out at the end of the feed]\n")
         return "".join(shown)
@@ -314,13 +287,12 @@ def diff_feeds(before: Sequence[FeedEntry], after: Sequence[FeedEntry]) -> FeedD
     )
 
 
-def _keyed(entries: Sequence[FeedEntry]) -> dict[_Key, FeedEntry]:
-    keyed: dict[_Key, FeedEntry] = {}
-    count: dict[str, int] = {}
+def _keyed(entries: Sequence[FeedEntry]) -> dict[tuple[str, int], FeedEntry]:
+    keyed: dict[tuple[str, int], FeedEntry] = {}
+    count: Counter[str] = Counter()
     for entry in entries:
         name = entry.id or entry.url or entry.title
-        # The ids of some feeds are not unique.
-        count[name] = count.get(name, 0) + 1
+        count[name] += 1  # The ids of some feeds are not unique.
         keyed[name, count[name]] = entry
     return keyed
 

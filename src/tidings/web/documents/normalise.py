@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import NamedTuple, cast, get_args
+from typing import cast, get_args
 
 from tidings._kit.text import one_line, shortened
 from tidings.web.documents.injection import KeptText, look_for, without_hidden_instructions
@@ -91,6 +91,15 @@ def normalise(
     hash_of_content = content_hash(content)
     url = canonical(extracted.canonical_url, final_url, status)
     unsafe = _unsafe(extracted, kept, content_type, raw)
+    metadata: dict[str, str | int | None] = {
+        "title": _line(extracted.title, _TITLE),
+        "site_name": _line(extracted.site_name, _FIELD),
+        "author": _line(extracted.author, _FIELD),
+        "published_at": _line(extracted.published_at, _FIELD),
+        "language": _line(extracted.language, _FIELD),
+        "page_count": extracted.page_count,
+        "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown, extracted.language),
+    }
     packet = LLMPacket(
         source_id=source_id(url, retrieved_at, hash_of_content),
         original_url=original_url,
@@ -98,7 +107,7 @@ def normalise(
         retrieved_at=retrieved_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         status=status,
         content_type=content_type,
-        metadata=_metadata(extracted),
+        metadata=cast("DocumentMetadata", {key: value for key, value in metadata.items() if value}),
         outline=outline_of(content, blocks)[:_OUTLINE],
         key_blocks=[
             ContentBlock(block_id=f"b{number}", kind=block.kind, text=text, char_len=len(text))
@@ -137,19 +146,6 @@ def _key_blocks(blocks: Sequence[BlockSpan]) -> list[tuple[int, BlockSpan]]:
     return sorted(ranked[:_KEY_BLOCKS])
 
 
-def _metadata(extracted: Extracted) -> DocumentMetadata:
-    found: dict[str, str | int | None] = {
-        "title": _line(extracted.title, _TITLE),
-        "site_name": _line(extracted.site_name, _FIELD),
-        "author": _line(extracted.author, _FIELD),
-        "published_at": _line(extracted.published_at, _FIELD),
-        "language": _line(extracted.language, _FIELD),
-        "page_count": extracted.page_count,
-        "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown, extracted.language),
-    }
-    return cast("DocumentMetadata", {key: value for key, value in found.items() if value})
-
-
 def _line(text: str | None, most: int) -> str:
     return shortened(one_line(disarm(text or "")), most + 1)
 
@@ -179,11 +175,9 @@ def _unsafe(extracted: Extracted, kept: KeptText, content_type: str, raw: bytes)
     known |= lines
     found += look_for(extracted.description or "", where="the description", known=known)
     if "html" in content_type.lower():
-        aside = asides(raw)
-        found += look_for(aside.comments, where="a comment")
-        # Much of this was checked already: titles, descriptions, alternative texts.
-        found += look_for(aside.attributes, where="an attribute", known=known)
-        found += look_for(aside.unused, where="a noscript or template", known=known)
+        for where, text in asides(raw).items():
+            # Much of this was checked already: titles, descriptions, alternative texts.
+            found += look_for(text, where=where, known=None if where == "a comment" else known)
     return found
 
 
@@ -207,7 +201,7 @@ def _warnings(
     if status >= 400:
         message = f"The server answered with status {status}: this is the text of its error page."
         warnings.append(_warning("notice", message))
-    if doubt := _doubt(extracted.published_at, retrieved_at):
+    if extracted.published_at and (doubt := _doubt(extracted.published_at, retrieved_at)):
         warnings.append(_warning("low_confidence_date", doubt))
     for note in notes:
         kind = next((kind for pattern, kind in _NOTES if pattern.search(note)), "notice")
@@ -226,18 +220,15 @@ def _warning(kind: str, message: str) -> PacketWarning:
     return PacketWarning(type=cast("WarningType", known), message=message)
 
 
-def _doubt(published_at: str | None, retrieved_at: datetime) -> str | None:
-    """Returns why a date of publication is not reliable; None if it is, or if there is none."""
-    if not published_at:
-        return None
+def _doubt(published_at: str, retrieved_at: datetime) -> str | None:
+    """Returns why a date of publication is not reliable; None if it is."""
     try:
         moment = datetime.fromisoformat(published_at)
     except ValueError:
         return "The date of publication is not a valid date: it is given as the page has it."
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment > retrieved_at.astimezone(UTC) + timedelta(days=2):
-        return "The date of publication lies in the future."
-    return None
+    late = moment > retrieved_at.astimezone(UTC) + timedelta(days=2)
+    return "The date of publication lies in the future." if late else None
 
 
 def reading_minutes(text: str, language: str | None) -> int | None:
@@ -251,27 +242,26 @@ def reading_minutes(text: str, language: str | None) -> int | None:
     return ceil(minutes) if minutes else None
 
 
-class Asides(NamedTuple):
-    """The comments, the attributes that are read out, and the noscript and template parts of a page."""
-
-    comments: str
-    attributes: str
-    unused: str
-
-
-def asides(raw: bytes) -> Asides:
-    """Returns what an HTML page says beside its text; long parts are cut."""
+def asides(raw: bytes) -> dict[str, str]:
+    """Returns what an HTML page says beside its text, by place; long parts are cut."""
     # Tags are ASCII in nearly every charset; text that is not UTF-8 may lose letters here.
-    return Asides(_joined(_comments(raw)), _joined(_attributes(raw)), _joined(_unused(raw)))
+    small = raw.lower()
+    unused = (part for tag in (b"noscript", b"template") for part in _between(raw, small, b"<" + tag, b"</" + tag))
+    return {
+        "a comment": _joined(part[4:_LONGEST] for part in _between(raw, raw, b"<!--", b"-->")),
+        "an attribute": _joined(_attributes(raw)),
+        "a noscript or template": _joined(_TAG.sub(b" ", part[:_LONGEST_PART]) for part in unused),
+    }
 
 
-def _comments(raw: bytes) -> Iterator[bytes]:
-    start = raw.find(b"<!--")
+def _between(raw: bytes, searched: bytes, opening: bytes, closing: bytes) -> Iterator[bytes]:
+    """Yields the parts of `raw` from `opening` up to `closing`, which are found in `searched`."""
+    start = searched.find(opening)
     while start >= 0:
-        end = raw.find(b"-->", start)
+        end = searched.find(closing, start)
         end = len(raw) if end < 0 else end
-        yield raw[start + 4 : min(end, start + _LONGEST)]
-        start = raw.find(b"<!--", end)
+        yield raw[start : min(end, start + _LONGEST_PART)]
+        start = searched.find(opening, end)
 
 
 def _attributes(raw: bytes) -> Iterator[bytes]:
@@ -279,17 +269,6 @@ def _attributes(raw: bytes) -> Iterator[bytes]:
         value: bytes = found[1] or found[2]
         if b" " in value and raw[max(0, found.start() - 20) : found.start()].rstrip().lower().endswith(_READ_OUT):
             yield value
-
-
-def _unused(raw: bytes) -> Iterator[bytes]:
-    small = raw.lower()
-    for tag in (b"<noscript", b"<template"):
-        start = small.find(tag)
-        while start >= 0:
-            end = small.find(b"</" + tag[1:], start)
-            end = len(raw) if end < 0 else end
-            yield _TAG.sub(b" ", raw[start : min(end, start + _LONGEST_PART)])
-            start = small.find(tag, end)
 
 
 def _joined(parts: Iterable[bytes]) -> str:

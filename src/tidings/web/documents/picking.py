@@ -40,15 +40,6 @@ _ASKING = frozenset(  # Words of questions that do not identify an answer.
 
 
 @dataclass(frozen=True)
-class _SentenceRun:
-    """A part of the original without gaps."""
-
-    text: str
-    origin: int
-    above: Path = ()
-
-
-@dataclass(frozen=True)
 class Document:
     """A content as it is read for a summary. Places are those in `content`."""
 
@@ -78,46 +69,41 @@ def document(source: str | Sequence[Chunk]) -> Document:
 
     Chunks that follow each other are joined. Where some are missing, there are several runs, each read by itself.
     """
-    if isinstance(source, str):
-        return _read([_SentenceRun(source, 0)], [])
-    chunks = sorted(source, key=lambda one: one["start_char"])
-    return _read(_runs(chunks), [(one["start_char"], one["chunk_id"]) for one in chunks])
-
-
-def _runs(chunks: Iterable[Chunk]) -> list[_SentenceRun]:
-    runs: list[_SentenceRun] = []
-    texts: list[list[str]] = []
-    end = -1
-    for one in chunks:
-        if one["start_char"] != end:
-            path = tuple(part for part in one["headings_path"].split(" > ") if part)
-            runs.append(_SentenceRun("", one["start_char"], path))
-            texts.append([])
-        texts[-1].append(one["text"])
-        end = one["start_char"] + len(one["text"])
-    return [_SentenceRun("".join(text), run.origin, run.above) for text, run in zip(texts, runs, strict=True)]
-
-
-def _read(runs: Sequence[_SentenceRun], chunks: list[tuple[int, str]]) -> Document:
+    chunks = [] if isinstance(source, str) else sorted(source, key=lambda one: one["start_char"])
+    runs = [(source, 0, ())] if isinstance(source, str) else _runs(chunks)
     blocks: list[BlockSpan] = []
     sentences: list[Sentence] = []
     paths: list[Path] = []
     starts: list[int] = []
     at = 0
-    for run in runs:
-        own = blocks_of(run.text)
-        sections = Sections(run.text, own, run.above)
-        for one in islice(sentences_of(run.text, own, sections), _MOST - len(sentences)):
+    for run, _, above in runs:
+        own = blocks_of(run)
+        sections = Sections(run, own, above)
+        for one in islice(sentences_of(run, own, sections), _MOST - len(sentences)):
             section, block = one.section + len(paths), one.block + len(blocks)
             sentences.append(Sentence(one.start + at, one.end + at, one.kind, section, block, one.rank))
         blocks.extend(BlockSpan(one.kind, one.start + at, one.end + at, one.level) for one in own)
         paths.extend(sections.paths)
         starts.append(at)
-        at += len(run.text) + len(_BETWEEN)
-    content = _BETWEEN.join(run.text for run in runs)
+        at += len(run) + len(_BETWEEN)
+    content = _BETWEEN.join(run for run, _, _ in runs)
     unread = len(content) - sentences[-1].end if len(sentences) == _MOST else 0
-    origins = [run.origin for run in runs]
-    return Document(content, blocks, sentences, paths, starts or [0], origins or [0], unread, chunks)
+    origins = [origin for _, origin, _ in runs]
+    ids = [(one["start_char"], one["chunk_id"]) for one in chunks]
+    return Document(content, blocks, sentences, paths, starts or [0], origins or [0], unread, ids)
+
+
+def _runs(chunks: Iterable[Chunk]) -> list[tuple[str, int, Path]]:
+    """Returns the runs of chunks that follow each other: text, place in the original, and headings above."""
+    runs: list[tuple[list[str], int, Path]] = []
+    end = -1
+    for one in chunks:
+        if one["start_char"] != end:
+            above = tuple(part for part in one["headings_path"].split(" > ") if part)
+            runs.append(([], one["start_char"], above))
+        runs[-1][0].append(one["text"])
+        end = one["start_char"] + len(one["text"])
+    return [("".join(texts), origin, above) for texts, origin, above in runs]
 
 
 def by_salience(salience: Salience) -> list[int]:
@@ -135,28 +121,22 @@ def by_question(text: Document, salience: Salience, question: str) -> list[int]:
     idf = {word: math.log(1 + (count - df + 0.5) / (df + 0.5)) for word, df in known.items()}
     mean = sum(map(len, salience.terms)) / max(1, count) or 1.0
     above = [sum(idf.get(word, 0.0) for word in frozenset(terms(" ".join(path))) & asked) for path in text.paths]
-    scores = [
-        sum(idf[word] for word in words)
-        * (_K + 1)
-        / (1 + _K * (1 - _B + _B * len(salience.terms[number]) / mean))
-        * (1.0 if len(salience.terms[number]) > 3 else 0.5)
-        for number, words in enumerate(hits)
-    ]
-    total = [
-        # Of two equal matches, the better score wins, and the one below a heading that matches.
-        score * (1 + 0.3 * salience.scores[number]) + 0.5 * above[text.sentences[number].section] if score else 0.0
-        for number, score in enumerate(scores)
-    ]
-    matching = sorted((number for number in range(count) if total[number]), key=lambda number: -total[number])
-    return list(dict.fromkeys([*matching, *_beside(text, matching)]))
-
-
-def _beside(text: Document, numbers: Sequence[int]) -> Iterable[int]:
-    """Yields the neighbours of the best ones in the same block."""
-    for number in numbers[:_BESIDE]:
+    total: dict[int, float] = {}
+    for number, words in enumerate(hits):
+        size = len(salience.terms[number])
+        score = sum(idf[word] for word in words) * (_K + 1) / (1 + _K * (1 - _B + _B * size / mean))
+        score *= 1.0 if size > 3 else 0.5
+        if score:
+            # Of two equal matches, the better score wins, and the one below a heading that matches.
+            section = text.sentences[number].section
+            total[number] = score * (1 + 0.3 * salience.scores[number]) + 0.5 * above[section]
+    matching = sorted((number for number, score in total.items() if score), key=lambda number: -total[number])
+    order = dict.fromkeys(matching)
+    for number in matching[:_BESIDE]:
         for other in (number + 1, number - 1):
-            if 0 <= other < len(text.sentences) and text.sentences[other].block == text.sentences[number].block:
-                yield other
+            if 0 <= other < count and text.sentences[other].block == text.sentences[number].block:
+                order[other] = None
+    return list(order)
 
 
 def by_section(text: Document, salience: Salience) -> list[int]:
@@ -223,9 +203,8 @@ def weight_of(text: Document, blocks: Iterable[int]) -> float:
 def written(text: Document, sentences: Sequence[int], headings: Sequence[int] = ()) -> str:
     """Returns what was picked, in the order of the text, word for word."""
     parts = [(text.blocks[n].start, text.blocks[n].end, -1 - n, "heading") for n in headings]
-    for number in sentences:
-        one = text.sentences[number]
-        parts.append((one.start, one.end, one.block, one.kind))
+    picked = (text.sentences[n] for n in sentences)
+    parts += [(one.start, one.end, one.block, one.kind) for one in picked]
     out: list[str] = []
     before: int | None = None
     for start, end, block, kind in sorted(parts):

@@ -30,8 +30,6 @@ _ABBREVIATIONS = frozenset(
 )
 _ITEM = re.compile(r"[ \t]*+(?:[-+*]|\d{1,9}[.)])[ \t]")
 _LONGEST, _PART = 1_200, 600  # Longer sentences, in characters, are cut into parts of the second length.
-
-
 _WORDS = re.compile(r"\w+")
 _UNSPACED = "\u2e80"  # The first character of scripts that do not separate words.
 _ENDINGS = ("ings", "ing", "edly", "ies", "ed", "es", "ly", "s")
@@ -82,31 +80,25 @@ def sentences_of(content: str, blocks: Sequence[BlockSpan], sections: Sections) 
     for number, block in enumerate(blocks):
         if block.kind in {"heading", "meta"}:
             continue
+        match block.kind:
+            case "paragraph" | "quote":
+                units = _sentences(content, block.start, block.end)
+            case "list":
+                units = _items(content, block)
+            case "table":
+                units = ((start, end) for start, end in _lines(content, block) if content[start:end].strip("|-: \t"))
+            case _:
+                units = iter([(block.start, block.end)])
         section = sections.at(block.start)
-        for rank, (start, end) in enumerate(_units(content, block)):
+        for rank, (start, end) in enumerate(units):
             yield Sentence(start, end, block.kind, section, number, rank)
-
-
-def _units(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
-    if block.kind in {"paragraph", "quote"}:
-        yield from _sentences(content, block.start, block.end)
-    elif block.kind == "list":
-        yield from _items(content, block)
-    elif block.kind == "table":
-        for start, end in _lines(content, block):
-            if content[start:end].strip("|-: \t"):
-                yield start, end
-    else:
-        yield block.start, block.end
 
 
 def _lines(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
     start = block.start
-    while start < block.end:
-        end = content.find("\n", start, block.end)
-        end = block.end if end < 0 else end
-        yield start, end
-        start = end + 1
+    for line in content[start : block.end].split("\n"):
+        yield start, start + len(line)
+        start += len(line) + 1
 
 
 def _items(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
@@ -141,19 +133,17 @@ def _goes_on(content: str, end: re.Match[str]) -> bool:
 
 def _trimmed(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yields the place without space around it; a long one is cut between words."""
-    while start < end and content[start].isspace():
-        start += 1
-    while end > start and content[end - 1].isspace():
-        end -= 1
-    while end - start > _LONGEST:
-        cut = max(content.rfind(" ", start, start + _PART), content.rfind("\n", start, start + _PART))
-        cut = cut if cut > start else start + _PART
+    end = start + len(content[start:end].rstrip())
+    while start < end:
+        if content[start].isspace():
+            start += 1
+            continue
+        cut = end
+        if end - start > _LONGEST:
+            cut = max(content.rfind(" ", start, start + _PART), content.rfind("\n", start, start + _PART))
+            cut = cut if cut > start else start + _PART
         yield start, cut
         start = cut
-        while start < end and content[start].isspace():
-            start += 1
-    if start < end:
-        yield start, end
 
 
 def terms(text: str) -> list[str]:
@@ -186,21 +176,13 @@ class Salience:
         self, content: str, sentences: Sequence[Sentence], about: str = "", preserve: Iterable[str] = ()
     ) -> None:
         self.terms = [frozenset(terms(content[one.start : one.end])) for one in sentences]
-        self._weights = _weights(self.terms)
-        self._about = frozenset(terms(about))
-        self._preserved = [PRESERVED[name] for name in preserve]
-        shared = [self._shared(words) for words in self.terms]
+        shared = _shared(self.terms, frozenset(terms(about)))
         most = max(shared, default=0.0) or 1.0
+        preserved = [PRESERVED[name] for name in preserve]
         self.scores = [
-            score / most + self._place(number, one, len(sentences)) + self._kept(content, one)
+            score / most + self._place(number, one, len(sentences)) + _kept(content[one.start : one.end], preserved)
             for number, (one, score) in enumerate(zip(sentences, shared, strict=True))
         ]
-
-    def _shared(self, words: frozenset[str]) -> float:
-        weights = self._weights
-        score = sum(weights[word] * (1.5 if word in self._about else 1.0) for word in words)
-        # Long sentences share more words without saying more.
-        return score / (len(words) + 8) if len(words) > 3 else 0.0
 
     def _place(self, number: int, one: Sentence, count: int) -> float:
         early = 0.3 / (1 + 20 * number / count)
@@ -208,14 +190,18 @@ class Salience:
         few = 0.5 if len(self.terms[number]) <= 3 else 0.0
         return early + first - few - (0.5 if one.kind in {"code", "table"} else 0.0)
 
-    def _kept(self, content: str, one: Sentence) -> float:
-        text = content[one.start : one.end]
-        # Menus consist of links; a colon or a question says nothing without what follows.
-        less = -min(0.6, 40 * text.count("](") / (len(text) + 1)) - (0.3 if text[-1] in ":?\uff1f\uff1a" else 0.0)
-        return less + min(_KEPT_MOST, _KEPT * sum(1 for pattern in self._preserved if pattern.search(text)))
 
-
-def _weights(sentences: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Returns the weight of each word: high if it recurs, low if it occurs once or everywhere."""
+def _shared(sentences: Sequence[frozenset[str]], about: frozenset[str]) -> list[float]:
+    """Returns how much each sentence says: words count that recur, not those that occur once or everywhere."""
     counts = Counter(word for words in sentences for word in words)
-    return {word: 0.1 + math.log(count) * (1 - count / len(sentences)) ** 3 for word, count in counts.items()}
+    weights = {word: 0.1 + math.log(count) * (1 - count / len(sentences)) ** 3 for word, count in counts.items()}
+    totals = (sum(weights[word] * (1.5 if word in about else 1.0) for word in words) for words in sentences)
+    # Long sentences share more words without saying more.
+    pairs = zip(sentences, totals, strict=True)
+    return [total / (len(words) + 8) if len(words) > 3 else 0.0 for words, total in pairs]
+
+
+def _kept(text: str, preserved: Sequence[re.Pattern[str]]) -> float:
+    # Menus consist of links; a colon or a question says nothing without what follows.
+    less = -min(0.6, 40 * text.count("](") / (len(text) + 1)) - (0.3 if text[-1] in ":?\uff1f\uff1a" else 0.0)
+    return less + min(_KEPT_MOST, _KEPT * sum(1 for pattern in preserved if pattern.search(text)))
