@@ -12,10 +12,11 @@ its lines; a line that still is, between sentences; failing that between words, 
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from tidings.web.documents.budget import estimate, weigh
 from tidings.web.documents.markdown import BlockSpan, Sections, blocks_of, common, shown
@@ -128,37 +129,34 @@ def chunk(
     budget = int(max_tokens * (1 - margin_ratio))
     if budget < SMALLEST:
         raise ValueError(f"Less the margin, {budget} tokens are left for a chunk. Give a max_tokens of 20 or more.")
-    if strategy not in _STRATEGIES:
+    if strategy not in get_args(Strategy):
         raise ValueError(f"The strategy {strategy!r} is unknown. Give headings_first or balanced.")
     if not content:
         return []
     blocks = blocks_of(content)
     sections = Sections(content, blocks)
-    ends = _STRATEGIES[strategy](content, budget, lambda heaviest: pieces_of(content, heaviest, blocks))
-    return [
-        _chunk(f"{source_id}:c{number}", content, start, end, sections)
-        for number, (start, end) in enumerate(pairwise([0, *ends]))
-    ]
+    ends = (_balanced if strategy == "balanced" else _headings_first)(content, budget, blocks)
+    chunks: list[Chunk] = []
+    for number, (start, end) in enumerate(pairwise([0, *ends])):
+        text = content[start:end]
+        first = sections.at(start + len(text) - len(text.lstrip()))
+        last = sections.at(start + len(text.rstrip()) - 1)
+        path = shown(common(sections.paths[first : max(first, last) + 1]))
+        name, size = f"{source_id}:c{number}", estimate(text)
+        chunks.append(
+            Chunk(chunk_id=name, headings_path=path, text=text, est_tokens=size, start_char=start, end_char=end)
+        )
+    return chunks
 
 
-def _chunk(name: str, content: str, start: int, end: int, sections: Sections) -> Chunk:
-    text = content[start:end]
-    first = sections.at(start + len(text) - len(text.lstrip()))
-    last = sections.at(start + len(text.rstrip()) - 1)
-    path = common(sections.paths[first : max(first, last) + 1])
-    return Chunk(
-        chunk_id=name, headings_path=shown(path), text=text, est_tokens=estimate(text), start_char=start, end_char=end
-    )
-
-
+@dataclass(frozen=True)
 class _Packing:
     """Packs pieces into chunks."""
 
-    def __init__(self, content: str, pieces: Sequence[ChunkPiece], budget: int) -> None:
-        self.pieces = pieces
-        self.ends: list[int] = []
-        self._content = content
-        self._budget = budget
+    content: str
+    pieces: Sequence[ChunkPiece]
+    budget: int
+    ends: list[int] = field(default_factory=list[int])
 
     def close(self, first: int, at: int) -> int:
         """Ends a chunk before piece `at`, or earlier: without headings at its end, and within the budget."""
@@ -168,7 +166,7 @@ class _Packing:
         last = at if last == first else last  # There are only headings.
         # Joined, pieces can weigh a little more than separately.
         start = self.pieces[first].start
-        while last > first + 1 and estimate(self._content[start : self.pieces[last - 1].end]) > self._budget:
+        while last > first + 1 and estimate(self.content[start : self.pieces[last - 1].end]) > self.budget:
             last -= 1
         self.ends.append(self.pieces[last - 1].end)
         return last
@@ -180,8 +178,8 @@ class _Packing:
         return self.ends
 
 
-def _headings_first(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]]) -> list[int]:
-    pieces = cut(budget)
+def _headings_first(content: str, budget: int, blocks: list[BlockSpan]) -> list[int]:
+    pieces = pieces_of(content, budget, blocks)
     packing = _Packing(content, pieces, budget)
     before = [0.0, *accumulate(piece.weight for piece in pieces)]
     behind = _sections_end(pieces)
@@ -199,12 +197,12 @@ def _headings_first(content: str, budget: int, cut: Callable[[float], list[Chunk
     return packing.finish(first)
 
 
-def _balanced(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]]) -> list[int]:
+def _balanced(content: str, budget: int, blocks: list[BlockSpan]) -> list[int]:
     total = weigh(content)
     if total <= budget:
         return [len(content)]
     # Small pieces leave a choice of places to cut.
-    pieces = cut(min(budget, max(SMALLEST, total / ceil(total / budget) / 4)))
+    pieces = pieces_of(content, min(budget, max(SMALLEST, total / ceil(total / budget) / 4)), blocks)
     packing = _Packing(content, pieces, budget)
     rest = sum(piece.weight for piece in pieces)
     first = at = 0
@@ -220,12 +218,6 @@ def _balanced(content: str, budget: int, cut: Callable[[float], list[ChunkPiece]
             load += piece.weight
             at += 1
     return packing.finish(first)
-
-
-_STRATEGIES: dict[str, Callable[[str, int, Callable[[float], list[ChunkPiece]]], list[int]]] = {
-    "headings_first": _headings_first,
-    "balanced": _balanced,
-}
 
 
 def _sections_end(pieces: Sequence[ChunkPiece]) -> list[int]:

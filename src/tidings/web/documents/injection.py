@@ -60,10 +60,7 @@ _PLAIN: dict[int, int | str] = {
     **dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'"),
     **{0x1D400 + number: (_LETTERS.upper() + _LETTERS)[number % 52] for number in range(13 * 52)},
 }
-_LOOKALIKES = str.maketrans(
-    "аеорсухіјѕԁһтвкмнοαενιρτυχκ",  # Cyrillic and Greek
-    "aeopcyxijsdhtbkmhoaeviptuxk",
-)
+_LOOKALIKES = str.maketrans("аеорсухіјѕԁһтвкмнοαενιρτυχκ", "aeopcyxijsdhtbkmhoaeviptuxk")  # Cyrillic and Greek
 _MIXED = re.compile(f"[a-z][{''.join(map(chr, _LOOKALIKES))}]|[{''.join(map(chr, _LOOKALIKES))}][a-z]")
 
 
@@ -179,7 +176,10 @@ class InjectionReport:
 
     def __init__(self, text: str) -> None:
         self.text = plain(text)
-        self.lower = _lowered(self.text)
+        self.lower = self.text.lower()
+        if len(self.lower) != len(self.text):
+            # A few capitals become two letters in lower case; places have to stay the same.
+            self.lower = "".join(one.lower() if len(one.lower()) == 1 else one for one in self.text)
         self.too_many = False
 
     @cached_property
@@ -213,11 +213,21 @@ class InjectionReport:
 
     def _excused(self, hit: InjectionHit, start: int, end: int) -> bool:
         """Returns whether this is markup in code, or an example in a text that mentions models elsewhere, too."""
-        if hit.sign.tag and self._in_code(hit):
-            return True
-        if self.about is None or (self.about[0] >= start and self.about[1] < end):
+        elsewhere = self.about is not None and (self.about[0] < start or self.about[1] >= end)
+        if not elsewhere and not hit.sign.tag:
             return False
-        return self._quoted(hit)
+        # There is a block: between blocks are only space and rules, and no sign begins with those.
+        block = self._blocks[bisect_right(self._blocks, hit.start, key=lambda span: span.start) - 1]
+        before = self.text[max(block.start, hit.start - 2_000) : hit.start]  # Quotations are not longer.
+        if block.kind == "code" or before.count("`") % 2 == 1:
+            return True
+        opened = sum(before.count(one) for one in _OPENING) > sum(before.count(one) for one in _CLOSING)
+        quoted = opened or before.count('"') % 2 == 1 or before.rstrip()[-1:] == "'"
+        return elsewhere and (quoted or block.kind in {"quote", "list", "table", "heading"})
+
+    @cached_property
+    def _blocks(self) -> list[BlockSpan]:
+        return blocks_of(self.text)
 
     def described(self, cluster: Sequence[InjectionHit], within: tuple[int, int] | None = None) -> Unsafe:
         """Returns the words of a cluster with a few around them, `within` these places, and the reasons."""
@@ -229,34 +239,6 @@ class InjectionReport:
         reasons = dict.fromkeys(hit.sign.reason for hit in sorted(cluster, key=lambda hit: -hit.weight))
         return Unsafe(text=text if len(text) <= _SHOWN else text[:_SHOWN] + "…", reason="; ".join(list(reasons)[:3]))
 
-    @cached_property
-    def _blocks(self) -> list[BlockSpan]:
-        return blocks_of(self.text)
-
-    def _block(self, place: int) -> BlockSpan:
-        # There is one: between blocks are only space and rules, and no sign begins with those.
-        return self._blocks[bisect_right(self._blocks, place, key=lambda span: span.start) - 1]
-
-    def _in_code(self, hit: InjectionHit) -> bool:
-        block = self._block(hit.start)
-        return block.kind == "code" or self._before(block, hit).count("`") % 2 == 1
-
-    def _quoted(self, hit: InjectionHit) -> bool:
-        block = self._block(hit.start)
-        before = self._before(block, hit)
-        opened = sum(before.count(one) for one in _OPENING) > sum(before.count(one) for one in _CLOSING)
-        return (
-            block.kind in {"code", "quote", "list", "table", "heading"}
-            or opened
-            or before.count('"') % 2 == 1
-            or before.count("`") % 2 == 1
-            or before.rstrip()[-1:] == "'"
-        )
-
-    def _before(self, block: BlockSpan, hit: InjectionHit) -> str:
-        # Quotations are not longer.
-        return self.text[max(block.start, hit.start - 2_000) : hit.start]
-
 
 def _weights(cluster: Sequence[InjectionHit]) -> Iterable[int]:
     """Returns what each kind of sign adds: each markup name counts, and words of one kind count once."""
@@ -265,14 +247,6 @@ def _weights(cluster: Sequence[InjectionHit]) -> Iterable[int]:
         key = hit.text if hit.sign.tag else hit.sign.reason
         best[key] = max(best.get(key, 0), hit.weight)
     return best.values()
-
-
-def _lowered(text: str) -> str:
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    # A few capitals become two letters in lower case; places have to stay the same.
-    return "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
 
 
 def _hits(lower: str) -> tuple[list[InjectionHit], bool]:
@@ -311,17 +285,23 @@ class KeptText(NamedTuple):
 
 def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> KeptText:
     """Returns `markdown` without the instructions to models in its hidden places."""
-    places = list(_in_order(concealed, len(markdown)))
+    places: list[Place] = []
+    at = 0
+    for start, end in sorted(concealed):  # Those that are not empty, without overlaps.
+        if max(start, at) < min(end, len(markdown)):
+            places.append((max(start, at), min(end, len(markdown))))
+            at = end
     if not places:
         return KeptText(markdown, [], set())
     parts = [markdown[start:end] for start, end in places]
     report = InjectionReport(unlinked("\n".join(parts)))
-    if next(report.clusters(SUSPICIOUS), None) is None and not report.too_many:
-        return KeptText(markdown, [], set())
+    suspicious = next(report.clusters(SUSPICIOUS), None) is not None
     if report.too_many:
         # Such a text is not content.
         cuts = [(start + _markers(part), end) for (start, end), part in zip(places, parts, strict=True)]
         return KeptText(_without(markdown, cuts), [located(TOO_MANY, "hidden text")], set())
+    if not suspicious:
+        return KeptText(markdown, [], set())
     # A tab of an article about models may be shown and hidden.
     about = InjectionReport(markdown).about is not None
     report.about = (-1, -1) if about else None
@@ -331,13 +311,12 @@ def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> Ke
     found: list[Unsafe] = []
     for cluster in clusters:
         first, last = cluster[0].start, max(hit.end for hit in cluster)
-        for line in range(lines.at(first), lines.at(last - 1) + 1):
-            touched.setdefault(lines.part(line), set()).add(line)
+        for part, line in map(lines.place, range(lines.at(first), lines.at(last - 1) + 1)):
+            touched.setdefault(part, set()).add(line)
         found.append(located(report.described(cluster, lines.around(first, last)), "hidden text"))
-    cuts = [cut for part, those in touched.items() for cut in _cuts(places[part], parts[part], lines.own(part, those))]
-    return KeptText(
-        _without(markdown, sorted(cuts)), found[:MOST], {one for hits in clusters for one in words_of(hits)}
-    )
+    cuts = [cut for part, those in touched.items() for cut in _cuts(places[part], parts[part], those)]
+    words = {one for cluster in clusters for one in words_of(cluster)}
+    return KeptText(_without(markdown, sorted(cuts)), found[:MOST], words)
 
 
 class _HiddenLines:
@@ -351,29 +330,16 @@ class _HiddenLines:
     def at(self, place: int) -> int:
         return bisect_right(self._starts, place) - 1
 
-    def part(self, line: int) -> int:
-        return bisect_right(self._first, line) - 1
-
-    def own(self, part: int, lines: Iterable[int]) -> set[int]:
-        """Returns the lines, counted from the beginning of their part."""
-        return {line - self._first[part] for line in lines}
+    def place(self, line: int) -> tuple[int, int]:
+        """Returns the part of a line, and its number within the part."""
+        part = bisect_right(self._first, line) - 1
+        return part, line - self._first[part]
 
     def around(self, first: int, last: int) -> Place:
         """Returns the beginning and the end of the parts that these places are in."""
-        end = self._first[self.part(self.at(last - 1)) + 1]
-        return (
-            self._starts[self._first[self.part(self.at(first))]],
-            self._starts[end] if end < len(self._starts) else self._length,
-        )
-
-
-def _in_order(concealed: Iterable[Place], most: int) -> Iterator[Place]:
-    """Yields the places that are not empty, without overlaps."""
-    at = 0
-    for start, end in sorted(concealed):
-        if max(start, at) < min(end, most):
-            yield max(start, at), min(end, most)
-            at = end
+        begin = self._first[self.place(self.at(first))[0]]
+        end = self._first[self.place(self.at(last - 1))[0] + 1]
+        return self._starts[begin], self._starts[end] if end < len(self._starts) else self._length
 
 
 def _cuts(place: Place, part: str, lines: set[int]) -> Iterator[Place]:

@@ -62,11 +62,13 @@ def hidden_in(text: str) -> Iterator[Unsafe]:
     spelt = "".join(chr(ord(one) - 0xE0000) for one in tags if "\U000e0020" <= one <= "\U000e007e")
     if len(spelt) >= _SPELT:
         yield Unsafe(text=spelt[:_SHOWN], reason="spelt in invisible tag characters")
-    if selected := b"".join(map(_bytes_of, _SELECTOR_RUN.findall(text))):
+    selectors = "".join(_SELECTOR_RUN.findall(text))
+    if selected := bytes(ord(one) - (0xFE00 if one < "\U000e0100" else 0xE0100 - 16) for one in selectors):
         message = selected[:_SHOWN].decode("utf-8", "replace")
         yield Unsafe(text=stripped(message), reason="spelt in invisible variation selectors")
     for run in _ZERO_WIDTH_RUN.findall(text):
-        if not _repeats(run):
+        # Mails only repeat a few characters, to fill their preview.
+        if not any(run[period:] == run[:-period] for period in range(1, 7)):
             yield Unsafe(text=f"({len(run)} characters)", reason="a message in characters of no width")
             break
     for found in _OVERRIDDEN.finditer(text):
@@ -78,15 +80,6 @@ def hidden_in(text: str) -> Iterator[Unsafe]:
 
 def _is_flag(text: str, start: int, run: str) -> bool:
     return text[start - 1 : start] == _BLACK_FLAG and _FLAG.fullmatch(run) is not None
-
-
-def _bytes_of(run: str) -> bytes:
-    return bytes(ord(one) - 0xFE00 if one < "\U000e0100" else ord(one) - 0xE0100 + 16 for one in run)
-
-
-def _repeats(run: str) -> bool:
-    """Returns whether a run only repeats a few characters, as mails do to fill their preview."""
-    return any(run[period:] == run[:-period] for period in range(1, 7))
 
 
 def _balanced(text: str) -> bool:
@@ -110,14 +103,9 @@ def _needed(text: str, run: re.Match[str], directions: bool) -> str:
         return run[0]
     kept = ""
     for one in run[0][:_LOOKED_AT]:
-        if one in kept:
-            continue
-        if (
-            (not kept and _selects(one, before, after))
-            or _joins(one, before, after)
-            or (directions and one in _MARKS)
-            or (directions and ("\u202a" <= one <= "\u202c" or "\u2066" <= one <= "\u2069"))
-        ):
+        directs = one in _MARKS or "\u202a" <= one <= "\u202c" or "\u2066" <= one <= "\u2069"
+        selects = not kept and _selects(one, before, after)
+        if one not in kept and (selects or _joins(one, before, after) or (directions and directs)):
             kept += one
     return kept
 

@@ -56,10 +56,11 @@ async def map_reduce(
     size = int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, weigh(content) / _CHUNKS)))
     chunks = chunk("", content, max_tokens=size)
     read = chunks[:_MOST_CHUNKS]
-    asker = _Asker(sample, f"page {content_hash(content)[:20]}", _requests(question, preserve))
+    requests = f" Keep to what answers this question: {' '.join(question.split())}" if question else ""
+    requests += (f" Keep all {', '.join(preserve)}." if preserve else "") + " Invent nothing."
+    asker = _Asker(sample, f"page {content_hash(content)[:20]}", requests)
     if len(read) == 1:
-        answer = await asker.conclude(read[0]["text"], budget)
-        return ModelSummary(*_parsed(answer), chunks=1)
+        return ModelSummary(*_parsed(await asker.conclude(read[0]["text"], budget)), chunks=1)
     notes = await asker.notes([one["text"] for one in read])
     failed = [one["headings_path"] for one, note in zip(read, notes, strict=True) if note is None]
     kept = [note for note in notes if note]
@@ -115,11 +116,6 @@ class _Asker:
         prompt = f"{task}{self._requests}\n{_DATA}\n\n<<<{self._mark}\n{text}\n{self._mark}>>>"
         # Characters that were hidden in the page may come back in the answer.
         return disarm(await self._sample(prompt, most)).strip()
-
-
-def _requests(question: str | None, preserve: Collection[str]) -> str:
-    requests = f" Keep to what answers this question: {' '.join(question.split())}" if question else ""
-    return requests + (f" Keep all {', '.join(preserve)}." if preserve else "") + " Invent nothing."
 
 
 def _groups(notes: Sequence[str], size: int) -> list[list[str]]:

@@ -13,6 +13,7 @@ nest: code within a list is part of the list. Of more than `MOST` blocks, the la
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from posixpath import commonprefix
 from typing import NamedTuple
 
 from tidings._kit.text import shortened
@@ -144,17 +145,13 @@ def _level(line: str) -> int:
 def _is_rule(line: str) -> bool:
     bare = line.strip()
     mark = bare[:1]
-    if mark not in {"-", "*", "_"} or _is_code(line):
-        return False
-    return not bare.strip(mark + " \t") and bare.count(mark) >= 3
+    return mark in {"-", "*", "_"} and not _is_code(line) and not bare.strip(mark + " \t") and bare.count(mark) >= 3
 
 
 def _fence(line: str) -> str:
     found = _FENCE.match(line)
-    if found is None:
-        return ""
     # Backticks behind the fence make it inline code.
-    return "" if found[1][0] == "`" and "`" in line[found.end() :] else found[1]
+    return "" if found is None or (found[1][0] == "`" and "`" in line[found.end() :]) else found[1]
 
 
 def _behind_fence(lines: Sequence[str], at: int, fence: str) -> int:
@@ -198,12 +195,10 @@ def _behind_list(lines: Sequence[str], at: int) -> int:
 def _behind_meta(lines: Sequence[str], at: int) -> int:
     """Passes a comment up to its end, or definitions of links that follow each other."""
     if lines[at].lstrip().startswith("<!--"):
-        end = at
-        while end < len(lines) and not _blank(lines[end]):
-            end += 1
-            if "-->" in lines[end - 1]:
-                break
-        return end
+        for end in range(at, len(lines)):
+            if _blank(lines[end]) or "-->" in lines[end]:
+                return end if _blank(lines[end]) else end + 1
+        return len(lines)
     return _while(lines, at, lambda one: _META.match(one) is not None)
 
 
@@ -307,14 +302,7 @@ class HeadingsAbove:
 
 def common(paths: Sequence[Path]) -> Path:
     """Returns the headings that all paths begin with."""
-    if not paths:
-        return ()
-    # The smallest and the largest differ the earliest.
-    first, last = min(paths), max(paths)
-    same = 0
-    while same < len(first) and first[same] == last[same]:
-        same += 1
-    return first[:same]
+    return tuple(commonprefix(paths))
 
 
 def _headings(content: str, blocks: Iterable[BlockSpan]) -> Iterator[tuple[BlockSpan, str, Path]]:
