@@ -15,23 +15,14 @@ from typing import Literal
 from anyio import to_thread
 
 from tidings._kit.text import counted
+from tidings.web.documents import picking
 from tidings.web.documents.budget import estimate
 from tidings.web.documents.chunk import SMALLEST as MARGINLESS
 from tidings.web.documents.chunk import chunk
 from tidings.web.documents.map_reduce import Sample, SampleFailed, map_reduce
 from tidings.web.documents.markdown import shown
 from tidings.web.documents.model import Chunk, Compacted, PacketWarning, Quote
-from tidings.web.documents.picking import (
-    Document,
-    by_question,
-    by_salience,
-    by_section,
-    document,
-    fitted,
-    headings_within,
-    pick,
-    weight_of,
-)
+from tidings.web.documents.picking import Document, document
 from tidings.web.documents.sentences import PRESERVED, Salience
 
 Mode = Literal["structural", "salience", "map_reduce", "question_focused"]
@@ -107,21 +98,21 @@ def _extracted(text: Document, request: _Request, notice: str | None = None) -> 
         return _bound(request, _Parts(whole), notices)
     salience = request.salience(text)
     if request.mode == "question_focused":
-        order = by_question(text, salience, request.question)
+        order = picking.by_question(text, salience, request.question)
     else:
-        order = by_section(text, salience) if request.mode == "structural" else by_salience(salience)
+        order = picking.by_section(text, salience) if request.mode == "structural" else picking.by_salience(salience)
     if not order:
         notices.append("Nothing in the text matches the question: the most important sentences are given instead.")
-        order = by_salience(salience)
+        order = picking.by_salience(salience)
     # Units of one or two words are used only if there is nothing else.
     order = [n for n in order if len(salience.terms[n]) > 2] or order
-    headings = headings_within(text, shares.summary / 2) if request.mode == "structural" else []
-    chosen = pick(text, salience, order, shares.summary - weight_of(text, headings))
-    summary = fitted(text, chosen, headings, shares.summary)
+    headings = picking.headings_within(text, shares.summary / 2) if request.mode == "structural" else []
+    chosen = picking.pick(text, salience, order, shares.summary - picking.weight_of(text, headings))
+    summary = picking.fitted(text, chosen, headings, shares.summary)
     # Key points are the next best sentences that the summary has no room for.
     used = set(chosen)
     rest = (n for n in _short(text, order, {"paragraph", "list"}) if n not in used)
-    points = sorted(pick(text, salience, rest, shares.points, _POINTS))
+    points = sorted(picking.pick(text, salience, rest, shares.points, _POINTS))
     parts = _Parts(
         summary,
         [text.content[text.sentences[n].start : text.sentences[n].end] for n in points],
@@ -146,7 +137,7 @@ def _quotes(text: Document, salience: Salience, order: Sequence[int], budget: in
     fitting = _short(text, order[:500], {"paragraph", "quote", "list"})
     # Quotations come first.
     wanted = sorted(fitting, key=lambda n: text.sentences[n].kind != "quote")
-    return [text.quote(text.sentences[n]) for n in sorted(pick(text, salience, wanted, budget, _QUOTES))]
+    return [text.quote(text.sentences[n]) for n in sorted(picking.pick(text, salience, wanted, budget, _QUOTES))]
 
 
 def _short(text: Document, order: Sequence[int], kinds: set[str]) -> Iterator[int]:
@@ -161,7 +152,7 @@ async def _by_model(text: Document, request: _Request, sample: Sample) -> Compac
 
     def best_quotes() -> list[Quote]:
         salience = request.salience(text)
-        order = by_question(text, salience, request.question) or by_salience(salience)
+        order = picking.by_question(text, salience, request.question) or picking.by_salience(salience)
         return _quotes(text, salience, order, shares.quotes)
 
     omissions = [f"A model read {written.chunks:,} chunks; what it passed over is not known."]

@@ -15,24 +15,11 @@ from math import ceil
 from typing import cast, get_args
 
 from tidings._kit.text import one_line, shortened
+from tidings.web.documents import model
 from tidings.web.documents.injection import KeptText, look_for, without_hidden_instructions
 from tidings.web.documents.invisible import disarm
 from tidings.web.documents.markdown import BlockSpan, Sections, blocks_of, outline_of
-from tidings.web.documents.model import (
-    Citation,
-    ContentBlock,
-    DocumentMetadata,
-    Hashes,
-    LLMPacket,
-    Location,
-    NormalizedContent,
-    PacketWarning,
-    Unsafe,
-    WarningType,
-    canonical,
-    content_hash,
-    source_id,
-)
+from tidings.web.documents.model import LLMPacket, NormalizedContent, PacketWarning, Unsafe, WarningType
 from tidings.web.documents.sentences import Salience, sentences_of
 from tidings.web.extract.model import Extracted
 
@@ -88,8 +75,8 @@ def normalise(
     content = disarm(kept.markdown)
     blocks = blocks_of(content)
     key_blocks = _key_blocks(blocks)
-    hash_of_content = content_hash(content)
-    url = canonical(extracted.canonical_url, final_url, status)
+    hash_of_content = model.content_hash(content)
+    url = model.canonical(extracted.canonical_url, final_url, status)
     unsafe = _unsafe(extracted, kept, content_type, raw)
     metadata: dict[str, str | int | None] = {
         "title": _line(extracted.title, _TITLE),
@@ -101,28 +88,28 @@ def normalise(
         "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown, extracted.language),
     }
     packet = LLMPacket(
-        source_id=source_id(url, retrieved_at, hash_of_content),
+        source_id=model.source_id(url, retrieved_at, hash_of_content),
         original_url=original_url,
         canonical_url=url,
         retrieved_at=retrieved_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         status=status,
         content_type=content_type,
-        metadata=cast("DocumentMetadata", {key: value for key, value in metadata.items() if value}),
+        metadata=cast("model.DocumentMetadata", {key: value for key, value in metadata.items() if value}),
         outline=outline_of(content, blocks)[:_OUTLINE],
         key_blocks=[
-            ContentBlock(block_id=f"b{number}", kind=block.kind, text=text, char_len=len(text))
+            model.ContentBlock(block_id=f"b{number}", kind=block.kind, text=text, char_len=len(text))
             for number, block in key_blocks
             for text in (content[block.start : block.end],)
         ],
         content=content,
         source_summary=_summary(content, extracted.title or ""),
         citations=[
-            Citation(block_id=f"b{number}", loc=Location(start_char=block.start, end_char=block.end))
+            model.Citation(block_id=f"b{number}", loc=model.Location(start_char=block.start, end_char=block.end))
             for number, block in key_blocks
         ],
         unsafe_instructions_detected=unsafe,
         warnings=_warnings(extracted, status, retrieved_at, notes, unsafe, left_out=bool(kept.found)),
-        hashes=Hashes(content_hash=hash_of_content, raw_hash=hashlib.sha256(raw).hexdigest()),
+        hashes=model.Hashes(content_hash=hash_of_content, raw_hash=hashlib.sha256(raw).hexdigest()),
     )
     if include_raw_excerpt:
         packet["raw_excerpt"] = disarm(raw[: 4 * _RAW_EXCERPT].decode("utf-8", "replace"))[:_RAW_EXCERPT]

@@ -16,22 +16,12 @@ from typing import Any, Final, cast
 from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
 
 from tidings._kit.bounded_json import NotJson, as_dict, as_list
+from tidings.web.extract import model
 from tidings.web.extract.data import parsed, read_json
 from tidings.web.extract.html.page import moment, web_address
 from tidings.web.extract.html.read import plain_text
 from tidings.web.extract.html.tree import Element
-from tidings.web.extract.model import (
-    Caps,
-    Extracted,
-    ExtractOptions,
-    ExtractWarning,
-    FeedEntry,
-    PageLink,
-    bounded,
-    escaped,
-    escaped_url,
-    left_out,
-)
+from tidings.web.extract.model import Caps, Extracted, ExtractOptions, ExtractWarning, FeedEntry, PageLink
 from tidings.web.extract.sniff import as_text
 from tidings.web.extract.xml import LANGUAGE, local, read_tree, written_tree
 
@@ -44,14 +34,14 @@ def _finished(feed: Extracted, total: int, caps: Caps) -> Extracted:
     warnings = list(feed.warnings)
     entries, cut = _prepared(feed.entries, caps.summary)
     if total > len(entries):
-        warnings.append(left_out("the feed", len(entries), total, "entries"))
+        warnings.append(model.left_out("the feed", len(entries), total, "entries"))
     if cut:
         message = f"the text of {cut:,} entries is cut at {caps.summary:,} characters: see their links"
         warnings.append(ExtractWarning("truncated", message))
     if not entries:
         warnings.append(ExtractWarning("empty", "the feed has no entries at present"))
-    markdown, over = bounded(_markdown(feed, entries), caps.characters, "the feed")
-    text, _ = bounded(_text(feed, entries), caps.characters, "the feed")
+    markdown, over = model.bounded(_markdown(feed, entries), caps.characters, "the feed")
+    text, _ = model.bounded(_text(feed, entries), caps.characters, "the feed")
     return replace(
         feed,
         markdown=markdown,
@@ -100,15 +90,15 @@ def _prepared(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry,
 
 
 def _markdown(feed: Extracted, entries: Iterable[FeedEntry]) -> str:
-    parts = [f"# {escaped(feed.title)}"] if feed.title else []
+    parts = [f"# {model.escaped(feed.title)}"] if feed.title else []
     if feed.description and feed.description != feed.title:
         parts.append(_body(feed.description))
     for entry in entries:
-        title = escaped(entry.title or entry.url or entry.id)
-        address = escaped_url(entry.url)
+        title = model.escaped(entry.title or entry.url or entry.id)
+        address = model.escaped_url(entry.url)
         parts.append(f"## [{title}]({address})" if address else f"## {title}")
         if about := _about(entry):
-            parts.append(escaped(about))
+            parts.append(model.escaped(about))
         if entry.summary:
             parts.append(_body(entry.summary))
     return "\n\n".join(parts)
@@ -126,7 +116,7 @@ def _about(entry: FeedEntry) -> str:
 
 
 def _body(text: str) -> str:
-    return _LINE_START.sub(r"\1\\\2", escaped(text)).replace("\n", "\n\n")
+    return _LINE_START.sub(r"\1\\\2", model.escaped(text)).replace("\n", "\n\n")
 
 
 _PREFIXES: Final = {  # The prefixes of namespaces in the names of parts. Parts of other namespaces are ignored.

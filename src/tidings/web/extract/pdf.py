@@ -23,17 +23,9 @@ from typing import Any, Final
 import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
 import pypdfium2.raw  # pyright: ignore[reportMissingTypeStubs]
 
+from tidings.web.extract import model
 from tidings.web.extract.html.page import pdf_moment
-from tidings.web.extract.model import (
-    Caps,
-    Extracted,
-    ExtractionFailed,
-    ExtractOptions,
-    ExtractWarning,
-    bounded,
-    escaped,
-    left_out,
-)
+from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions, ExtractWarning
 
 _pdfium: Final[Any] = pypdfium2  # It has no types.
 _raw: Final[Any] = pypdfium2.raw
@@ -271,10 +263,10 @@ def _read(pdf: Any, caps: Caps) -> Extracted:
     if broken:
         warnings.append(ExtractWarning("extraction_fallback", f"{broken:,} pages are broken and were left out"))
     if len(pages) + broken < count:
-        warnings.append(left_out("the PDF", len(pages) + broken, count, "pages"))
+        warnings.append(model.left_out("the PDF", len(pages) + broken, count, "pages"))
     parts = parts_of(pages)
-    markdown, over = bounded("\n\n".join(map(_markdown, parts)), caps.characters, "the PDF")
-    text, _ = bounded("\n".join(part.text for part in parts), caps.characters, "the PDF")
+    markdown, over = model.bounded("\n\n".join(map(_markdown, parts)), caps.characters, "the PDF")
+    text, _ = model.bounded("\n".join(part.text for part in parts), caps.characters, "the PDF")
     return Extracted(
         kind="document",
         method="pdf",
@@ -317,7 +309,7 @@ def _title(declared: str, parts: list[PdfPart]) -> str | None:
 
 
 def _markdown(part: PdfPart) -> str:
-    text = escaped(part.text)
+    text = model.escaped(part.text)
     if part.level:
         return f"{'#' * part.level} {text}"
     return _LINE_START.sub(r"\1\\\2", _LINE_BULLET.sub("- ", text))

@@ -14,17 +14,10 @@ from typing import Any, Final, Self, cast
 
 from tidings._kit.pool import WorkerFailed, WorkerPool
 from tidings._kit.worker import LastAnswer, WorkerLimits
+from tidings.web.extract import model
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html.selectors import BadSelector
-from tidings.web.extract.model import (
-    Extracted,
-    ExtractionFailed,
-    ExtractOptions,
-    ExtractWarning,
-    FeedEntry,
-    PageLink,
-    Unsupported,
-)
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, Unsupported
 
 GIB: Final = 1024**3
 
@@ -154,9 +147,9 @@ def decoded_outcome(content: bytes) -> Extracted | Failure:
 
 def _extracted(said: dict[str, Any]) -> Extracted:
     parts: dict[str, Any] = {
-        "links": tuple(PageLink(**one) for one in said["links"]),
-        "warnings": tuple(ExtractWarning(**one) for one in said["warnings"]),
-        "entries": tuple(FeedEntry(**one) for one in said["entries"]),
+        "links": tuple(model.PageLink(**one) for one in said["links"]),
+        "warnings": tuple(model.ExtractWarning(**one) for one in said["warnings"]),
+        "entries": tuple(model.FeedEntry(**one) for one in said["entries"]),
         "hidden": tuple(said["hidden"]),
         "concealed": tuple((int(start), int(end)) for start, end in said["concealed"]),
     }

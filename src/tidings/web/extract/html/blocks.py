@@ -9,21 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidings.web.extract.html import vocabulary
 from tidings.web.extract.html.hidden import HIDDEN_FROM_SOME, INVISIBLE, PLAINLY_HIDDEN, Visibility
 from tidings.web.extract.html.tree import Element, TreeWalk, pieces_within, skip, walk_through
-from tidings.web.extract.html.vocabulary import (
-    BY_ROLE,
-    BY_TAG,
-    MARK,
-    MUTE,
-    POINT,
-    SILENT,
-    SKIP,
-    UNSEEN,
-    WAYS,
-    groups_of,
-    words_of,
-)
+from tidings.web.extract.html.vocabulary import BY_ROLE, BY_TAG, MARK, MUTE, POINT, SILENT, SKIP, UNSEEN, WAYS
 
 _NAME, _CLASS, _ID, _ROLE, _STYLE, _HIDDEN, _MUTE, _NOTED = range(8)
 _SORTS: Final = {  # The attributes that are read; those with names come first.
@@ -81,8 +70,8 @@ class Attributes:
         key = tag + named
         known = self._named.get(key)
         if known is None:
-            words = words_of(named)
-            known = self._named[key] = (key, words, groups_of(words))  # Pages repeat their names.
+            words = vocabulary.words_of(named)
+            known = self._named[key] = (key, words, vocabulary.groups_of(words))  # Pages repeat their names.
         return known
 
 
