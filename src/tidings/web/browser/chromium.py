@@ -11,6 +11,7 @@ off. Its sandbox is on, except for root, for whom Chromium has none.
 import os
 import shutil
 from collections.abc import Awaitable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -137,8 +138,5 @@ async def attempt(step: Awaitable[object], seconds: float = _END_SECONDS) -> Non
     """Awaits a step that may fail because the page or the browser is gone already."""
     from playwright.async_api import Error  # noqa: PLC0415
 
-    with anyio.move_on_after(seconds):
-        try:
-            await step
-        except (Error, OSError):
-            return
+    with anyio.move_on_after(seconds), suppress(Error, OSError):
+        await step

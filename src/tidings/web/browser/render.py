@@ -61,16 +61,6 @@ self.open = () => null;
 """
 
 
-@dataclass(frozen=True)
-class RenderedSnapshot:
-    """The current HTML, URL and size of a page. `url` is None if it is not a web address."""
-
-    html: bytes
-    url: str | None
-    width: int
-    height: int
-
-
 @dataclass
 class PageCamera:
     """Reads and photographs one page. Opened before the page loads, because a busy page cannot be entered later."""
@@ -80,28 +70,38 @@ class PageCamera:
     most: int  # Bytes of HTML.
     # Warnings about parts that were left out.
     warnings: list[ExtractWarning] = field(default_factory=list[ExtractWarning])
-    _seen: RenderedSnapshot | None = None
+    _width: int = 0
+    _height: int = 0
 
-    async def rest(self, seconds: float, until: float) -> None:
-        """Lets time pass by the page's own clock, not beyond `until`, so that a slow page gets as far as a fast one."""
+    async def settle(self, routing: Routing, until: float) -> None:
+        """Waits until nothing is being fetched, for a few seconds at most.
+
+        Time passes by the page's own clock, so that a slow page gets as far as a fast one.
+        """
         from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
-        with anyio.move_on_at(until):
-            try:
-                await self._run(f"new Promise((done) => setTimeout(done, {seconds * 1000:.0f}))", awaitPromise=True)
-            except Error:  # The page is navigating.
-                await anyio.sleep(seconds)
+        until = min(until, anyio.current_time() + _SETTLING)
+        quiet = 0
+        while quiet < 2 and anyio.current_time() < until:
+            with anyio.move_on_at(until):
+                try:
+                    await self._run(f"new Promise((done) => setTimeout(done, {_PULSE * 1000:.0f}))", awaitPromise=True)
+                except Error:  # The page is navigating.
+                    await anyio.sleep(_PULSE)
+            quiet = 0 if routing.busy else quiet + 1
 
-    async def html(self, until: float) -> RenderedSnapshot | None:
-        """Returns the page as it is; None if it cannot be read or is gone. Stops the scripts of a page that is busy."""
+    async def html(self, until: float) -> tuple[bytes, str | None] | None:
+        """Returns the HTML as it is now, and the URL if it is a web address; None if it cannot be read or is gone.
+
+        Stops the scripts of a page that is busy.
+        """
         from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         try:
             for patience in (0.5, 1.0):
                 room = max((until - anyio.current_time()) * patience, _LEAST)
                 with anyio.move_on_after(room):
-                    self._seen = await self._read()
-                    return self._seen
+                    return await self._read()
                 with anyio.move_on_after(_LEAST):
                     await self._send("Runtime.terminateExecution")
                     await self._send("Emulation.setScriptExecutionDisabled", value=True)
@@ -118,23 +118,22 @@ class PageCamera:
         world = await self._send("Page.createIsolatedWorld", frameId=frame, worldName="tidings")
         return await self._send("Runtime.evaluate", expression=expression, contextId=world["executionContextId"], **how)
 
-    async def _read(self) -> RenderedSnapshot:
+    async def _read(self) -> tuple[bytes, str | None]:
         answer = await self._run(_READ % (self.most, self.most), returnByValue=True)
         found: dict[str, Any] = answer["result"]["value"]
         html = found["html"].encode("utf-8", "replace")
         if not found["whole"] or len(html) > self.most:
             html = html[: self.most]
             self.warnings.append(ExtractWarning("truncated", f"The rendered page is cut at {self.most:,} bytes."))
-        url = found["url"].partition("#")[0]
-        url = url if url.startswith(("http://", "https://")) else None
-        return RenderedSnapshot(html, url, found["width"], found["height"])
+        self._width, self._height = found["width"], found["height"]
+        url: str = found["url"].partition("#")[0]
+        return html, url if url.startswith(("http://", "https://")) else None
 
     async def screenshot(self, until: float) -> bytes | None:
         """Returns a PNG of the page from its top, or of one screen if that is too large; None if both fail."""
         from playwright.async_api import Error  # noqa: PLC0415
 
-        width = min(max(self._seen.width if self._seen else 0, 1), 2_000)
-        height = min(max(self._seen.height if self._seen else 0, 1), _TALLEST)
+        width, height = min(max(self._width, 1), 2_000), min(max(self._height, 1), _TALLEST)
         whole: FloatRect = {"x": 0, "y": 0, "width": width, "height": height}
         for clip in (whole, None):
             left = max(until - anyio.current_time(), _LEAST) * 1000
@@ -145,7 +144,7 @@ class PageCamera:
             except Error:
                 break
             if len(taken) <= _HEAVIEST:
-                if clip is None or (self._seen and self._seen.height > _TALLEST):
+                if clip is None or self._height > _TALLEST:
                     message = "The screenshot shows the upper part of the page."
                     self.warnings.append(ExtractWarning("truncated", message))
                 return taken
@@ -272,7 +271,8 @@ class Renderer:
         if seen is None:
             lost = _given_up("its scripts kept the browser from reading it")
             return RenderedPage(first.body, first.url, warnings=(lost, *routing.warnings()))
-        return RenderedPage(seen.html, seen.url or first.url, picture, warnings)
+        html, url = seen
+        return RenderedPage(html, url or first.url, picture, warnings)
 
     @asynccontextmanager
     async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator["Page"]:
@@ -310,7 +310,7 @@ class Renderer:
             with routing.loading:
                 await camera.page.goto(url, wait_until=options.wait_until, timeout=_milliseconds(until))
             if options.wait_until == "load":
-                await _settle(camera, routing, until)
+                await camera.settle(routing, until)
             if options.selector:
                 pending = f"{options.selector!r} was not there"
                 selector, timeout = f"css={options.selector}", _milliseconds(until)
@@ -322,8 +322,6 @@ class Renderer:
                 message = f"{options.selector!r} is not a CSS selector: write one like #main or .article."
                 raise BadRequest(message, url=url) from error
             logger.debug("the browser on %s: %s", url, error.message)
-        if not options.wait_ms:
-            return None
         seconds, left = options.wait_ms / 1000, max(0.0, until - anyio.current_time())
         await anyio.sleep(min(seconds, left))
         if seconds <= left:
@@ -334,15 +332,6 @@ class Renderer:
 def _milliseconds(until: float) -> float:
     """Returns the milliseconds left; never 0, which would mean no limit."""
     return max(1.0, (until - anyio.current_time()) * 1000)
-
-
-async def _settle(camera: PageCamera, routing: Routing, until: float) -> None:
-    """Waits until nothing is being fetched, for a few seconds at most."""
-    until = min(until, anyio.current_time() + _SETTLING)
-    quiet = 0
-    while quiet < 2 and anyio.current_time() < until:
-        await camera.rest(_PULSE, until)
-        quiet = 0 if routing.busy else quiet + 1
 
 
 def _given_up(why: str) -> ExtractWarning:

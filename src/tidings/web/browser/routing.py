@@ -8,6 +8,7 @@ refused navigation it stays.
 import html
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -30,13 +31,12 @@ _PICTURES: Final = frozenset(("image", "font"))  # Needed only for a screenshot.
 # Content types that a frame may show; others would start a download or a plug-in.
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
 _PASSED_ON: Final = frozenset(("authorization", "accept-language", "origin", "referer"))
-_KEPT_BACK: Final = frozenset(  # Headers of the connection, and those that make the browser do or store something.
-    (
-        *("content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"),
-        *("set-cookie", "content-disposition", "alt-svc", "clear-site-data", "report-to", "nel", "refresh"),
-        *("reporting-endpoints", "strict-transport-security", "link", "service-worker-allowed"),
-    )
+_OF_THE_CONNECTION = "content-encoding content-length transfer-encoding connection keep-alive trailer"
+_WITH_EFFECTS = (  # Those that make the browser do or store something.
+    "set-cookie content-disposition alt-svc clear-site-data report-to nel refresh reporting-endpoints "
+    "strict-transport-security link service-worker-allowed"
 )
+_KEPT_BACK: Final = frozenset(f"{_OF_THE_CONNECTION} {_WITH_EFFECTS}".split())
 
 _ALLOW_ORIGIN: Final = "access-control-allow-origin"
 # The allowed origin of a response without one: Playwright would allow every origin.
@@ -133,12 +133,15 @@ class Routing:
             await attempt(route.fulfill(status=response.status, headers=headers, body=response.body))
 
     async def _refuse(self, route: "Route") -> None:
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
+
         # The page stays when a navigation is aborted; for any other error the browser would show an error page.
         navigates = route.request.is_navigation_request()
         await attempt(route.abort("aborted" if navigates else "blockedbyclient"))
-        if navigates and _leaves_page(route.request):
-            # The browser never reports a page as loaded that was about to be left.
-            self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
+        with suppress(Error):  # The window of the frame may not exist yet.
+            if navigates and route.request.frame.parent_frame is None:
+                # The browser never reports a page as loaded that was about to be left.
+                self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
 
     async def _response(self, asked: "Asked") -> Response | None:
         """Returns the response for the browser, or None to refuse the request."""
@@ -164,12 +167,8 @@ class Routing:
         self._requests += 1
         self._navigations += asked.is_navigation_request()
         budget = self._budget
-        return (
-            self._requests <= budget.requests
-            and self._navigations <= budget.navigations
-            and self._bytes < budget.bytes
-            and anyio.current_time() < self._until
-        )
+        counted = self._requests <= budget.requests and self._navigations <= budget.navigations
+        return counted and self._bytes < budget.bytes and anyio.current_time() < self._until
 
     def _to_fetch(self, asked: "Asked", url: Url) -> Request:
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
@@ -202,16 +201,6 @@ class Routing:
 
     def _is_third_party(self, url: Url) -> bool:
         return self._block and site_of(url.host) != site_of(self._home.host)
-
-
-def _leaves_page(asked: "Asked") -> bool:
-    """Returns whether the navigation is of the page itself, and not of a frame in it."""
-    from playwright.async_api import Error  # noqa: PLC0415 - an optional package
-
-    try:
-        return asked.frame.parent_frame is None
-    except Error:  # Its window does not exist yet.
-        return False
 
 
 def site_of(host: str) -> str:

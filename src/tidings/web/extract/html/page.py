@@ -249,10 +249,9 @@ def _language(page: HtmlPage) -> str | None:
 
 def _canonical(page: HtmlPage) -> str | None:
     """Returns the page's own canonical URL, if it is a web address."""
-    for link in page.parts["link"]:
-        if "canonical" in (link.get("rel") or "").lower().split() and link.get("href"):
-            return web_address(page.url, str(link.get("href")))
-    said = page.metas.get("og:url")
+    rels = ((link.get("href"), link.get("rel") or "") for link in page.parts["link"])
+    linked = (href for href, rel in rels if href and "canonical" in rel.lower().split())
+    said = next(linked, page.metas.get("og:url"))
     return web_address(page.url, said) if said else None
 
 
@@ -261,11 +260,10 @@ def web_address(base: str, link: str) -> str | None:
     """Returns `link` as an absolute URL; None unless it is a web address."""
     if _PLAIN_ADDRESS.fullmatch(link):
         return link
-    try:
+    with contextlib.suppress(ValueError):
         whole = urljoin(base, link.strip())
         return whole if urlsplit(whole).scheme in {"http", "https"} else None
-    except ValueError:
-        return None
+    return None
 
 
 _LONGEST_EMBEDDED = 5_000_000
@@ -276,14 +274,12 @@ _WORTH = 25  # Words from which a description is useful.
 def discourse(page: HtmlPage) -> bytes | None:
     """Returns the posts of a Discourse topic as HTML, from the page's embedded data; None if there are none."""
     for _, said in page.blocks.noted["data-preloaded"]:
-        if posts := list(_posts(said)):
+        if len(said) <= _LONGEST_EMBEDDED and (posts := list(_posts(said))):
             return f"<html><body>{''.join(posts)}</body></html>".encode()
     return None
 
 
 def _posts(said: str) -> Iterator[str]:
-    if len(said) > _LONGEST_EMBEDDED:
-        return
     with contextlib.suppress(ValueError, RecursionError, AttributeError, TypeError):
         for key, value in cast("dict[str, str]", json.loads(said)).items():
             if key.startswith("topic_"):
@@ -305,9 +301,7 @@ def _when(text: str) -> str:
 def described(page: HtmlPage) -> str | None:
     """Returns the page's description for search engines; None if it is too short to be useful."""
     found = dict.fromkeys(text for one in page.data if (text := _long_text(one, _BODIES)))
-    if not found and (text := _long_text(page.metas, ("og:description", "description", "twitter:description"))):
-        found[text] = None
-    return "\n\n".join(found) or None
+    return "\n\n".join(found) or _long_text(page.metas, ("og:description", "description", "twitter:description"))
 
 
 def _long_text(values: Mapping[str, Any], keys: Iterable[str]) -> str | None:
@@ -349,17 +343,10 @@ def pdf_moment(text: str) -> str | None:
     if found is None:
         return iso_date(text)
     year, month, day, *time = (int(one) if one else None for one in found.groups()[:6])
-    try:
+    ahead = timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0))
+    with contextlib.suppress(ValueError):
         if time[0] is None:
             return date(year or 1, month or 1, day).isoformat() if day else None
-        whole = datetime(year or 1, month or 1, day or 1, time[0], time[1] or 0, time[2] or 0, tzinfo=_zone(found))
-    except ValueError:
-        return None
-    return whole.isoformat()
-
-
-def _zone(found: re.Match[str]) -> timezone | None:
-    if found[7] is None:
-        return None
-    ahead = timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0))
-    return timezone(-ahead if found[7] == "-" else ahead) if ahead else UTC
+        zone = timezone(-ahead if found[7] == "-" else ahead) if found[7] else None
+        return datetime(year or 1, month or 1, day or 1, time[0], time[1] or 0, time[2] or 0, tzinfo=zone).isoformat()
+    return None

@@ -97,16 +97,6 @@ def _links_whole(written: str, start: int, end: int) -> HiddenRange:
     return (max(0, written.rfind("[", 0, start)), end) if ended > begun else (start, end)
 
 
-def places_of(pieces: Sequence[tuple[str, bool]], start: int, least: int, most: int) -> list[HiddenRange]:
-    """Returns the ranges of the hidden pieces of a text from `start` on, between `least` and `most`."""
-    found: list[HiddenRange] = []
-    for text, hidden in pieces:
-        if hidden and text.strip():
-            found.append((max(start, least), min(start + len(text), most)))
-        start += len(text)
-    return found
-
-
 _BOLD = frozenset(("b", "strong"))
 _SLANTED = frozenset(("i", "em"))
 _CODE = frozenset(("code", "kbd", "samp"))
@@ -186,15 +176,12 @@ class MarkdownWriter:
         first = rest = ""
         depth = 0
         node: Node | None = block.node
-        marker: Node | None = None
         while node is not None:
-            if node.tag == "li":
-                depth += 1
-                marker = marker or node
-            elif node.tag == "blockquote" and not first.startswith("> "):
+            depth += node.tag == "li"
+            if node.tag == "blockquote":
                 first = rest = "> "
             node = node.parent
-        if marker is not None:
+        if (marker := _nearest(block.node, "li")) is not None:
             indent = "  " * (depth - 1)
             bullet = _bullet(marker) if marker not in self._items else "  "
             self._items.add(marker)
@@ -282,9 +269,14 @@ class MarkdownWriter:
         text = fenced(code, _language(whole.element))
         if not self._invisible:
             return text, []
-        pieces = list(pieces_within(whole.element, self._invisible))
-        first = text.index("\n") + 1
-        return text, places_of(pieces, first - (len(inner) - len(inner.lstrip("\n"))), first, text.rindex("\n"))
+        least, most = text.index("\n") + 1, text.rindex("\n")
+        at = least - (len(inner) - len(inner.lstrip("\n")))
+        found: list[HiddenRange] = []
+        for piece, hidden in pieces_within(whole.element, self._invisible):
+            if hidden and piece.strip():
+                found.append((max(at, least), min(at + len(piece), most)))
+            at += len(piece)
+        return text, found
 
     def _table(self, blocks: list[PageBlock]) -> str:
         """Writes a table row by row; a table with one row or column is layout, and written as its content."""
