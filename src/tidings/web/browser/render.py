@@ -3,9 +3,8 @@
     async with Renderer(fetcher) as renderer:
         rendered = await renderer.render("https://example.org/", RenderOptions(screenshot=True))
 
-The page is fetched first, so that it is refused, missing or not HTML in the usual way, and so that the browser starts
-after the redirects. One deadline covers everything: the answer is the page as it is by then, with a `render_timeout`
-warning; if the page cannot be read at all, it is the HTML that was fetched.
+The page is fetched first, so that it fails in the usual way, and the browser starts after the redirects. One deadline
+covers everything: the answer is the page as it is by then, with a `render_timeout` warning, or the HTML as fetched.
 
 The HTML is read in an isolated world, where scripts of the page have redefined nothing, and cut there, because a page
 can grow without end and would arrive in one piece.

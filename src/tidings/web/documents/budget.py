@@ -1,11 +1,8 @@
 """Token estimates for any language without a tokeniser, and as much of a text as fits.
 
 Words, digits, marks and line ends are counted and weighed. The weights are those with which English, source code, and
-Chinese, Japanese and Korean come nearest to the average of two common byte-pair vocabularies (of 100,000 and 200,000
-entries): for English and code usually within a few per cent. For other scripts the two differ from each other by more
-than that; the estimate lies between them.
-
-A text is cut at the end of a paragraph, or of a line, or of a word.
+Chinese, Japanese and Korean come nearest to the average of two common byte-pair vocabularies, for English and code
+usually within a few per cent. For other scripts the estimate lies between the two.
 """
 
 import math

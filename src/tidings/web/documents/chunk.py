@@ -3,11 +3,9 @@
     headings_first    a section stays together with its subsections where it fits; small ones share a chunk
     balanced          as few chunks as needed, of about the same size, cut before headings where one is near
 
-A heading never ends a chunk if anything follows it. Words, rows of tables and lines of code stay whole unless one alone
-is over the budget.
-
-A content is first cut into pieces. A piece is a block with the blank lines behind it. One that is too heavy is cut into
-its lines; a line that still is, between sentences; failing that between words, and only text without words anywhere.
+A heading never ends a chunk if anything follows it. A content is first cut into pieces: blocks with the blank lines
+behind them. One that is too heavy is cut into its lines; a line that still is, between sentences; failing that between
+words, and only text without words anywhere.
 """
 
 import re

@@ -3,8 +3,7 @@
     structural, salience, question_focused    pick sentences (see `picking`), word for word
     map_reduce                                a model writes the summary, through `sample`; without one: salience
 
-In every mode the quotes are verbatim with their places, the omissions are counted, and summary, key points, quotes and
-omissions together stay within `max_tokens`.
+Quotes are verbatim with their places. Summary, key points, quotes and omissions together stay within `max_tokens`.
 """
 
 from collections import Counter

@@ -7,8 +7,7 @@
 marked. It is bounded in time and in size: where something is left out, the text and `left_out` say how much. Without a
 limit, and only then, applying it to `before` gives `after`, to the last character.
 
-`diff_feeds` compares entry by entry. A feed is a window on what was published: entries at its end fall out in the
-course of time, which is not a change. They are counted, not listed.
+`diff_feeds` compares entry by entry. Entries that fall out at the end of a feed in the course of time are only counted.
 """
 
 import math

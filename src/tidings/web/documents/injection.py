@@ -8,10 +8,8 @@ model (`phrases`). Visible text has to be clear to be reported; hidden text, tit
 the markup of chats. A text about models may quote what is said to them, in code, in quotes, in lists and tables; what
 it says itself counts.
 
-Hidden text is usually content: tabs, answers that unfold, the rest behind "more". So it stays, unless it addresses a
-model. All hidden parts are read as one text, as a model would read them: an instruction in pieces is an instruction. A
-short part is removed as a whole; of a long one, the lines with the instruction and those beside them. A note takes
-their place.
+Hidden text is usually content, for example tabs. So it stays, unless it addresses a model. All hidden parts are read as
+one text, as a model would read them. A note takes the place of a short part, or of the lines around an instruction.
 """
 
 import re

@@ -147,7 +147,7 @@ class PdfPart:
 def parts_of(pages: Sequence[PdfPage]) -> list[PdfPart]:
     """Returns the headings and paragraphs of the pages, in order."""
     repeated = _repeated_lines(pages)
-    kept = [_without(page, repeated) for page in pages]
+    kept = [_without(page.lines, repeated) for page in pages]
     levels = _levels([line for lines in kept for line in lines])
     parts: list[PdfPart] = []
     for lines in kept:
@@ -161,13 +161,14 @@ def parts_of(pages: Sequence[PdfPage]) -> list[PdfPart]:
     return parts
 
 
-def _without(page: PdfPage, repeated: frozenset[str]) -> Sequence[PdfLine]:
-    lines = page.lines
-    while lines and _mask(lines[0]) in repeated:
-        lines = lines[1:]
-    while lines and _mask(lines[-1]) in repeated:
-        lines = lines[:-1]
-    return lines or page.lines
+def _without(lines: Sequence[PdfLine], repeated: frozenset[str]) -> Sequence[PdfLine]:
+    """Returns the lines without repeated ones at both ends; all of them if there are no others."""
+    kept = lines
+    while kept and _mask(kept[0]) in repeated:
+        kept = kept[1:]
+    while kept and _mask(kept[-1]) in repeated:
+        kept = kept[:-1]
+    return kept or lines
 
 
 def _repeated_lines(pages: Sequence[PdfPage]) -> frozenset[str]:

@@ -4,12 +4,10 @@
     as_utf8(body, charset)   -> the body in UTF-8, the only encoding that parsers are given
 
 A label is overruled only by an unmistakable beginning: the first bytes of a PDF or an image, the first tag of a page or
-a feed. Without a label, or with one such as `application/octet-stream`, more is guessed. The file name in the URL only
-decides between kinds of text.
+a feed. Without a label more is guessed; the file name in the URL only decides between kinds of text.
 
 Encodings are tried in this order: a byte order mark, the zero bytes of UTF-16 and UTF-32, valid UTF-8, the response's
-charset, the page's own declaration, and Windows-1252, which decodes anything and is the usual encoding of unlabelled
-pages. An encoding that fits badly is skipped. Only encodings that browsers know are used: pages use others, UTF-7 for
+charset, the page's declaration, Windows-1252. Only those that browsers know are used: pages use others, UTF-7 for
 example, only to hide something.
 """
 

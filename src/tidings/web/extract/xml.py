@@ -6,9 +6,8 @@
 An element that mixes text with other elements is prose, and written in one line.
 
 Entity declarations are removed before the parser sees them. Those that refer to other entities or to files are refused;
-plain ones are substituted within a limit, as are the entities of HTML, which feeds use without declaring them. No
-network, no DTD, no huge trees; depth and elements are counted first. Broken XML is read as far as possible, with a
-warning.
+plain ones are substituted within a limit, as are the entities of HTML, which feeds use without declaring them. Depth
+and elements are counted first. Broken XML is read as far as possible, with a warning.
 """
 
 import re

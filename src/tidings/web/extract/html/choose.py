@@ -3,10 +3,9 @@
 There is no fixed threshold for a block, because on a page where everything is doubtful a low one loses less. Blocks are
 taken from the likeliest down, and the cut is made where the expected F-measure, in words, is best.
 
-The model is boosted decision trees in `learned.json`. A tree is a leaf (a number) or `[feature, threshold, low, high]`:
-`low` applies when the feature is at most the threshold. The sum over all trees is the logarithm of the odds. Each sum
-is compiled to one Python expression, which is several times faster than walking the trees. The model is fitted by
-`benchmarks/parts/web_fit.py`.
+The model is boosted decision trees in `learned.json`, fitted by `benchmarks/parts/web_fit.py`. A tree is a leaf (a
+number) or `[feature, threshold, low, high]`: `low` applies when the feature is at most the threshold. The sum over all
+trees is the logarithm of the odds; it is compiled to one Python expression, which is faster than walking the trees.
 """
 
 import json

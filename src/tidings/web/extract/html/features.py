@@ -145,13 +145,8 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
                 named_above = named_above.within(named)
         groups, semantics = above.groups | node.groups, above.semantics | node.semantics
         times, repeated = alike[parent, node.key], above.repeated
-        if (
-            chain is above.chain
-            and named_above is above.named_above
-            and groups == above.groups
-            and semantics == above.semantics
-            and times <= repeated
-        ):
+        same = chain is above.chain and named_above is above.named_above and times <= repeated
+        if same and groups == above.groups and semantics == above.semantics:
             found[node] = above
         else:
             again = (times, size) if times > repeated else (repeated, above.repeated_words)
@@ -208,35 +203,15 @@ class FeatureReader:
             close, outer = node.groups, node.parent  # The names of the container and of the two around it.
             if outer is not None:
                 close |= outer.groups | (outer.parent.groups if outer.parent is not None else 0)
-            found.append(
-                [
-                    *itself,
-                    _TAGS.get(node.tag, 40.0),
-                    float(node.depth),
-                    index / len(blocks),
-                    before / words,
-                    long / whole,
-                    -999.0 if h1 is None else float(index - h1),
-                    *alike[node.key],
-                    float(self._times[block.text]),
-                    log1p(own.repeated),
-                    float(own.repeated_words),
-                    own.dominance,
-                    node.long / whole,
-                    log1p(node.words),
-                    node.links / node.words,
-                    *own.chain,
-                    *looks[index],
-                    *looks[index + 1],
-                    *looks[index + 3],
-                    *looks[index + 4],
-                    *heading[:2],
-                    since,
-                    heading[2],
-                    *own.named_above.features(usual),
-                    *_container_features(close, own.groups, own.semantics),
-                ]
-            )
+            # In the order of `NAMES`.
+            row = [*itself, _TAGS.get(node.tag, 40.0), float(node.depth), index / len(blocks), before / words]
+            row += (long / whole, -999.0 if h1 is None else float(index - h1), *alike[node.key])
+            row += (float(self._times[block.text]), log1p(own.repeated), float(own.repeated_words), own.dominance)
+            row += (node.long / whole, log1p(node.words), node.links / node.words, *own.chain)
+            row += (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
+            row += (heading[0], heading[1], since, heading[2], *own.named_above.features(usual))
+            row += _container_features(close, own.groups, own.semantics)
+            found.append(row)
             since += 1.0
             if node.tag in HEADINGS:
                 heading, since = (itself[3], itself[4], float(node.tag[1])), 0.0
@@ -259,13 +234,5 @@ class FeatureReader:
             low, high, total, number = worth(WORD.findall(text.lower()), self._texts)
             if number:
                 least, greatest, mean = low, high, total / number
-        return (
-            math.log1p(words),
-            block.links / words,
-            1.0 if text[-1] in _ENDS else 0.0,
-            mean,
-            least,
-            greatest,
-            len(text) / words,
-            text.count(",") / words,
-        )
+        look = math.log1p(words), block.links / words, 1.0 if text[-1] in _ENDS else 0.0, mean
+        return (*look, least, greatest, len(text) / words, text.count(",") / words)

@@ -10,8 +10,7 @@ Three degrees:
   a tab, so the text is kept and its place reported.
 - `HIDDEN_FROM_SOME`: hidden from users of screen readers (`aria-hidden`), or from all others (`sr-only`).
 
-`template` and `noscript` are not part of the page as it is shown, and are ignored. Everything is linear in the size of
-the page.
+`template` and `noscript` are ignored. Everything is linear in the size of the page.
 """
 
 import re

@@ -24,7 +24,6 @@ class Element(Protocol):
     tail: str | None
 
     def __iter__(self) -> Iterator["Element"]: ...
-    def keys(self) -> list[str]: ...
     def items(self) -> list[tuple[str, str]]: ...
     def get(self, key: str) -> str | None: ...
     def find(self, path: str) -> "Element | None": ...
@@ -91,7 +90,7 @@ def drop(element: Element) -> None:
 
 def text_pieces(element: Element, silent: Collection[str], inline: Collection[str]) -> Iterator[str]:
     """Yields the text in an element without that of silent tags; all but inline tags separate words."""
-    walk = cast("Any", etree).iterwalk(element, events=("start", "end"))
+    walk = walk_through(element)
     for event, one in walk:
         if one.tag not in inline:
             yield " "
@@ -107,7 +106,7 @@ def text_pieces(element: Element, silent: Collection[str], inline: Collection[st
 def pieces_within(element: Element, among: Collection[Element]) -> Iterator[tuple[str, bool]]:
     """Yields the pieces of text in an element, and whether each is inside one of the elements `among`."""
     within = 0
-    for event, one in cast("Any", etree).iterwalk(element, events=("start", "end")):
+    for event, one in walk_through(element):
         if event == "start":
             within += one in among
             if one.text:
