@@ -1,12 +1,8 @@
 """`WebLibrary`: pages fetched, read, kept, and looked at again. The tools and the watcher ask it.
 
-    fetch       a page: from the store while it is fresh, else by a conditional request
-    extract     bytes that the caller has
-    refresh     a page as it is now
-    map         the pages of a site
-
-Callers that ask for the same page at the same time share one request. `on_change` is called when versions come or go;
-it is the watcher that notifies subscribers of a changed page.
+A page comes from the store while it is fresh, else by a conditional request. Callers that ask for the same page at the
+same time share one request. `on_change` is called when versions come or go; it is the watcher that notifies subscribers
+of a changed page.
 """
 
 import time
@@ -26,8 +22,7 @@ from tidings.web.site_map import Mapper, SiteMap
 from tidings.web.store.model import PutOutcome, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
 
-OnChange = Callable[[Sequence[str], bool], Awaitable[None]]
-"""Called with the URIs of resources that changed, and whether the list of versions did."""
+OnChange = Callable[[Sequence[str], bool], Awaitable[None]]  # the URIs that changed; did the list of versions?
 OnNewVersion = Callable[[str], Awaitable[None]]  # called with the page_id
 
 USUAL: Final = FetchOptions()

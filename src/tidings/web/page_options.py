@@ -27,8 +27,7 @@ WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 STRICT = ConfigDict(extra="forbid", frozen=True)  # for arguments of tools that are objects of their own
 
 _STORED = ("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt")  # kept as they are
-_SALT = token_bytes(16)
-"""So that a password in a header cannot be guessed from its hash in the store; each process has its own."""
+_SALT = token_bytes(16)  # so that a password in a header cannot be guessed from its hash in the store
 
 
 class RenderOptions(BaseModel):

@@ -82,10 +82,7 @@ class KnownPage:
 
 
 async def known(store: Store, asked: str) -> KnownPage:
-    """Returns a page by its URL, its id, or the URI of one of its resources.
-
-    Raises `BadBrief` if nothing was asked for, or it is not a page.
-    """
+    """Returns a page by its URL, its id, or the URI of one of its resources. Raises `BadBrief` if it is none."""
     asked = asked.strip()
     if not asked:
         raise BadBrief("Which page? Give its URL.")

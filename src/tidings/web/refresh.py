@@ -38,8 +38,7 @@ class Intervals:
     first: float = 300.0
     least: float = 60.0
     most: float = DAY
-    jitter: float = 0.1
-    """The largest random addition, as a share of the wait, so that many pages do not come due at once."""
+    jitter: float = 0.1  # the largest random addition, a share of the wait: many pages must not come due at once
 
     def __post_init__(self) -> None:
         if not 0 < self.least <= self.most:

@@ -26,8 +26,7 @@ from tidings.web.watch.watcher import PageWatcher
 
 logger = logging.getLogger(__name__)
 
-_FIRST_INTERVAL: Final = 5.0
-"""The first interval, as a multiple of the shortest: a short `watch_min` asks for quick news."""
+_FIRST_INTERVAL: Final = 5.0  # times the shortest: a short `watch_min` asks for quick news
 _LONGEST_REST: Final = 60.0
 _SHORTEST_REST: Final = 0.1
 

@@ -432,4 +432,4 @@ async def test_a_connection_that_is_of_no_use_any_more_is_replaced(path: Path) -
 
 async def test_a_store_has_a_name_of_its_own(path: Path) -> None:
     async with opened(path) as one, opened(path) as other:
-        assert one.owner != other.owner
+        assert one._owner.name != other._owner.name

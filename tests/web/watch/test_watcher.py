@@ -673,8 +673,8 @@ async def test_of_two_processes_on_one_store_only_one_looks_at_a_page(tmp_path: 
             pages[each].body = "two"
         clock.now += PACE.most
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(one.watcher.look_at_all_due)
-            tasks.start_soon(other.watcher.look_at_all_due)
+            tasks.start_soon(one.look_at_all_due)
+            tasks.start_soon(other.look_at_all_due)
 
         assert sorted(ask.path for ask in one.requests()) == sorted(pages)
         expected = [uri for each in changed for uri in both(ids[list(pages).index(each)])]
@@ -691,9 +691,9 @@ async def test_a_page_whose_process_is_gone_is_looked_at_by_another(tmp_path: Pa
         clock.now += PACE.most
         # It claims the page, and is never heard of again.
         assert len(await one.store.due(1, 180.0)) == 1
-        assert await other.watcher.look_at_all_due() == 0
+        assert await other.look_at_all_due() == 0
         clock.now += 180
-        assert await other.watcher.look_at_all_due() == 1
+        assert await other.look_at_all_due() == 1
         assert other.heard()[0] == both(page_id)
 
 

@@ -1,8 +1,5 @@
 """The only way to a socket, and one request with its answer: the seam to httpcore. Imported with the first request.
 
-    async with Client(Guard(policy), at_once=32).get(url, headers) as answer:
-        async for chunk in answer.chunks(): ...
-
 `Guard` is the network backend of httpcore. A name is resolved once, and every address of the answer is checked; one
 refused address refuses the host, because an honest answer does not mix public and private addresses. The connection
 goes to a checked address and the name is not resolved again, so a second, different answer (DNS rebinding) has no

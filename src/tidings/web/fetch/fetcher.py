@@ -1,8 +1,5 @@
 """`Fetcher`: from a request to its response.
 
-    async with Fetcher(limits) as fetcher:
-        response = await fetcher.fetch(Request("https://example.org/"))
-
 A request becomes a `RequestPlan`, checked before anything is sent. For each URL, in this order: robots.txt, a turn at
 the host, one request through the guard, the body within its limit; then a retry, or the next redirect, or the response.
 One deadline covers all of it. Every answer of a server is a `Response`, whatever its status; a `FetchError` means that

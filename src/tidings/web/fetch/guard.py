@@ -1,7 +1,5 @@
 """The SSRF rules: which domains, ports and addresses may be connected to. `client.Guard` applies them.
 
-    policy(allow_private, allow_domains, block_domains) -> FetchPolicy
-
 Only addresses of the public internet are allowed. The tables are written out after IANA's registries of special
 addresses, because the answers of `ipaddress` differ between versions of Python. `allow_private` adds networks; an
 address that serves cloud credentials must be listed alone (`/32`, `/128`), never as a part of a larger network.

@@ -1,7 +1,5 @@
 """Turns: how many requests a host gets in a minute, how many at once, and how many there are in all.
 
-    async with rates.turn(host, patience) as waited: ...
-
 Each host gets at most `per_minute` requests in any sixty seconds. A turn that would come later than the caller can wait
 is refused at once. A host that asked for a pause (`hold`) gets no requests until it is over.
 """
@@ -31,8 +29,7 @@ class NoTurn(Exception):
 @dataclass
 class _Host:
     slots: anyio.Semaphore
-    turns: deque[float] = field(default_factory=deque[float])
-    """The times of the requests of the last minute and of those that wait."""
+    turns: deque[float] = field(default_factory=deque[float])  # of the last minute and of those that wait
     held_until: float = 0.0
     users: int = 0
 

@@ -27,14 +27,12 @@ class Request:
     """A page to fetch. For options that are None the limits apply."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent to the host of `url` only, not to hosts it redirects to."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])  # sent to the host of `url` only
     etag: str | None = None
     last_modified: str | None = None  # with `etag` or `last_modified` the response may be `not_modified`
     accept: str | None = None
     respect_robots: bool = True
-    insist: bool = True
-    """Retry when the site answers with a temporary error status. Failed connections are retried in any case."""
+    insist: bool = True  # retry after a temporary error status; failed connections are retried in any case
     timeout: float | None = None
     max_bytes: int | None = None
     max_redirects: int | None = None
@@ -57,8 +55,7 @@ class Response:
     not_modified: bool = False
     redirects: tuple[str, ...] = ()  # the URLs that redirected, in order
     truncated: bool = False
-    notes: tuple[str, ...] = ()
-    """Remarks for the reader, for example that the request was retried or delayed by a rate limit."""
+    notes: tuple[str, ...] = ()  # for the reader, e.g. that the request was retried or delayed by a rate limit
     private: bool = False  # true if it came from an address outside the public internet
 
 

@@ -1,8 +1,5 @@
 """robots.txt as defined by RFC 9309.
 
-    robots = await cache.of(url, load)    # the file of the URL's origin: loaded once, kept for a day at most
-    await robots.check(url, agent)        # raises `RobotsRefused` if a rule forbids the URL
-
 A site without the file (4xx) allows everything; one that fails to serve it (5xx) allows nothing, unless an older copy
 is known. Groups for the same agent are merged. protego evaluates the rules, of one agent at a time, because a file may
 name thousands of agents for thousands of rules.
@@ -139,8 +136,7 @@ class RobotsCache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[Robots, float]] = OrderedDict()
-        """The rules of each origin, and until when they count."""
+        self._kept: OrderedDict[str, tuple[Robots, float]] = OrderedDict()  # by origin: until when they count
         self._loading: dict[str, anyio.Lock] = {}
 
     async def of(self, url: Url, load: Load) -> Robots:

@@ -107,10 +107,7 @@ def is_id(text: str) -> bool:
 
 
 def source_id_of(text: str) -> str:
-    """Returns the id of a version from its source_id or one of its URIs: people and models paste either.
-
-    Raises `BadAddress` if it is neither.
-    """
+    """Returns the id of a version from its source_id or one of its URIs; raises `BadAddress` if it is neither."""
     text = text.strip()
     if text.startswith(SCHEME):
         parsed = parse_address(text)

@@ -30,8 +30,7 @@ class VersionDifference(NamedTuple):
 async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
     """Returns the difference to the newest version: from `since`, or from the last version with another content.
 
-    Raises `ResourceMissing` if one of the versions is not kept, or no longer. Raises `BadAddress` if `since` cannot be
-    a source_id.
+    Raises `ResourceMissing` if a version is not kept, or no longer, and `BadAddress` if `since` is not a source_id.
     """
     newest, *older_ones = await spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)

@@ -22,10 +22,7 @@ _LONGEST_TITLE: Final = 200
 
 
 async def page(store: Store, cursor: str | None) -> tuple[list[Resource], str | None]:
-    """Returns the packets after `cursor`, or the newest ones, and the cursor of the next page if there is one.
-
-    Raises `ValueError` if the cursor did not come from this list.
-    """
+    """Returns the packets after `cursor`, or the newest, and the next cursor. Raises `ValueError` for a bad cursor."""
     try:
         summaries, following = await store.listing(cursor, PAGE)
     except StoreCursorInvalid as error:

@@ -82,15 +82,14 @@ class StoredPage:
     page_id: str
     canonical_url: str
     url: str | None
-    versions: tuple[Version, ...]  # newest first; empty when all have expired
     content_hash: str  # the hash of its last content, even if that version is gone; '' if it is not known any more
     checked_at: float  # the last time that it was known to have that content
     etag: str | None
     last_modified: str | None
+    versions: tuple[Version, ...]  # newest first; empty when all have expired
     options: Mapping[str, Any]
     watched: bool
-    unannounced: bool = False
-    """True if its content changed, and subscribers may not have been notified yet (see `Store.announced`)."""
+    unannounced: bool = False  # true if it changed, and subscribers may not have been notified yet
 
     def age(self, now: float) -> float:
         """Returns the seconds since `checked_at`: infinite if a clock that stepped back puts that into the future."""

@@ -85,21 +85,11 @@ def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
     row = at.do(_FIND, wanted=rows.clean(url_or_page_id)).fetchone()
     if row is None:
         return None
-    page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options, watched, unannounced = row
-    found = at.do(_VERSIONS, page_id, at.now)
-    return StoredPage(
-        page_id=page_id,
-        canonical_url=canonical_url,
-        url=url,
-        versions=tuple(Version(*row, options=rows.object_of(last)) for *row, last in found),
-        content_hash=content_hash,
-        checked_at=checked_at,
-        etag=etag,
-        last_modified=last_modified,
-        options=rows.object_of(options),
-        watched=bool(watched),
-        unannounced=bool(unannounced),
-    )
+    *plain, options, watched, unannounced = row
+    found = at.do(_VERSIONS, plain[0], at.now)
+    versions = tuple(Version(*each, options=rows.object_of(last)) for *each, last in found)
+    options = rows.object_of(options)
+    return StoredPage(*plain, versions=versions, options=options, watched=bool(watched), unannounced=bool(unannounced))
 
 
 def page_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]:

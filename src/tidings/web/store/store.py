@@ -98,11 +98,6 @@ class Store:
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-web-store")
 
-    @property
-    def owner(self) -> str:
-        """The name of this store among those that share the file."""
-        return self._owner.name
-
     async def __aenter__(self) -> Self:
         try:
             await self._in_thread(self._database.open)

@@ -59,7 +59,10 @@ class WatchTools:
             known = await self._known(ctx, page.strip())
             watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s)
             watched = _watched(watch)
-            if note := await self._without_text(known):
+            entry = await self._parts().store.get(newest_of(known).source_id) if known.versions else None
+            why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
+            note = f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
+            if note:
                 watched["note"] = note
             text = f"Watching {watched['url']} (page_id {watched['page_id']})."
             then = f"Look at `diff` later, or subscribe to {watched['diff_uri']}."
@@ -85,12 +88,6 @@ class WatchTools:
             await steps.done(page)
             name = fetched.entry.page_id
         return await page_meant(store, name)
-
-    async def _without_text(self, page: StoredPage) -> str:
-        """Returns a note that the page has no text to watch, and why; empty if it has some."""
-        entry = await self._parts().store.get(newest_of(page).source_id) if page.versions else None
-        why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
-        return f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
 
 
 def _listed(watches: list[StoredWatch]) -> CallToolResult:

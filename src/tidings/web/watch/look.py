@@ -54,10 +54,7 @@ class Looker:
     clock: Callable[[], float] = time.time  # the store's
 
     async def look(self, watch: StoredWatch) -> LookOutcome:
-        """Looks at a page, and notifies subscribers if it has changed.
-
-        Raises `StoreError` if it could not be compared or kept; no client was notified.
-        """
+        """Looks at a page, and notifies subscribers if it has changed; with a `StoreError`, nobody was notified."""
         plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
         try:
             with anyio.fail_after(self.patience):

@@ -115,10 +115,7 @@ class PageWatcher:
         return watch
 
     async def end(self, page_id: str, cause: str = TOOL) -> bool:
-        """Ends what was begun for this cause. Returns whether the page is still watched, by any process.
-
-        Raises `StoreError` if it could not be written.
-        """
+        """Ends what was begun for this cause. Returns whether the page is still watched, by any process."""
         async with self._turn:
             causes = self._causes.get(page_id, set())
             if cause != TOOL and causes - {cause}:
@@ -145,16 +142,6 @@ class PageWatcher:
                 await self._announce(page)
         except StoreError as error:
             logger.warning("a change of %s is announced only at its next look: %s", page_id, error)
-
-    async def look_at_all_due(self) -> int:
-        """Looks at every page that is due now, and returns how many they were when that is done."""
-        looked = 0
-        while claimed := await self._store.due(self.at_once, self.lease):
-            looked += len(claimed)
-            async with anyio.create_task_group() as tasks:
-                for watch in claimed:
-                    tasks.start_soon(self._look, watch)
-        return looked
 
     async def _announce(self, page: StoredPage) -> None:
         await self.library.on_change(uris_of(page.page_id), False)
