@@ -88,18 +88,11 @@ def template_form(uri_template: str) -> Field:
     """Returns the form of a resource template: its variables. Those of the query may be left out."""
     fields: dict[str, Field] = {}
     for variable in variables(uri_template):
-        hints: list[str] = []
-        if variable.prefix:
-            hints.append(f"only the first {variable.prefix} characters are used")
+        hints = (f"only the first {variable.prefix} characters are used",) if variable.prefix else ()
         if variable.operator in ("+", "#"):
-            hints.append("may have slashes")
-        made = Field(
-            "text",
-            name=variable.name,
-            required=not variable.optional,
-            hints=tuple(hints),
-            notes=("The template takes several values here.",) if variable.explode else (),
-        )
+            hints = (*hints, "may have slashes")
+        notes = ("The template takes several values here.",) if variable.explode else ()
+        made = Field("text", name=variable.name, required=not variable.optional, hints=hints, notes=notes)
         fields.setdefault(variable.name, made)
     return Field("object", required=True, fields=tuple(fields.values()), closed=True)
 
@@ -267,13 +260,13 @@ class _Builder:
         ]
         further: Any = shape.get("additionalProperties", shape.get("unevaluatedProperties"))
         # A tool without arguments has the schema `{"type": "object"}`: it needs no rows for further keys.
-        free = further not in (None, False) or ("properties" not in shape and place.depth > 0)
+        free = further is not False and (further is not None or ("properties" not in shape and place.depth > 0))
         dependent, dependent_notes = dependents(shape)
         patterns = list(as_dict(shape.get("patternProperties")).items())[:most]
         made = replace(
             _common("object", schema, place),
             fields=tuple(fields),
-            extra=self._further(further, place) if free and further is not False else None,
+            extra=self._field(True if further is None else further, place.below()) if free else None,
             patterns=tuple((pattern, self._field(each, place.below())) for pattern, each in patterns),
             closed=further is False,
             hidden=len(properties) - len(names),
@@ -294,15 +287,12 @@ class _Builder:
             self._field(entry, place.below(str(spot), required=spot < least))
             for spot, entry in enumerate(as_list(first)[: self._limits.properties])
         )
-        item = None if items is False else self._further(items, place)
+        item = None if items is False else self._field(True if items is None else items, place.below())
         made = _common("array", schema, place)
         if item is not None and item.kind == "enum" and not fields and not item.nullable:
             return replace(made, kind="multi", options=item.options)
         made = replace(made, fields=fields, items=item, closed=item is None)
         return _noted(made, "It must contain certain entries (contains).") if "contains" in schema else made
-
-    def _further(self, schema: object, place: FieldContext) -> Field:
-        return self._field(True if schema is None else schema, place.below())
 
 
 def _referred_name(branch: object) -> str:

@@ -54,9 +54,8 @@ def check(schema: object, value: object, *, seconds: float = 1.0) -> list[FieldP
     except RecursionError:
         return [_server_fault("", "it, or the value, is nested too deeply, or it refers to itself without end")]
     except Exception as error:  # noqa: BLE001 - the library fails on some schemas and values
-        message = (
-            f"The value could not be checked because of the server's schema or the value ({type(error).__name__})."
-        )
+        name = type(error).__name__
+        message = f"The value could not be checked because of the server's schema or the value ({name})."
     return [FieldProblem("", message, fault="schema")]
 
 
@@ -95,17 +94,21 @@ class _FailureWords:
         keyword: Any = error.validator
         match keyword:
             case "required":
-                properties = as_dict(schema.get("properties"))
+                known = as_dict(schema.get("properties"))
                 missing = [name for name in cast("list[str]", error.validator_value) if name not in value]
-                return [
-                    unexpected((*keys, each), self._wanted(properties.get(each, True)), "nothing") for each in missing
-                ]
+                return [unexpected((*keys, each), self._wanted(known.get(each, True)), "nothing") for each in missing]
             case "additionalProperties" | "unevaluatedProperties" if error.validator_value is False:
                 return _unknown_keys(keys, schema, value)
             case "anyOf" | "oneOf":
                 return self._alternatives(error, keys, depth)
             case "dependentRequired" | "dependencies":
-                return _missing_dependents(keys, value, error.validator_value) or [problem(keys, error.message)]
+                rules = [(name, as_list(needed)) for name, needed in as_dict(error.validator_value).items()]
+                missing = [(other, name) for name, needed in rules if name in value for other in needed]
+                return [
+                    problem((*keys, other), f"is needed, because {name} is given", expected="a value", got="nothing")
+                    for other, name in missing
+                    if other not in value
+                ] or [problem(keys, error.message)]
             case "not":
                 unwanted: Any = error.validator_value
                 words = "nothing here" if unwanted in ({}, True) else f"anything but {self._wanted(unwanted)}"
@@ -203,13 +206,3 @@ def _unknown_keys(keys: tuple[Key, ...], schema: Schema, value: Any) -> list[Fie
         words = listed(names, none="nothing")
         found.append(problem((*keys, name), f"is not known.{hint}", expected=words, got=name))
     return found
-
-
-def _missing_dependents(keys: tuple[Key, ...], value: Any, rules: Any) -> list[FieldProblem]:
-    return [
-        problem((*keys, other), f"is needed, because {name} is given", expected="a value", got="nothing")
-        for name, needed in as_dict(rules).items()
-        if name in value
-        for other in as_list(needed)
-        if other not in value
-    ]

@@ -29,6 +29,7 @@ LARGEST_FILE: Final = 16 * 2**20
 
 _STEP: Final = re.compile(r'\.?(?P<name>[^.\[\]]+)|\[(?P<spot>\d{0,6})\]|\["(?P<quoted>(?:[^"\\]|\\.)*)"\]')
 _PAIR: Final = re.compile(r'(?P<key>(?:\["(?:[^"\\]|\\.)*"\]|(?!:=)[^=])+)(?P<sign>:=|=)(?P<value>.*)', re.DOTALL)
+_LISTS: Final = ("array", "multi")
 _ALL: Final = FormLimits(fields=50_000, properties=20_000)
 
 
@@ -39,10 +40,7 @@ class Wrong(Exception):
 def parse_pairs(schema: object, pairs: Sequence[str], read: Callable[[str], str] | None = None) -> Filled:
     """Returns the object that `pairs` describe, and the problems of those that describe nothing.
 
-    Args:
-        schema: The schema of the object, or its form.
-        pairs: The arguments as they were typed.
-        read: Returns the content of a file, or raises OSError or ValueError.
+    `schema` may be a form. `read` returns the content of a file, or raises OSError or ValueError.
     """
     root = schema if isinstance(schema, Field) else form(schema, _ALL)
     return _PairParser(root, read or _read_text).parse(pairs)
@@ -97,10 +95,10 @@ def _put_entry(entries: Any, step: int, below: Any, *, last: bool) -> Any:
     if not isinstance(entries, list):
         raise Wrong("contradicts an earlier argument")
     entries = cast("list[Any]", entries)
-    if step not in (APPEND, len(entries)) and (last or step > len(entries)):
-        raise Wrong(f"is out of order: the next entry is [{len(entries)}]")
     if step in (APPEND, len(entries)):
         entries.append(below)
+    elif last or step > len(entries):
+        raise Wrong(f"is out of order: the next entry is [{len(entries)}]")
     return entries[step]
 
 
@@ -160,7 +158,8 @@ class _PairParser:
             case "json" | "ref":
                 return None
             case _:
-                raise Wrong(f"does not exist: {place(keys) or 'it'} is {_kind(field)}")
+                kind = {"array": "a list", "multi": "a list", "object": "an object"}.get(field.kind)
+                raise Wrong(f"does not exist: {place(keys) or 'it'} is {kind or f'of the kind {field.kind}'}")
 
     def _below_choice(self, field: Field, step: Key, keys: tuple[Key, ...]) -> Field | None:
         wrong: Wrong | None = None
@@ -180,12 +179,13 @@ class _PairParser:
             if field is None or not _may_be(field, "boolean"):
                 raise Wrong(f"needs a value: {place(keys)}=…")
             texts[0] = True
-        several = field is not None and _may_be(field, "array", "multi")
+        several = field is not None and _may_be(field, *_LISTS)
         if len(texts) > 1 and not several:
             raise Wrong("is given more than once")
         if field is None:
             return _guessed(texts[0])
-        if not several or (len(texts) == 1 and not _may_be_only(field, "array", "multi")):
+        is_list = all(each.kind in _LISTS for each in (field.fields if field.kind == "choice" else (field,)))
+        if not several or (len(texts) == 1 and not is_list):
             return self._one(field, texts[0], keys)
         return self._many(field, texts, keys)
 
@@ -206,9 +206,7 @@ class _PairParser:
 
     def _many(self, field: Field, texts: list[Any], keys: tuple[Key, ...]) -> Any:
         if field.kind == "choice":
-            field = next(
-                each for branch in field.fields if (each := expand(self._root, branch)).kind in ("array", "multi")
-            )
+            field = next(each for branch in field.fields if (each := expand(self._root, branch)).kind in _LISTS)
         if len(texts) == 1:
             if texts[0] == "null" and field.nullable:
                 return None
@@ -263,12 +261,3 @@ def _guessed(text: Any) -> Any:
 
 def _may_be(field: Field, *kinds: str) -> bool:
     return field.kind in kinds or (field.kind == "choice" and any(branch.kind in kinds for branch in field.fields))
-
-
-def _may_be_only(field: Field, *kinds: str) -> bool:
-    branches = field.fields if field.kind == "choice" else (field,)
-    return all(branch.kind in kinds for branch in branches)
-
-
-def _kind(field: Field) -> str:
-    return {"array": "a list", "multi": "a list", "object": "an object"}.get(field.kind, f"of the kind {field.kind}")

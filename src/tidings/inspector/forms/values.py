@@ -18,11 +18,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, Final, cast
 
 from tidings._kit.bounded_json import as_dict, is_number
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, Key, expand, problem, unexpected
-from tidings.inspector.forms.words import either, one_of, shown
+from tidings.inspector.forms.words import NOUNS, either, one_of, shown
 
 EMPTY: Final = '""'  # Typed for the empty text, because an empty field is left out.
 LEFT_OUT: Final[Any] = object()  # No value, not even null.
@@ -73,10 +74,9 @@ def fits(root: Field, field: Field, value: Any) -> bool:  # noqa: PLR0911 - one 
 
 def _fits_object(root: Field, field: Field, value: dict[str, Any]) -> bool:
     for each in field.fields:
-        if each.name not in value:
-            if each.required:
-                return False
-        elif each.kind == "const" and not fits(root, each, value[each.name]):
+        if each.required and each.name not in value:
+            return False
+        if each.kind == "const" and each.name in value and not fits(root, each, value[each.name]):
             return False
     names = {each.name for each in field.fields}
     return not (field.closed and any(name not in names and not further_field(field, name) for name in value))
@@ -94,13 +94,13 @@ def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noq
         case "number" | "integer" if is_number(value):
             return json.dumps(value)
         case "object" if isinstance(value, dict):
-            return _object_texts(field, cast("dict[str, Any]", value), root)
+            named = cast("dict[str, Any]", value).items()
+            known = {name: field.field(name) or further_field(field, name) for name, _ in named}
+            return {name: to_texts(found, each, root) if (found := known[name]) else each for name, each in named}
         case "array" if isinstance(value, list):
             entries = cast("list[Any]", value)
-            items = [field.fields[spot] if spot < len(field.fields) else field.items for spot in range(len(entries))]
-            return [
-                each if item is None else to_texts(item, each, root) for item, each in zip(items, entries, strict=True)
-            ]
+            items = chain(field.fields, repeat(field.items))
+            return [to_texts(item, each, root) if item else each for each, item in zip(entries, items, strict=False)]
         case "choice" if field.fields:
             spot = next((spot for spot, branch in enumerate(field.fields) if fits(root, branch, value)), 0)
             return {"$choice": spot, "value": to_texts(field.fields[spot], value, root)}
@@ -108,14 +108,6 @@ def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noq
             return json.dumps(value, ensure_ascii=False, indent=2)
         case _:
             return value
-
-
-def _object_texts(field: Field, value: dict[str, Any], root: Field) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name, each in value.items():
-        known = field.field(name) or further_field(field, name)
-        made[name] = each if known is None else to_texts(known, each, root)
-    return made
 
 
 def initial(field: Field) -> Any:
@@ -172,12 +164,10 @@ class ValueReader:
         field = expand(self._root, field)
         if isinstance(typed, str) and not typed.strip() and (not typed or field.kind not in ("text", "multiline")):
             typed = LEFT_OUT
-        if typed is None:
-            typed = None if field.nullable or field.kind in ("const", "json") else LEFT_OUT
-        if typed is LEFT_OUT:
-            return self._absent(field, keys)
-        if typed is None:
+        if typed is None and (field.nullable or field.kind in ("const", "json")):
             return None
+        if typed is None or typed is LEFT_OUT:
+            return self._absent(field, keys)
         match field.kind:
             case "object":
                 return self._object(field, typed, keys)
@@ -212,9 +202,7 @@ class ValueReader:
         if not isinstance(typed, Mapping):
             return typed
         given = cast("Mapping[str, Any]", typed)
-        made: dict[str, Any] = {}
-        for each in field.fields:
-            made[each.name] = self.read(each, given.get(each.name, LEFT_OUT), (*keys, each.name))
+        made = {each.name: self.read(each, given.get(each.name, LEFT_OUT), (*keys, each.name)) for each in field.fields}
         for name, text in given.items():
             if name not in made:
                 further = further_field(field, name)
@@ -311,17 +299,6 @@ def _option(field: Field, text: str) -> Any:
     return LEFT_OUT
 
 
-_WANTED: Final = {
-    "text": "a text",
-    "multiline": "a text",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "an object",
-    "array": "a list",
-}
-
-
 def wanted(field: Field) -> str:
     """Returns what a field accepts, in words that follow "expected"."""
     match field.kind:
@@ -330,5 +307,6 @@ def wanted(field: Field) -> str:
         case "choice":
             return either(branch.name for branch in field.fields)
         case _:
-            noun = _WANTED.get(field.kind, "a value")
+            kind = "string" if field.kind in ("text", "multiline") else field.kind
+            noun = NOUNS.get(kind, "a value")
     return f"{noun} ({', '.join(field.hints)})" if field.hints else noun

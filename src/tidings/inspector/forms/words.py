@@ -16,7 +16,7 @@ from tidings.inspector.forms.flatten import Schema
 from tidings.inspector.forms.model import Field, Option
 
 _LONGEST: Final = 60
-_NOUNS: Final = {
+NOUNS: Final = {
     "string": "a text",
     "integer": "an integer",
     "number": "a number",
@@ -68,16 +68,12 @@ _SECRET: Final = re.compile(
     r"(?:^|_)(?:password|passwd|pwd|passphrase|secret|api_?key|private_?key|access_?key|(?:access|auth|api|bearer)_?token|token)$"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_LONG: Final = frozenset(
-    {"content", "contents", "body", "markdown", "html", "code", "script", "sql", "text", "message"}
-)
+_LONG: Final = ("content", "contents", "body", "markdown", "html", "code", "script", "sql", "text", "message")
 _LONG_FORMATS: Final = frozenset({"textarea", "multiline", "markdown", "html", "code"})
 
 _LABELS: Final = ("enumNames", "x-enumNames", "x-enum-varnames", "x-enum-labels", "x-enum-titles")
 _DESCRIPTIONS: Final = ("enumDescriptions", "x-enum-descriptions", "x-enumDescriptions", "markdownEnumDescriptions")
-_REQUIREMENTS: Final = frozenset(
-    {"required", "not", "title", "description", "$comment", "minProperties", "maxProperties"}
-)
+_REQUIREMENTS: Final = {"required", "not", "title", "description", "$comment", "minProperties", "maxProperties"}
 
 
 def shown(value: object) -> str:
@@ -145,21 +141,18 @@ def expected(schema: object) -> str:
         if isinstance(branches := facts.get(keyword), list) and "type" not in facts:
             return either(map(expected, cast("list[Any]", branches)))
     stated: Any = facts.get("type")
-    kinds = [kind for kind in (as_list(stated) or [stated]) if isinstance(kind, str) and kind in _NOUNS]
-    noun = either([_noun(kind, facts) for kind in kinds]) or text_of(facts, "title") or "another value"
+    kinds = [kind for kind in (as_list(stated) or [stated]) if isinstance(kind, str) and kind in NOUNS]
+    nouns = dict(NOUNS)
+    nouns["string"] = _FORMATS.get(str(facts.get("format")), NOUNS["string"])
+    if (inner := as_text(as_dict(facts.get("items")).get("type"))) in _MANY:
+        nouns["array"] = f"a list of {_MANY[inner]}"
+    noun = either(nouns[kind] for kind in kinds) or text_of(facts, "title") or "another value"
     rest = f" of {joined(limits)}" if (limits := _sizes(facts)) else ""
     if is_number(multiple := facts.get("multipleOf")):
         rest += f", a multiple of {shown(multiple)}"
     if isinstance(pattern := facts.get("pattern"), str):
         rest += f" that matches {short(pattern)}"
     return noun + rest
-
-
-def _noun(kind: str, facts: dict[str, Any]) -> str:
-    if kind == "string":
-        return _FORMATS.get(str(facts.get("format")), _NOUNS[kind])
-    inner = as_text(as_dict(facts.get("items")).get("type"))
-    return f"a list of {_MANY[inner]}" if kind == "array" and inner in _MANY else _NOUNS[kind]
 
 
 def is_secret(name: str, schema: Mapping[str, Any]) -> bool:
@@ -194,14 +187,10 @@ def options(schema: Schema) -> list[Option] | None:
     for keyword in ("oneOf", "anyOf"):
         branches = as_list(schema.get(keyword))
         if branches and all("const" in as_dict(each) for each in branches):
-            consts = cast("list[Schema]", branches)
+            consts = [(each["const"], each) for each in cast("list[Schema]", branches)]
             return [
-                Option(
-                    each["const"],
-                    text_of(each, "title") or label_of(each["const"]),
-                    as_text(each.get("description")) or "",
-                )
-                for each in consts
+                Option(value, text_of(each, "title") or label_of(value), as_text(each.get("description")) or "")
+                for value, each in consts
             ]
     return None
 
@@ -213,13 +202,10 @@ def _enum_options(schema: Schema, values: list[Any]) -> list[Option]:
         return next((found for found in lists if len(found) == len(values)), [None] * len(values))
 
     by_value = as_dict(schema.get("meta:enum"))
+    described = [as_text(by_value.get(value)) if isinstance(value, str) else None for value in values]
     return [
-        Option(
-            value,
-            as_text(label) or label_of(value),
-            as_text(about) or (as_text(by_value.get(value)) if isinstance(value, str) else None) or "",
-        )
-        for value, label, about in zip(values, beside(_LABELS), beside(_DESCRIPTIONS), strict=True)
+        Option(value, as_text(label) or label_of(value), as_text(about) or text or "")
+        for value, label, about, text in zip(values, beside(_LABELS), beside(_DESCRIPTIONS), described, strict=True)
     ]
 
 
@@ -239,11 +225,7 @@ def alternatives(schema: Schema) -> tuple[str, list[Any]]:
 def is_null(branch: object) -> bool:
     """Returns whether an alternative is nothing but null."""
     facts = as_dict(branch)
-    return (
-        facts.get("type") in ("null", ["null"])
-        or ("const" in facts and facts["const"] is None)
-        or facts.get("enum") == [None]
-    )
+    return facts.get("type") in ("null", ["null"]) or facts.get("const", "") is None or facts.get("enum") == [None]
 
 
 def requirement(branches: list[Any]) -> str | None:
@@ -251,7 +233,7 @@ def requirement(branches: list[Any]) -> str | None:
     if not all(isinstance(each, dict) and cast("Schema", each).keys() <= _REQUIREMENTS for each in branches):
         return None
     names = [" and ".join(map(str, as_list(as_dict(each).get("required")))) for each in branches]
-    needed = ", or ".join(name for name in names if name)
+    needed = ", or ".join(filter(None, names))
     return f"One of these is needed: {needed}." if needed else "One of several conditions must hold."
 
 
@@ -268,12 +250,9 @@ def labelled(fields: list[Field], called: list[str], discriminator: str) -> tupl
 
 
 def _label(field: Field, called: str, discriminator: str) -> str:
-    if field.title:
-        return field.title
     kind_field = field.field(discriminator) if discriminator else None
-    if kind_field is not None and kind_field.kind == "const":
-        return label_of(kind_field.value)
-    return called or _described(field)
+    kind = label_of(kind_field.value) if kind_field is not None and kind_field.kind == "const" else ""
+    return field.title or kind or called or _described(field)
 
 
 def _described(field: Field) -> str:  # noqa: PLR0911 - one for each kind

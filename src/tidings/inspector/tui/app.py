@@ -6,9 +6,10 @@ that the screen costs the same for one notification as for five thousand.
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
@@ -19,7 +20,7 @@ from textual.widgets import ContentSwitcher
 
 from tidings._kit.text import counted
 from tidings.errors import TidingsError
-from tidings.inspector.catalog import CatalogError, ServerEntry
+from tidings.inspector.catalog import CatalogError
 from tidings.inspector.records import Record
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.servers import SessionServers
@@ -70,16 +71,11 @@ class Everything(Provider):
     def _things(self) -> Iterator[tuple[str, str, str, str]]:
         """Yields a server's name, a tab, the key of the item, and its kind in words."""
         for name, server in self._inspector.session.servers.items():
-            view = server.view
             yield name, "live", "", "server"
-            for tab, kind, items in (
-                ("tools", "tool", view.tools),
-                ("prompts", "prompt", view.prompts),
-                ("resources", "template", view.templates),
-                ("resources", "resource", view.resources),
-            ):
-                for key in items:
-                    yield name, tab, key, kind
+            for items in ("tools", "prompts", "templates", "resources"):
+                tab = "resources" if items == "templates" else items
+                for key in getattr(server.view, items):
+                    yield name, tab, key, items.removesuffix("s")
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -98,8 +94,12 @@ class Everything(Provider):
 
     async def discover(self) -> Hits:
         for name in self._inspector.session.servers:
-            label = one_line(name)
-            yield DiscoveryHit(label, partial(self._inspector.choose, name, "live"), help="server")
+            yield DiscoveryHit(one_line(name), partial(self._inspector.choose, name, "live"), help="server")
+
+
+def _in_background(action: "Callable[[InspectorApp], Coroutine[Any, Any, None]]") -> "Callable[[InspectorApp], None]":
+    """Makes an action of a coroutine that waits for a dialog or a server. See `InspectorApp.attempt`."""
+    return lambda inspector: inspector.attempt(action(inspector))
 
 
 class InspectorApp(App[None]):
@@ -120,9 +120,9 @@ class InspectorApp(App[None]):
         Binding("E", "edit_server", "Edit the server"),
         Binding("X", "remove_server", "Remove the server"),
         Binding("S", "sessions", "Sessions"),
-        Binding("C", "connect", "Connect"),
-        Binding("D", "disconnect", "Disconnect"),
-        Binding("R", "reconnect", "Reconnect"),
+        Binding("C", "connection('connect')", "Connect"),
+        Binding("D", "connection('disconnect')", "Disconnect"),
+        Binding("R", "connection('reconnect')", "Reconnect"),
         Binding("t", "scheme", "Dark or light"),
         Binding("question_mark", "keys", "Keys"),
     ]
@@ -165,14 +165,14 @@ class InspectorApp(App[None]):
         self.tab = "live"
         self.server: InspectedServer | None = None
         self.ticks = 0  # The number of screen updates.
-        self.paces: dict[str, ChangeRate] = {}
+        self.paces: defaultdict[str, ChangeRate] = defaultdict(ChangeRate)
         self._dirty = True
         self._said = 0.0
         self._unlisten: Callable[[], Any] | None = None
         self._servers: Table[InspectedServer] = Table(lambda server: server.view.name, lambda server: server.view.name)
         # Held, not looked up: the clock may tick while a dialog is open, or when the screen is being taken down.
         self._facts, self._tabs, self._numbers = Bar(id="facts"), Bar(id="tabs"), Bar(id="numbers")
-        self._listed = RowList(self._servers, draw_server(self.pace, now), height=2, id="servers", empty=EMPTY)
+        self._listed = RowList(self._servers, draw_server(self.paces, now), height=2, id="servers", empty=EMPTY)
         self._questions = Questions(id="questions")
         self.panes = {name: pane(name) for name, pane in PANES.items()}
         for name in SCHEMES:
@@ -194,7 +194,7 @@ class InspectorApp(App[None]):
         self._unlisten = self.session.listen(self.heard)
         for server in self.session.servers.values():
             for change in server.view.changes:
-                self.pace(server.view.name).add(change.at, change.change)
+                self.paces[server.view.name].add(change.at, change.change)
         self.tick()
         self.pane.rows.focus()
         self.set_interval(1 / RATE, self.tick)
@@ -214,17 +214,12 @@ class InspectorApp(App[None]):
         if self._unlisten is not None:
             self._unlisten()
 
-    # What arrives
-
     def heard(self, record: Record) -> None:
         self._dirty = True
         view = self.session.view.servers.get(record.server)
         newest = None if view is None else view.changes.last
         if newest is not None and newest.seq == record.seq:
-            self.pace(record.server).add(record.at, newest.change)
-
-    def pace(self, name: str) -> ChangeRate:
-        return self.paces.setdefault(name, ChangeRate())
+            self.paces[record.server].add(record.at, newest.change)
 
     def touch(self) -> None:
         self._dirty = True
@@ -249,8 +244,6 @@ class InspectorApp(App[None]):
         show_numbers(self._numbers, view, 0 if told else waiting)
         self._questions.take()
         self.pane.take()
-
-    # Which server, which tab
 
     @property
     def pane(self) -> Pane:
@@ -322,7 +315,6 @@ class InspectorApp(App[None]):
             return action()
         except _WRONG as error:
             self.say_wrong(error)
-            return None
 
     def say_wrong(self, error: object) -> None:
         self.notify(one_line(error), severity="error", timeout=8, markup=False)
@@ -338,100 +330,67 @@ class InspectorApp(App[None]):
             self.notify("The request has already ended.", timeout=2)
         self.touch()
 
-    # Requests
-
     def edit_request(self, method: str, params: Any) -> None:
-        server = self.server
-        if server is None:
-            return
+        if self.server is not None:
+            self.attempt(self._edit_request(self.server, method, params))
 
-        def send(asked: dialogs.Asked | None) -> None:
-            if asked is not None:
-                self.ask(lambda: server.request(*asked))
-                self.action_tab("requests")
-                self.pane.rows.choose_newest()
-
-        self.push_screen(dialogs.EditRequest(method, dialogs.without_meta(params)), send)
+    async def _edit_request(self, server: InspectedServer, method: str, params: Any) -> None:
+        asked = await self.push_screen_wait(dialogs.EditRequest(method, dialogs.without_meta(params)))
+        if asked is not None:
+            self.ask(lambda: server.request(*asked))
+            self.action_tab("requests")
+            self.pane.rows.choose_newest()
 
     def copy_as(self, method: str, params: Any) -> None:
         if self.server is not None:
             self.push_screen(dialogs.CopyAs(self.server.view, method, dialogs.without_meta(params)))
 
-    def action_new_request(self) -> None:
-        self.edit_request("ping", {})
-
-    # Servers
-
-    def action_connect(self) -> None:
+    def action_connection(self, what: Literal["connect", "disconnect", "reconnect"]) -> None:
         if self.server is not None:
-            self.attempt(self.server.connect())
+            self.attempt(getattr(self.server, what)())
 
-    def action_disconnect(self) -> None:
-        """Disconnects the current server. It does not reconnect by itself."""
-        if self.server is not None:
-            self.attempt(self.server.disconnect())
-
-    def action_reconnect(self) -> None:
-        if self.server is not None:
-            self.attempt(self.server.reconnect())
-
-    def action_add(self) -> None:
-        async def add(entry: ServerEntry, rename: bool) -> None:
+    @_in_background
+    async def action_add(self) -> None:
+        if given := await self.push_screen_wait(server_dialogs.AddServer(self.servers)):
+            entry, rename = given
             self._chosen((await self.servers.add(entry, rename=rename)).name)
 
-        self.push_screen(
-            server_dialogs.AddServer(self.servers), lambda given: self.attempt(add(*given)) if given else None
-        )
+    @_in_background
+    async def action_import_servers(self) -> None:
+        given = await self.push_screen_wait(server_dialogs.ImportServers(await self.servers.clients()))
+        if not given:
+            return
+        imported = await self.servers.take(given)
+        known = f", {len(imported.known)} existed already" if imported.known else ""
+        self.notify(f"{counted(len(imported.added), 'server')} added{known}. C connects one.", timeout=5)
+        if imported.added:
+            self._chosen(imported.added[-1].name)
 
-    def action_import_servers(self) -> None:
-        async def offer() -> None:
-            found = await self.servers.clients()
-            self.push_screen(
-                server_dialogs.ImportServers(found), lambda given: self.attempt(take(given)) if given else None
-            )
-
-        async def take(entries: list[ServerEntry]) -> None:
-            imported = await self.servers.take(entries)
-            known = f", {len(imported.known)} existed already" if imported.known else ""
-            self.notify(f"{counted(len(imported.added), 'server')} added{known}. C connects one.", timeout=5)
-            if imported.added:
-                self._chosen(imported.added[-1].name)
-
-        self.attempt(offer())
-
-    def action_edit_server(self) -> None:
-        async def offer(name: str) -> None:
-            entry = await self.servers.find(name)
-            self.push_screen(
-                server_dialogs.EditServer(self.servers, entry), lambda name: self._chosen(name) if name else None
-            )
-
+    @_in_background
+    async def action_edit_server(self) -> None:
         if self.server is not None:
-            self.attempt(offer(self.server.name))
+            entry = await self.servers.find(self.server.name)
+            if name := await self.push_screen_wait(server_dialogs.EditServer(self.servers, entry)):
+                self._chosen(name)
 
-    def action_clone_server(self) -> None:
-        async def clone(name: str) -> None:
-            self._chosen((await self.servers.clone(name)).name)
-
+    @_in_background
+    async def action_clone_server(self) -> None:
         if self.server is not None:
-            self.attempt(clone(self.server.name))
+            self._chosen((await self.servers.clone(self.server.name)).name)
 
-    def action_remove_server(self) -> None:
+    @_in_background
+    async def action_remove_server(self) -> None:
         if self.server is None:
             return
         name = self.server.name
         kept = " It is removed from the catalog too." if self.servers.writable is not None else ""
-        self.push_screen(
-            dialogs.Confirm(f"Remove {one_line(name)}?{kept}", "removes it"),
-            lambda sure: self.attempt(self.servers.remove(name)) if sure else None,
-        )
+        if await self.push_screen_wait(dialogs.Confirm(f"Remove {one_line(name)}?{kept}", "removes it")):
+            await self.servers.remove(name)
 
     def _chosen(self, name: str) -> None:
         self.touch()
         self.tick()
         self.choose(name)
-
-    # Sessions
 
     @property
     def _journal(self) -> Journal | None:
@@ -447,13 +406,11 @@ class InspectorApp(App[None]):
 
     def action_name_session(self) -> None:
         if (journal := self._journal) is not None and journal.session is not None:
-            server_dialogs.name_session(self, journal, journal.session)
+            self.attempt(server_dialogs.name_session(self, journal, journal.session))
 
     def action_export_session(self) -> None:
         if (journal := self._journal) is not None and journal.session is not None:
-            server_dialogs.export_to_file(self, journal, journal.session)
-
-    # The rest
+            self.attempt(server_dialogs.export_to_file(self, journal, journal.session))
 
     def action_scheme(self) -> None:
         self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"
@@ -469,13 +426,13 @@ class InspectorApp(App[None]):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Add a server", "A URL, or the command that starts it", self.action_add)
         yield SystemCommand("Import servers", "From the settings of other clients", self.action_import_servers)
-        yield SystemCommand("Connect", "The current server", self.action_connect)
-        yield SystemCommand("Disconnect", "The current server", self.action_disconnect)
-        yield SystemCommand("Reconnect", "The current server, now", self.action_reconnect)
+        yield SystemCommand("Connect", "The current server", partial(self.action_connection, "connect"))
+        yield SystemCommand("Disconnect", "The current server", partial(self.action_connection, "disconnect"))
+        yield SystemCommand("Reconnect", "The current server, now", partial(self.action_connection, "reconnect"))
         yield SystemCommand("Edit the server", "Its address, its options", self.action_edit_server)
         yield SystemCommand("Clone the server", "Adds a copy", self.action_clone_server)
         yield SystemCommand("Remove the server", "Here, and in the catalog", self.action_remove_server)
-        yield SystemCommand("Send any request", "By its method and parameters", self.action_new_request)
+        yield SystemCommand("Send any request", "By its method and parameters", partial(self.edit_request, "ping", {}))
         yield SystemCommand("Sessions", "The saved ones", self.action_sessions)
         yield SystemCommand("Name this session", "To find it again", self.action_name_session)
         yield SystemCommand("Export this session", "As JSON Lines", self.action_export_session)

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from tidings.client.masking import MASK
@@ -74,7 +75,7 @@ SHEET: Final = {
 
 
 class Dialog(ModalScreen[T], Generic[T]):
-    """A box in the middle of the screen. Esc cancels."""
+    """A box in the middle of the screen: a title, the body, what is wrong, and a hint. Esc cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", show=False)]
     DEFAULT_CSS = """
@@ -89,25 +90,40 @@ class Dialog(ModalScreen[T], Generic[T]):
     Dialog .soft { color: $t-soft; height: auto; }
     """
 
+    def __init__(self, heading: str | Widget, hint: str | Widget) -> None:
+        super().__init__()
+        self._heading = Static(heading) if isinstance(heading, str) else heading
+        self._hint = Static(hint, classes="soft", markup=False) if isinstance(hint, str) else hint
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._heading
+            yield from self.body()
+            yield Static("", classes="wrong", markup=False)
+            yield self._hint
+
+    def body(self) -> ComposeResult:
+        """Yields the widgets between the heading and the hint."""
+        yield from ()
+
     def complain(self, what: object) -> None:
         wrong = self.query_one(".wrong", Static)
         wrong.update(one_line(what, 400))
         wrong.set_class(bool(str(what)), "some")
 
 
+UNCHANGED: Final = "Esc leaves everything as it is."
+
+
 class AskLine(Dialog[str | None]):
     """Asks for one line. `check` returns what is wrong with it, or an empty text."""
 
     def __init__(self, title: str, value: str = "", hint: str = "", check: Callable[[str], str] | None = None) -> None:
-        super().__init__()
-        self._title, self._value, self._hint, self._check = title, value, hint, check
+        super().__init__(title, hint or f"Enter does it. {UNCHANGED}")
+        self._value, self._check = value, check
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(self._title, markup=False)
-            yield Input(self._value, compact=True)
-            yield Static("", classes="wrong", markup=False)
-            yield Static(self._hint or "Enter does it. Esc leaves everything as it is.", classes="soft", markup=False)
+    def body(self) -> ComposeResult:
+        yield Input(self._value, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -125,13 +141,7 @@ class Confirm(Dialog[bool | None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,y", "dismiss(True)", "Yes", show=False)]
 
     def __init__(self, question: str, verb: str) -> None:
-        super().__init__()
-        self._question, self._verb = question, verb
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(self._question + "\n", markup=False)
-            yield Static(f"Enter {self._verb}. Esc leaves everything as it is.", classes="soft", markup=False)
+        super().__init__(Static(question + "\n", markup=False), f"Enter {verb}. {UNCHANGED}")
 
 
 class Keys(Dialog[None]):
@@ -142,6 +152,9 @@ class Keys(Dialog[None]):
     .-narrow Keys > Vertical { grid-size: 1; }
     Keys Static { height: auto; }
     """
+
+    def __init__(self) -> None:
+        super().__init__("", "")
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -180,18 +193,14 @@ class EditRequest(Dialog[Asked | None]):
     """
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
-        super().__init__()
         self._method = method
         self._text = json.dumps(params, indent=2, ensure_ascii=False, default=str)
-
-    def compose(self) -> ComposeResult:
         masked = f" {MASK} stands for what was masked: give it anew." if MASK in self._text else ""
-        with Vertical():
-            yield Static("[b]Edit the request, and send it[/]")
-            yield Input(self._method, compact=True)
-            yield TextArea(self._text, classes="whole", compact=True, tab_behavior="focus")
-            yield Static("", classes="wrong", markup=False)
-            yield Static(f"\nctrl+r sends it. Esc leaves everything as it is.{masked}", classes="soft", markup=False)
+        super().__init__("[b]Edit the request, and send it[/]", f"\nctrl+r sends it. {UNCHANGED}{masked}")
+
+    def body(self) -> ComposeResult:
+        yield Input(self._method, compact=True)
+        yield TextArea(self._text, classes="whole", compact=True, tab_behavior="focus")
 
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()
@@ -222,7 +231,8 @@ class CopyAs(Dialog[None]):
     """
 
     def __init__(self, view: ServerView, method: str, params: dict[str, Any]) -> None:
-        super().__init__()
+        self._bar = Bar("pane")
+        super().__init__(self._bar, "1 2 3 choose, y copies, if your terminal permits it. Secrets are not in it.")
         self._make: dict[str, Callable[[], str]] = {
             "python": lambda: snippets.as_python(view, _KINDS.get(method, "request"), method, params),
             "json": lambda: snippets.as_json(method, params),
@@ -230,17 +240,13 @@ class CopyAs(Dialog[None]):
         }
         self.shape = "python"
         self.reader = TextView()
-        self._bar = Bar("pane")
 
     @property
     def text(self) -> str:
         return self._make[self.shape]()
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._bar
-            yield self.reader
-            yield Static("1 2 3 choose, y copies, if your terminal permits it. Secrets are not in it.", classes="soft")
+    def body(self) -> ComposeResult:
+        yield self.reader
 
     def on_mount(self) -> None:
         self.reader.focus()

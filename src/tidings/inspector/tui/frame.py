@@ -4,7 +4,7 @@ Changes are counted in slots of `SLOT` seconds.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from textual.strip import Strip
@@ -46,9 +46,6 @@ class ChangeRate:
         none = Counter[str]()
         return [self._slots.get(slot, none) for slot in range(last - _SLOTS + 1, last + 1)]
 
-    def kinds(self, now: float) -> Counter[str]:
-        return sum(self.slots(now), Counter[str]())
-
     def a_minute(self, now: float) -> int:
         return sum(counts.total() for counts in self.slots(now)[-int(60 / SLOT) :])
 
@@ -58,21 +55,16 @@ class ChangeRate:
 
 def bars(counts: list[int], width: int) -> str:
     """Draws numbers as `width` bars, the highest as a full block."""
-    merged = spread(counts, width)
-    top = max(merged, default=0)
-    return "".join(_BARS[0 if not each else max(1, round(each * 8 / top))] for each in merged)
-
-
-def spread(counts: list[int], width: int) -> list[int]:
-    """Sums or repeats `counts` so that there are `width` of them."""
     if not counts or width <= 0:
-        return []
+        return ""
     if width >= len(counts):
-        return [counts[at * len(counts) // width] for at in range(width)]
-    merged = [0] * width
-    for at, each in enumerate(counts):
-        merged[at * width // len(counts)] += each
-    return merged
+        merged = [counts[at * len(counts) // width] for at in range(width)]
+    else:
+        merged = [0] * width
+        for at, each in enumerate(counts):
+            merged[at * width // len(counts)] += each
+    top = max(merged)
+    return "".join(_BARS[0 if not each else max(1, round(each * 8 / top))] for each in merged)
 
 
 # The tabs in their order; `1` to `7` open them.
@@ -97,13 +89,13 @@ def state_mark(view: ServerView) -> tuple[str, str]:
     return _STATES.get(str(view.state), ("○", "faint"))
 
 
-def draw_server(paces: Callable[[str], ChangeRate], now: Callable[[], float]) -> Draw:
+def draw_server(paces: Mapping[str, ChangeRate], now: Callable[[], float]) -> Draw:
     """Returns the function that draws a server in the list: its name and rate, and its state below."""
 
     def draw(server: InspectedServer) -> list[tuple[Line, Line]]:
         view = server.view
         mark, ink = state_mark(view)
-        pace = paces(view.name)
+        pace = paces[view.name]
         connected = str(view.state) == "connected"
         below = f"{counted(pace.a_minute(now()), 'change')} a minute" if connected else one_line(view.words)
         spark = pace.spark(now(), 8).rstrip()
@@ -171,8 +163,13 @@ def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]
         parts.append(BarPart(f" {number} ", "accent on chosen" if on else "faint", action))
         if label:
             parts.append(BarPart(label + " ", "b-ink on chosen" if on else "soft", action))
-        if style == "noted" and (note := tab_note(name, view)):
-            parts.append(BarPart(note + " ", "soft on chosen" if on else "faint", action))
+        note = ""
+        if view is not None and name in ("tools", "resources", "prompts") and (count := len(getattr(view, name))):
+            note = f"{count:,} "
+        elif view is not None and name == "requests" and (running := running_requests(view)):
+            note = f"{running} running "
+        if style == "noted" and note:
+            parts.append(BarPart(note, "soft on chosen" if on else "faint", action))
     return parts
 
 
@@ -182,15 +179,6 @@ def question_parts(questions: int) -> list[BarPart]:
         return []
     words = f" {counted(questions, 'question')} {'waits' if questions == 1 else 'wait'}: a "
     return [BarPart(words, "b-warn on hover", "app.questions")]
-
-
-def tab_note(name: str, view: ServerView | None) -> str:
-    """Returns the number beside a tab's name."""
-    if view is not None and name in ("tools", "resources", "prompts") and (count := len(getattr(view, name))):
-        return f"{count:,}"
-    if view is not None and name == "requests" and (running := running_requests(view)):
-        return f"{running} running"
-    return ""
 
 
 def running_requests(view: ServerView) -> int:

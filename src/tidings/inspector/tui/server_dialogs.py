@@ -4,11 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.widgets import Input, SelectionList, Static
 
 from tidings._kit.text import counted
@@ -27,7 +26,7 @@ from tidings.inspector.sessions.saved import (
     read_session,
     rename_session,
 )
-from tidings.inspector.tui.dialogs import AskLine, Confirm, Dialog
+from tidings.inspector.tui.dialogs import UNCHANGED, AskLine, Confirm, Dialog
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
@@ -38,6 +37,8 @@ from tidings.inspector.tui.words import one_line, size
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
 
+
+T = TypeVar("T")
 
 _TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 _LIST: Final = {"type": "array", "items": {"type": "string"}}
@@ -57,22 +58,15 @@ class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
     """Asks for a URL or a command. Returns the entry, and whether it may get another name."""
 
     def __init__(self, servers: SessionServers) -> None:
-        super().__init__()
+        kept = servers.writable
+        where = f"It is kept in {kept.path}." if kept is not None else "It is not kept: the catalog is only read."
+        super().__init__("[b]Add a server[/]", f"Enter adds and connects it. {UNCHANGED} {where}")
         self._servers = servers
 
-    def compose(self) -> ComposeResult:
-        kept = self._servers.writable
-        where = f" It is kept in {kept.path}." if kept is not None else " It is not kept: the catalog is only read."
-        with Vertical():
-            yield Static("[b]Add a server[/]")
-            yield Input(
-                placeholder="https://host/mcp, or the command that starts it: python server.py",
-                compact=True,
-                id="target",
-            )
-            yield Input(placeholder="a name, if you like", compact=True, id="name")
-            yield Static("", classes="wrong", markup=False)
-            yield Static(f"Enter adds and connects it. Esc leaves everything as it is.{where}", classes="soft")
+    def body(self) -> ComposeResult:
+        where = "https://host/mcp, or the command that starts it: python server.py"
+        yield Input(placeholder=where, compact=True, id="target")
+        yield Input(placeholder="a name, if you like", compact=True, id="name")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -97,20 +91,17 @@ class ImportServers(Dialog[list[ServerEntry] | None]):
     """
 
     def __init__(self, found: list[FoundClient]) -> None:
-        super().__init__()
         self.found = [(entry, client.client) for client in found for entry in client.servers]
-        self._problems = [f"{client.client}: {client.problem}" for client in found if client.problem]
+        problems = [one_line(f"{client.client}: {client.problem}") for client in found if client.problem]
+        hint = "Neither Claude nor VS Code nor Cursor has a server here."
+        if self.found:
+            hint = "Space selects, Enter adds the selected servers, Esc cancels."
+        super().__init__("[b]Import servers[/]", "\n".join([hint, *problems[:12]]))
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static("[b]Import servers[/]")
-            if self.found:
-                labels = [f"{one_line(entry.name)}  ({one_line(where)})" for entry, where in self.found]
-                yield SelectionList[int](*((label, at) for at, label in enumerate(labels)), compact=True)
-                yield Static("Space selects, Enter adds the selected servers, Esc cancels.", classes="soft")
-            else:
-                yield Static("Neither Claude nor VS Code nor Cursor has a server here.", classes="soft")
-            yield Static("\n".join(one_line(each) for each in self._problems[:12]), classes="soft", markup=False)
+    def body(self) -> ComposeResult:
+        if self.found:
+            labels = [f"{one_line(entry.name)}  ({one_line(where)})" for entry, where in self.found]
+            yield SelectionList[int](*((label, at) for at, label in enumerate(labels)), compact=True)
 
     def action_take(self) -> None:
         chosen = self.query_one(SelectionList[int]).selected if self.found else []
@@ -130,19 +121,15 @@ class EditServer(Dialog[str | None]):
     """
 
     def __init__(self, servers: SessionServers, entry: ServerEntry) -> None:
-        super().__init__()
+        self._buttons = Bar("hover")
+        super().__init__(Static(f"Edit {one_line(entry.name)}", markup=False), self._buttons)
         self._servers, self._name = servers, entry.name
         self._shown = {"name": entry.name, **entry.shown()}
         self._schema = entry_schema(is_command=entry.is_command)
         self.form = Form(leave=lambda: self.dismiss(None))
-        self._buttons = Bar("hover")
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(f"Edit {one_line(self._name)}", markup=False)
-            yield self.form
-            yield Static("", classes="wrong", markup=False)
-            yield self._buttons
+    def body(self) -> ComposeResult:
+        yield self.form
 
     def on_mount(self) -> None:
         root = form(self._schema)
@@ -184,22 +171,14 @@ class EditServer(Dialog[str | None]):
 
 def entry_schema(*, is_command: bool) -> dict[str, Any]:
     """Returns the JSON Schema of an entry, for a form."""
-    if is_command:
-        own: dict[str, Any] = {
-            "command": {"type": "string"},
-            "args": _LIST,
-            "env": {**_TEXTS, "description": "${NAME} is looked up in the environment"},
-            "cwd": {"type": "string", "description": "the folder it is started in"},
-        }
-    else:
-        own = {
-            "url": {"type": "string"},
-            "headers": {**_TEXTS, "description": "${NAME} is looked up in the environment"},
-        }
+    needed = "command" if is_command else "url"
+    texts = {**_TEXTS, "description": "${NAME} is looked up in the environment"}
+    folder = {"type": "string", "description": "the folder it is started in"}
+    own = {"args": _LIST, "env": texts, "cwd": folder} if is_command else {"headers": texts}
     return {
         "type": "object",
-        "properties": {"name": {"type": "string"}, **own, "tidings": _OWN},
-        "required": ["name", "command" if is_command else "url"],
+        "properties": {"name": {"type": "string"}, needed: {"type": "string"}, **own, "tidings": _OWN},
+        "required": ["name", needed],
         "additionalProperties": False,
     }
 
@@ -220,98 +199,81 @@ class Sessions(Dialog[None]):
     """
 
     def __init__(self, journal: Journal) -> None:
-        super().__init__()
+        hint = f"m names, e exports, d deletes the chosen one.  {journal.path}"
+        super().__init__("[b]Sessions that are kept[/]", hint)
         self._journal = journal
-        self.table: Table[SavedSession] = Table(lambda each: each.id, session_text)
+        self.table: Table[SavedSession] = Table(
+            lambda each: each.id, lambda each: f"{each.title or ''} {' '.join(each.servers)}"
+        )
         self.list = RowList(self.table, self._draw, empty="Looking.", height=2)
 
-    @property
-    def _inspector(self) -> "InspectorApp":
-        return inspector_of(self)
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static("[b]Sessions that are kept[/]")
-            yield self.list
-            yield Static(f"m names, e exports, d deletes the chosen one.  {self._journal.path}", classes="soft")
+    def body(self) -> ComposeResult:
+        yield self.list
 
     def on_mount(self) -> None:
         self.list.focus()
-        self._again()
-
-    def _again(self) -> None:
-        self._inspector.attempt(self._look())
+        inspector_of(self).attempt(self._look())
 
     async def _look(self) -> None:
-        found = await in_thread(lambda: (self._journal.flush(1.0), list_sessions(self._journal.path))[1])
-        self.table.update(found)
+        self.table.update(await in_thread(self._journal, lambda: list_sessions(self._journal.path)))
         self.list.empty = "None yet."
         self.list.take()
 
     def _draw(self, each: SavedSession) -> list[tuple[Line, Line]]:
         state = "this one" if each.id == self._journal.session else "runs" if each.running else ""
-        first: Line = [(one_line(each.title or f"Session {each.id}"), "ink" if each.title else "soft")]
+        title = (one_line(each.title or f"Session {each.id}"), "ink" if each.title else "soft")
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began))
         told = f"{began}   {counted(each.records, 'record')}, {size(each.bytes)}   "
         servers = one_line(", ".join(each.servers) or "no server")
-        return [(first, [(state, "accent")]), ([(told, "faint"), (servers, "soft")], [])]
+        return [([title], [(state, "accent")]), ([(told, "faint"), (servers, "soft")], [])]
 
     def action_name(self) -> None:
         if (chosen := self.list.chosen) is not None:
-            name_session(self._inspector, self._journal, chosen.id, chosen.title or "", self._again)
+            inspector_of(self).attempt(self._rename(chosen))
+
+    async def _rename(self, chosen: SavedSession) -> None:
+        await name_session(inspector_of(self), self._journal, chosen.id, chosen.title or "")
+        await self._look()
 
     def action_export(self) -> None:
         if (chosen := self.list.chosen) is not None:
-            export_to_file(self._inspector, self._journal, chosen.id)
+            inspector_of(self).attempt(export_to_file(inspector_of(self), self._journal, chosen.id))
 
     def action_delete(self) -> None:
-        if (chosen := self.list.chosen) is None:
-            return
+        if (chosen := self.list.chosen) is not None:
+            inspector_of(self).attempt(self._delete(chosen))
 
-        async def delete() -> None:
-            await in_thread(lambda: delete_session(self._journal.path, chosen.id))
+    async def _delete(self, chosen: SavedSession) -> None:
+        name = one_line(chosen.title or f"session {chosen.id}")
+        question = Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it")
+        if await inspector_of(self).push_screen_wait(question):
+            await in_thread(self._journal, lambda: delete_session(self._journal.path, chosen.id))
             await self._look()
 
-        name = one_line(chosen.title or f"session {chosen.id}")
-        self._inspector.push_screen(
-            Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it"),
-            lambda sure: self._inspector.attempt(delete()) if sure else None,
-        )
 
+async def in_thread(journal: Journal, run: Callable[[], T]) -> T:
+    """Runs a function in a thread once the journal is written. Raises `OSError` if the journal cannot be used."""
 
-async def in_thread(run: Callable[[], Any]) -> Any:
-    """Runs a function in a thread. Raises `OSError` if the journal cannot be used."""
+    def flushed() -> T:
+        journal.flush(2.0)
+        return run()
+
     try:
-        return await asyncio.to_thread(run)
+        return await asyncio.to_thread(flushed)
     except JournalUnusable as error:
         raise OSError(str(error)) from None
 
 
-def name_session(
-    inspector: "InspectorApp", journal: Journal, session: int, title: str = "", then: Callable[[], None] | None = None
-) -> None:
+async def name_session(inspector: "InspectorApp", journal: Journal, session: int, title: str = "") -> None:
     """Asks for a name, and gives it to a session."""
-
-    async def name(line: str) -> None:
-        await in_thread(lambda: (journal.flush(1.0), rename_session(journal.path, session, line[:200])))
+    name = await inspector.push_screen_wait(AskLine("A name for the session, to find it again", title))
+    if name:
+        await in_thread(journal, lambda: rename_session(journal.path, session, name[:200]))
         inspector.notify("Named.", timeout=2)
-        if then is not None:
-            then()
-
-    inspector.push_screen(
-        AskLine("A name for the session, to find it again", title),
-        lambda line: inspector.attempt(name(line)) if line else None,
-    )
 
 
-def export_to_file(inspector: "InspectorApp", journal: Journal, session: int) -> None:
+async def export_to_file(inspector: "InspectorApp", journal: Journal, session: int) -> None:
     """Asks for a new file, and writes a session to it."""
-
-    async def export(path: Path) -> None:
-        records = await in_thread(
-            lambda: (journal.flush(2.0), export_session(read_session(journal.path, session), path))[1]
-        )
-        inspector.notify(f"{counted(records, 'record')} in {one_line(path)}", timeout=6, markup=False)
 
     def check(line: str) -> str:
         path = Path(line).expanduser()
@@ -319,17 +281,9 @@ def export_to_file(inspector: "InspectorApp", journal: Journal, session: int) ->
             return f"There is no folder {path.parent}."
         return f"There is a file {path} already. Choose another name." if path.exists() else ""
 
-    inspector.push_screen(
-        AskLine(
-            "Export the session as JSON Lines, to this file",
-            f"tidings-session-{session}.jsonl",
-            "Enter writes it: secrets are masked in it. tidings mock FILE serves it.",
-            check,
-        ),
-        lambda line: inspector.attempt(export(Path(line).expanduser())) if line else None,
-    )
-
-
-def session_text(each: SavedSession) -> str:
-    """Returns the text for a filter."""
-    return f"{each.title or ''} {' '.join(each.servers)}"
+    heading, file = "Export the session as JSON Lines, to this file", f"tidings-session-{session}.jsonl"
+    hint = "Enter writes it: secrets are masked in it. tidings mock FILE serves it."
+    if line := await inspector.push_screen_wait(AskLine(heading, file, hint, check)):
+        path = Path(line).expanduser()  # noqa: ASYNC240 - looks up the home folder only
+        records = await in_thread(journal, lambda: export_session(read_session(journal.path, session), path))
+        inspector.notify(f"{counted(records, 'record')} in {one_line(path)}", timeout=6, markup=False)

@@ -23,10 +23,7 @@ _MOST_PAYLOAD: Final = 65_536
 _KNOWN: Final[dict[str, tuple[Who, str]]] = {
     "connect-failed": ("the network", "Check that the server is running and that the address is right."),
     "connection-lost": ("the network", "The client reconnects automatically. If that fails, check the server's log."),
-    "session-expired": (
-        "the server",
-        "The server probably restarted. The client opens a new session automatically.",
-    ),
+    "session-expired": ("the server", "The server probably restarted. The client opens a new session automatically."),
     "not-connected": ("you", "Connect to the server first."),
     "gave-up": ("the network", "Check that the server is running, then reconnect."),
     "bad-target": ("you", "Correct the address or the command of this server."),
@@ -45,10 +42,7 @@ _KNOWN: Final[dict[str, tuple[Who, str]]] = {
     "resource-not-found": ("you", "Find the right URI in the list of resources."),
     "not-subscribable": ("the server", "This resource can be read, but not subscribed to."),
     "source-unavailable": ("the server", "The source of the resource cannot be watched at present. Try again later."),
-    "limit-reached": (
-        "the server",
-        "The server reached a limit. End some requests or subscriptions, or try later.",
-    ),
+    "limit-reached": ("the server", "The server reached a limit. End some requests or subscriptions, or try later."),
     "effect-unknown": ("the network", "Check on the server whether the call took effect before you repeat it."),
     "request-cancelled": ("you", "Nothing to do: it was cancelled here."),
     "disconnected": ("you", "Connect again."),
@@ -95,9 +89,8 @@ def error_data(error: BaseException, *, is_command: bool = False, method: str | 
 def _foreign(error: BaseException, method: str | None) -> ErrorData:
     """Reports an exception that is not one of Tidings."""
     if isinstance(error, asyncio.CancelledError):
-        return _simple(
-            "request-cancelled", "cancelled", "you", "The request was cancelled.", _KNOWN["request-cancelled"][1]
-        )
+        who, cure = _KNOWN["request-cancelled"]
+        return _simple("request-cancelled", "cancelled", who, "The request was cancelled.", cure)
     if isinstance(error, ValueError):  # The client refuses to send it.
         found = _simple("bad-input", "input", "you", str(error), "Correct the values.")
     else:

@@ -12,21 +12,7 @@ from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
 from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record, SessionLimits
-from tidings.inspector.view.items import (
-    AnsweredView,
-    ChangeView,
-    ContentVersion,
-    ErrorView,
-    ExchangeView,
-    LineView,
-    ListDifference,
-    LogView,
-    MessageView,
-    NotificationView,
-    QuestionView,
-    RequestView,
-    SubscriptionView,
-)
+from tidings.inspector.view import items
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import Clock, ServerView, SessionView
 
@@ -87,7 +73,7 @@ def _state(view: ServerView, record: Record) -> None:
     view.state = as_text(data.get("state")) or "disconnected"
     view.tries = as_size(data.get("tries"))
     view.next_retry = as_float(data.get("next_retry"))
-    error = ErrorView.read(data.get("error"))
+    error = items.ErrorView.read(data.get("error"))
     if view.state == "connected":
         view.was_connected, view.connected_at, view.error = True, record.at, None
     else:
@@ -122,7 +108,7 @@ def _message(view: ServerView, record: Record) -> None:
     name: Any = body.get("id")
     known = name if isinstance(name, str | int) and not isinstance(name, bool) else None
     method = as_text(body.get("method"))
-    message = MessageView(
+    message = items.MessageView(
         record.seq, record.at, incoming, "notification", method, known, body, size, as_int(data.get("exchange"))
     )
     if method is None:
@@ -140,7 +126,7 @@ def _message(view: ServerView, record: Record) -> None:
     view.messages.append(message, record.seq, size)
 
 
-def _pair(view: ServerView, response: MessageView, known: str | int) -> None:
+def _pair(view: ServerView, response: items.MessageView, known: str | int) -> None:
     request = view.asked.pop((not response.incoming, known), None)
     if response.incoming:
         view.last_answer_at = response.at
@@ -163,7 +149,7 @@ def _exchange(view: ServerView, record: Record) -> None:
         return
     exchange = view.open_exchanges.get(known)
     if exchange is None:
-        exchange = view.open_exchanges[known] = ExchangeView(record.seq, record.at, known)
+        exchange = view.open_exchanges[known] = items.ExchangeView(record.seq, record.at, known)
         size = len(as_text(data.get("url")) or "") + 60 * len(as_dict(data.get("request_headers")))
         view.exchanges.append(exchange, record.seq, size + 1_000)
         if len(view.open_exchanges) > view.limits.exchanges:
@@ -194,20 +180,20 @@ def _notification(view: ServerView, record: Record) -> None:
     data = record.data
     method, params = as_text(data.get("method")) or "", as_dict_or_none(data.get("params"))
     view.notifications.append(
-        NotificationView(record.seq, record.at, method, params), record.seq, as_size(data.get("size"))
+        items.NotificationView(record.seq, record.at, method, params), record.seq, as_size(data.get("size"))
     )
 
 
 def _log(view: ServerView, record: Record) -> None:
     data = record.data
     level, name = as_text(data.get("level")) or "info", as_text(data.get("logger"))
-    log = LogView(record.seq, record.at, level, name, data.get("data"))
+    log = items.LogView(record.seq, record.at, level, name, data.get("data"))
     view.logs.append(log, record.seq, as_size(data.get("size")))
 
 
 def _line(view: ServerView, record: Record) -> None:
     text = as_text(record.data.get("text")) or ""
-    view.stderr.append(LineView(record.seq, record.at, text, record.kind == "garbage"), record.seq, len(text))
+    view.stderr.append(items.LineView(record.seq, record.at, text, record.kind == "garbage"), record.seq, len(text))
 
 
 def _missed(view: ServerView, record: Record) -> None:
@@ -221,7 +207,7 @@ def _change(view: ServerView, record: Record) -> None:
     data = record.data
     times = as_dict(data.get("times"))
     name, uri, size = as_text(data.get("change")) or "", as_text(data.get("uri")), as_size(data.get("size"))
-    change = ChangeView(
+    change = items.ChangeView(
         record.seq,
         record.at,
         name,
@@ -236,11 +222,11 @@ def _change(view: ServerView, record: Record) -> None:
     if uri is None:
         view.list_changes[name] = record.seq
     method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
-    view.notifications.append(NotificationView(record.seq, record.at, method, params), record.seq, size)
+    view.notifications.append(items.NotificationView(record.seq, record.at, method, params), record.seq, size)
     _updated(view, change)
 
 
-def _updated(view: ServerView, change: ChangeView) -> None:
+def _updated(view: ServerView, change: items.ChangeView) -> None:
     """Counts a change for the subscriptions that cover it."""
     if change.uri is None:
         return
@@ -250,7 +236,7 @@ def _updated(view: ServerView, change: ChangeView) -> None:
         subscription.merged += change.merged > 0
 
 
-def _covering(view: ServerView, uri: str) -> list[SubscriptionView]:
+def _covering(view: ServerView, uri: str) -> list[items.SubscriptionView]:
     """Returns the subscriptions that cover a resource: its own or that of its nearest parent, and prefixes."""
     subscriptions = view.subscriptions
     if not subscriptions:
@@ -278,7 +264,8 @@ def _content(view: ServerView, record: Record) -> None:
     else:
         kept = as_dict_or_none(contents) or as_dicts(contents)
         size = as_size(data.get("size"))
-        version = ContentVersion(record.seq, record.at, uri, digest, kept, size, as_float(data.get("took")), change)
+        took = as_float(data.get("took"))
+        version = items.ContentVersion(record.seq, record.at, uri, digest, kept, size, took, change)
         before = last
         # A content that is cut takes no more than its head.
         weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
@@ -288,7 +275,7 @@ def _content(view: ServerView, record: Record) -> None:
         # Without a subscription, it may have changed at any time.
         if was_away and change is None and any(_covering(view, uri)):
             change = version.change = record.seq
-            found = ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
+            found = items.ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
             view.changes.append(found, record.seq)
             _updated(view, found)
     if change is not None and (shown := view.changes.get(change)) is not None:
@@ -299,7 +286,7 @@ def _content(view: ServerView, record: Record) -> None:
         subscription.last_answered = max(subscription.last_answered, change or 0)
 
 
-def _versions(view: ServerView, uri: str) -> Ring[ContentVersion]:
+def _versions(view: ServerView, uri: str) -> Ring[items.ContentVersion]:
     """Returns the versions of a URI, and makes it the one that was read last."""
     versions = view.contents.pop(uri, None)
     if versions is None:
@@ -313,7 +300,7 @@ def _versions(view: ServerView, uri: str) -> Ring[ContentVersion]:
     return versions
 
 
-def _ring(view: ServerView) -> Ring[ContentVersion]:
+def _ring(view: ServerView) -> Ring[items.ContentVersion]:
     return Ring(view.limits.versions, view.limits.contents_bytes)
 
 
@@ -330,7 +317,7 @@ def _make_room(view: ServerView, newest: str) -> None:
 
 
 def _content_failed(view: ServerView, record: Record) -> None:
-    uri, error = as_text(record.data.get("uri")) or "", ErrorView.read(record.data.get("error"))
+    uri, error = as_text(record.data.get("uri")) or "", items.ErrorView.read(record.data.get("error"))
     for subscription in _covering(view, uri):
         subscription.error = error
 
@@ -339,7 +326,8 @@ def _subscriptions(view: ServerView, record: Record) -> None:
     uris = list(dict.fromkeys(as_texts(record.data.get("uris"))))
     before = view.subscriptions
     view.subscriptions = {
-        uri: before.get(uri) or SubscriptionView(uri, record.at, view.contents.get(uri, _ring(view))) for uri in uris
+        uri: before.get(uri) or items.SubscriptionView(uri, record.at, view.contents.get(uri, _ring(view)))
+        for uri in uris
     }
     view.prefixes = tuple(uri for uri in uris if uri.endswith("*"))
 
@@ -347,7 +335,7 @@ def _subscriptions(view: ServerView, record: Record) -> None:
 def _subscription_failed(view: ServerView, record: Record) -> None:
     subscription = view.subscriptions.get(as_text(record.data.get("uri")) or "")
     if subscription is not None:
-        subscription.error = ErrorView.read(record.data.get("error"))
+        subscription.error = items.ErrorView.read(record.data.get("error"))
 
 
 # Lists.
@@ -358,22 +346,22 @@ def _list(view: ServerView, record: Record) -> None:
     name = as_text(data.get("list")) or ""
     if name not in LIST_KEYS:
         return
-    if (error := ErrorView.read(data.get("error"))) is not None:
+    if (error := items.ErrorView.read(data.get("error"))) is not None:
         view.list_errors[name] = error
         return
     view.list_errors.pop(name, None)
-    items: dict[str, dict[str, Any]] = getattr(view, name)
-    before = dict(items)
+    listed: dict[str, dict[str, Any]] = getattr(view, name)
+    before = dict(listed)
     for gone in as_texts(data.get("removed")):
-        items.pop(gone, None)
+        listed.pop(gone, None)
     for what in ("changed", "added"):
         for item in as_dicts(data.get(what)):
             if (key := as_text(item.get(LIST_KEYS[name]))) is not None:
-                items[key] = item
+                listed[key] = item
     if isinstance(data.get("order"), list):
-        first = [key for key in dict.fromkeys(as_texts(data["order"])) if key in items]
-        ordered = {key: items[key] for key in first}
-        setattr(view, name, {**ordered, **{key: item for key, item in items.items() if key not in ordered}})
+        first = [key for key in dict.fromkeys(as_texts(data["order"])) if key in listed]
+        ordered = {key: listed[key] for key in first}
+        setattr(view, name, {**ordered, **{key: item for key, item in listed.items() if key not in ordered}})
     for what, kept in (("duplicates", view.duplicates), ("malformed", view.malformed)):
         if what in data:
             kept[name] = as_dicts(data[what])
@@ -395,12 +383,12 @@ def _add_differences(view: ServerView, record: Record, name: str, before: dict[s
         loaded = view.loaded_at.get(name)
         if loaded is None or loaded >= since or before == now:
             return
-        change = ChangeView(record.seq, record.at, kind, None, away=True)
+        change = items.ChangeView(record.seq, record.at, kind, None, away=True)
         view.changes.append(change, record.seq)
         view.list_changes[kind] = record.seq
     if change.items is None or before != now:
         # Later differences that were not announced are added, but do not count for the time of delivery.
-        change.read, change.items = change.read or record.at, change.items or ListDifference()
+        change.read, change.items = change.read or record.at, change.items or items.ListDifference()
         change.items.add(before, now)
 
 
@@ -413,7 +401,7 @@ def _request(view: ServerView, record: Record) -> None:
         return
     request = view.requests.get(known)
     if request is None:
-        request = view.requests[known] = RequestView(known, record.seq)
+        request = view.requests[known] = items.RequestView(known, record.seq)
         view.requests_total += 1
     elif request.over:
         view.ended.pop(known, None)  # It is repeated: a session that was merged from two.
@@ -436,11 +424,11 @@ _REQUEST: Final[dict[str, Callable[[object], Any]]] = {
     "attempts": as_size,
     "result": lambda value: value,
     "result_size": as_size,
-    "error": ErrorView.read,
+    "error": items.ErrorView.read,
 }
 
 
-def _ended(view: ServerView, request: RequestView) -> None:
+def _ended(view: ServerView, request: items.RequestView) -> None:
     """Drops the oldest requests that ended. Those that the client made by itself never displace those of the user."""
     ended, most = (view.ended_aside, view.limits.requests // 4) if request.aside else (view.ended, view.limits.requests)
     ended[request.id] = request.result_size
@@ -463,7 +451,7 @@ def _progress(view: ServerView, record: Record) -> None:
 def _question(view: ServerView, record: Record) -> None:
     data = record.data
     if (known := as_text(data.get("id"))) is not None:
-        view.questions[known] = QuestionView(
+        view.questions[known] = items.QuestionView(
             known,
             record.seq,
             record.at,
@@ -481,7 +469,7 @@ def _answered(view: ServerView, record: Record) -> None:
     if question is not None:
         outcome = as_text(data.get("outcome")) or "answered"
         view.answered.append(
-            AnsweredView(question, record.seq, record.at, outcome, data.get("answer")), record.seq, 1_000
+            items.AnsweredView(question, record.seq, record.at, outcome, data.get("answer")), record.seq, 1_000
         )
 
 

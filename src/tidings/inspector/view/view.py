@@ -26,22 +26,7 @@ from typing import Any, Final, cast
 
 from tidings._kit.text import rough_duration
 from tidings.inspector.records import SessionLimits
-from tidings.inspector.view.items import (
-    AnsweredView,
-    ChangeView,
-    ContentVersion,
-    Count,
-    ErrorView,
-    ExchangeView,
-    LineView,
-    ListDifference,
-    LogView,
-    MessageView,
-    NotificationView,
-    QuestionView,
-    RequestView,
-    SubscriptionView,
-)
+from tidings.inspector.view import items
 from tidings.inspector.view.rings import Ring
 
 Clock = Callable[[], float]
@@ -63,7 +48,7 @@ class ServerView:
     removed: bool
 
     state: str  #: `disconnected`, `connecting`, `connected`, `disconnecting` or `error`.
-    error: ErrorView | None  #: The last failure of the connection, until it is restored.
+    error: items.ErrorView | None  #: The last failure of the connection, until it is restored.
     tries: int
     next_retry: float | None
     was_connected: bool  #: True if it was connected since the user asked for a connection.
@@ -84,30 +69,30 @@ class ServerView:
     prompts: Items
     duplicates: dict[str, list[dict[str, Any]]]  #: For each list: items whose name an earlier item has.
     malformed: dict[str, list[dict[str, Any]]]  #: For each list: `{"item": …, "reason": …}`.
-    list_errors: dict[str, ErrorView]  #: For each list that could not be loaded: the reason.
+    list_errors: dict[str, items.ErrorView]  #: For each list that could not be loaded: the reason.
     loaded_at: dict[str, float]  #: For each list: the time of the last load.
 
-    subscriptions: dict[str, SubscriptionView]
-    contents: dict[str, Ring[ContentVersion]]  #: For each URI: the versions of its content. The last URI was read last.
+    subscriptions: dict[str, items.SubscriptionView]
+    contents: dict[str, Ring[items.ContentVersion]]  #: For each URI: its versions. The last URI was read last.
     contents_dropped: int  #: Versions that were dropped because all contents together took too much.
-    changes: Ring[ChangeView]
-    messages: Ring[MessageView]
-    exchanges: Ring[ExchangeView]
-    notifications: Ring[NotificationView]  #: All notifications, changes included, but not log messages.
-    logs: Ring[LogView]
-    stderr: Ring[LineView]  #: A command's error output, and everything it sent that is not a message.
-    requests: dict[str, RequestView]  #: The requests that wait or run, and the newest of those that ended.
+    changes: Ring[items.ChangeView]
+    messages: Ring[items.MessageView]
+    exchanges: Ring[items.ExchangeView]
+    notifications: Ring[items.NotificationView]  #: All notifications, changes included, but not log messages.
+    logs: Ring[items.LogView]
+    stderr: Ring[items.LineView]  #: A command's error output, and everything it sent that is not a message.
+    requests: dict[str, items.RequestView]  #: The requests that wait or run, and the newest of those that ended.
     requests_total: int
-    questions: dict[str, QuestionView]  #: Open questions, oldest first.
-    answered: Ring[AnsweredView]
+    questions: dict[str, items.QuestionView]  #: Open questions, oldest first.
+    answered: Ring[items.AnsweredView]
     missed: int  #: Records that could not be stored.
     faults: int  #: Records that could not be folded, because of a bug.
 
     #: Requests on the wire without a response. The fold needs these six.
-    asked: dict[tuple[bool, str | int], MessageView] = field(repr=False)
+    asked: dict[tuple[bool, str | int], items.MessageView] = field(repr=False)
     list_changes: dict[str, int] = field(repr=False)  #: For each kind of list: the `seq` of its last change.
     prefixes: tuple[str, ...] = field(repr=False)
-    open_exchanges: dict[int, ExchangeView] = field(repr=False)
+    open_exchanges: dict[int, items.ExchangeView] = field(repr=False)
     ended: dict[str, int] = field(repr=False)
     ended_aside: dict[str, int] = field(repr=False)
 
@@ -167,12 +152,12 @@ class ServerView:
                 return self.state
 
     @property
-    def counts(self) -> dict[str, Count]:
+    def counts(self) -> dict[str, items.Count]:
         """The numbers of each ring and of the requests."""
         rings: dict[str, Ring[Any]] = {name: getattr(self, name) for name in _RINGS}
-        counts = {name: Count(ring.total, len(ring), ring.dropped) for name, ring in rings.items()}
+        counts = {name: items.Count(ring.total, len(ring), ring.dropped) for name, ring in rings.items()}
         kept = len(self.requests)
-        counts["requests"] = Count(self.requests_total, kept, self.requests_total - kept)
+        counts["requests"] = items.Count(self.requests_total, kept, self.requests_total - kept)
         return counts
 
 
@@ -186,15 +171,15 @@ class SessionView:
     seq: int = 0  #: The number of the last record.
 
 
-def difference_words(items: ListDifference) -> str:
+def difference_words(different: items.ListDifference) -> str:
     """Returns the differences of a list as text: "search added; 12 removed"."""
     found = [
         f"{', '.join(names) if len(names) < 4 else f'{len(names):,}'} {what}"
         for what in ("added", "removed", "changed")
-        if (names := getattr(items, what))
+        if (names := getattr(different, what))
     ]
-    if items.more:
-        found.append(f"{items.more:,} more")
+    if different.more:
+        found.append(f"{different.more:,} more")
     return "; ".join(found) or "nothing is different"
 
 

@@ -162,8 +162,6 @@ class Caller(Container):
         left: Line = [(clock(request.created_at), "faint"), ("  " + one_line(arguments), "ink")]
         return [(left, [request_state(request, self._pane.inspector.now())])]
 
-    # What one can do
-
     def action_send(self) -> None:
         callee = self.callee
         if callee is None:

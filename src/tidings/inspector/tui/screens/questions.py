@@ -13,7 +13,6 @@ from textual.containers import Horizontal, Vertical
 from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.text import counted
 from tidings.inspector.forms import Field, form
-from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import message_pages
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
@@ -36,7 +35,7 @@ class Questions(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "answer", "Answer", show=False, priority=True),
         Binding("ctrl+x", "refuse", "Refuse", show=False, priority=True),
-        Binding("ctrl+o", "dismiss", "Dismiss", show=False, priority=True),
+        Binding("ctrl+o", "refuse(True)", "Dismiss", show=False, priority=True),
         Binding("escape", "close", "Close", show=False),
     ]
 
@@ -139,17 +138,13 @@ class Questions(Vertical):
         self._inspector.do(lambda: self._inspector.session.servers[name].answer(question.id, value))
         self._after()
 
-    def action_refuse(self) -> None:
-        """Declines an elicitation; other questions get an error."""
-        self._refuse("decline")
-
-    def action_dismiss(self) -> None:
-        self._refuse("cancel")
-
-    def _refuse(self, how: str) -> None:
+    def action_refuse(self, dismiss: bool = False) -> None:
+        """Declines or dismisses an elicitation; other questions get an error."""
         if (asked := self.list.chosen) is not None:
-            server = self._inspector.session.servers[asked[0]]
-            self._inspector.do(lambda: refuse(server, asked[1], how))
+            name, question = asked
+            server = self._inspector.session.servers[name]
+            refuse = server.dismiss if dismiss else server.decline
+            self._inspector.do(lambda: (refuse if question.kind == "elicitation" else server.refuse)(question.id))
             self._after()
 
     def _after(self) -> None:
@@ -158,11 +153,8 @@ class Questions(Vertical):
 
     def _draw(self, asked: Asked) -> list[tuple[Line, Line]]:
         name, question = asked
-        left: Line = [
-            (one_line(question.kind), "warn"),
-            (" " + one_line(name), "soft"),
-            ("  " + one_line(question.message), "ink"),
-        ]
+        server, words = " " + one_line(name), "  " + one_line(question.message)
+        left: Line = [(one_line(question.kind), "warn"), (server, "soft"), (words, "ink")]
         if question.deadline is None:
             return [(left, [])]
         return [(left, [(took(max(0.0, question.deadline - self._inspector.now())) + " left", "faint")])]
@@ -172,17 +164,9 @@ def button_parts(answer: str, control: str, dismiss: bool) -> list[BarPart]:
     """Returns the buttons of a question with their keys."""
     parts = [BarPart(f" {answer} ", "b-accent on chosen", "answer"), BarPart(f" {control}r   ", "faint")]
     parts += [BarPart("Refuse", "warn", "refuse"), BarPart(f" {control}x", "faint")]
-    return parts + ([BarPart("   Dismiss", "soft", "dismiss"), BarPart(f" {control}o", "faint")] if dismiss else [])
-
-
-def refuse(server: InspectedServer, question: QuestionView, how: str) -> None:
-    """Refuses a question, as its kind requires."""
-    if question.kind != "elicitation":
-        server.refuse(question.id)
-    elif how == "decline":
-        server.decline(question.id)
-    else:
-        server.dismiss(question.id)
+    if dismiss:
+        parts += [BarPart("   Dismiss", "soft", "refuse(True)"), BarPart(f" {control}o", "faint")]
+    return parts
 
 
 def question_page(question: QuestionView) -> TextPage:

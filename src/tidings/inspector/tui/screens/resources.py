@@ -148,8 +148,6 @@ class ResourcesPane(CallerPane):
         else:
             self.action_read()
 
-    # What one can do
-
     @property
     def _row(self) -> ResourceRow | None:
         return self.rows.chosen
@@ -190,8 +188,6 @@ class ResourcesPane(CallerPane):
             self.folded.clear()
             self.take()
             rows.choose(("resource", key))
-
-    # The chosen one
 
     def show_item(self, row: ResourceRow | None) -> None:
         self.set_class(row is not None and row.kind == "template", "template")

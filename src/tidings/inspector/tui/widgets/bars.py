@@ -102,10 +102,6 @@ class Bar(Widget):
             self._ways = ways
             self.refresh()
 
-    @property
-    def text(self) -> str:
-        return "".join(part.text for parts in self._ways[0] for part in parts)
-
     def fits(self, way: Parts) -> bool:
         left, right = way
         return width_of(left) + 1 + (width_of(right) + 2 if right else 0) <= self.size.width

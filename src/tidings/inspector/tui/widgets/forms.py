@@ -48,40 +48,27 @@ class Typed:
         if not path:
             self.texts = None
             return
-        around = self.get(path[:-1])
-        key = path[-1]
-        if isinstance(around, dict) and isinstance(key, str):
-            kept = {name: each for name, each in cast("dict[str, Any]", around).items() if name != key}
-            if kept:
-                self.put(path[:-1], kept)
-            else:
-                self._prune(path[:-1])
-        elif isinstance(around, list) and isinstance(key, int):
-            entries = cast("list[Any]", around)
-            self.put(path[:-1], entries[:key] + entries[key + 1 :])
-
-    def _prune(self, path: Path) -> None:
-        """Removes an object without keys, unless it is an entry of a list or a choice."""
-        around = self.get(path[:-1]) if path else None
-        is_chosen = bool(path) and path[-1] == "value" and isinstance(around, dict) and "$choice" in around
-        if not path or isinstance(path[-1], int) or is_chosen:
-            self.put(path, {})
+        above, key = path[:-1], path[-1]
+        if isinstance(key, int):
+            entries = as_list(self.get(above))
+            self.put(above, entries[:key] + entries[key + 1 :])
+            return
+        kept = {name: each for name, each in as_dict(self.get(above)).items() if name != key}
+        # An object without keys is removed too, unless it is an entry of a list or a choice.
+        if kept or not above or isinstance(above[-1], int) or "$choice" in as_dict(self.get(above[:-1])):
+            self.put(above, kept)
         else:
-            self.drop(path)
+            self.drop(above)
 
 
 def _put(here: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     key, rest = path[0], path[1:]
-    if isinstance(key, int):
-        entries: list[Any] = list(cast("list[Any]", here)) if isinstance(here, list) else []
-        entries += [None] * (key + 1 - len(entries))
-        entries[key] = _put(entries[key], rest, value)
-        return entries
-    around: dict[str, Any] = dict(cast("dict[str, Any]", here)) if isinstance(here, dict) else {}
-    around[key] = _put(around.get(key), rest, value)
-    return around
+    if isinstance(key, str):
+        return {**as_dict(here), key: _put(as_dict(here).get(key), rest, value)}
+    entries = as_list(here) + [None] * (key + 1 - len(as_list(here)))
+    return [*entries[:key], _put(entries[key], rest, value), *entries[key + 1 :]]
 
 
 MOST = 60  # The largest number of fields that are drawn; a larger form begins as JSON.
@@ -112,8 +99,7 @@ class Drawing:
     """Makes the widgets of a form from its fields, its input, and the recursive fields that were opened."""
 
     def __init__(self, root: Field, typed: Typed, opened: set[Path], complete: Complete | None) -> None:
-        self.root, self.typed = root, typed
-        self._opened, self._complete = opened, complete
+        self.root, self.typed, self._opened, self._complete = root, typed, opened, complete
         self.paths: dict[Widget, tuple[Field, Path]] = {}  # The field of each widget, and the path of its input.
         self._drawn = 0
 
@@ -152,15 +138,18 @@ class Drawing:
     def _label(self, field: Field, path: Path, extra: str = "") -> Bar:
         indent = "  " * sum(1 for key in path[:-1] if key != "value")
         name = field.label or (f"{int(path[-1]) + 1}." if path and isinstance(path[-1], int) else "value")
-        parts = [BarPart(indent + one_line(name, 60), "ink"), BarPart("*" if field.required else "", "accent")]
-        told = ", ".join(filter(None, [extra, "null: ctrl+n" if field.nullable else "", *field.hints]))
-        told = f"{told}. {field.description}" if told and field.description else told or field.description
+        hints = ", ".join(filter(None, [extra, "null: ctrl+n" if field.nullable else "", *field.hints]))
+        told = ". ".join(filter(None, [hints, field.description]))
         told = told or ("one of its values" if field.kind == "enum" else "")
-        parts.append(BarPart("  " + one_line(told, 200), "faint"))
-        if field.deprecated:
-            parts.insert(1, BarPart(" (deprecated)", "warn"))
         bar = Bar("ground")
-        bar.show(parts)
+        bar.show(
+            [
+                BarPart(indent + one_line(name, 60), "ink"),
+                BarPart(" (deprecated)" if field.deprecated else "", "warn"),
+                BarPart("*" if field.required else "", "accent"),
+                BarPart("  " + one_line(told, 200), "faint"),
+            ]
+        )
         return bar
 
     def _leaf(self, field: Field, path: Path) -> Widget:
@@ -178,10 +167,9 @@ class Drawing:
                 text = typed if isinstance(typed, str) else "" if typed is None else json.dumps(typed, default=str)
                 return TextArea(text, compact=True, tab_behavior="focus")
             case _:
-                text = "" if typed is None else str(typed)
-                asks = self._complete is not None and len(path) == 1
-                suggester = Completer(str(path[-1]), self._complete, self.typed) if asks and self._complete else None
-                place = "null" if typed is None and field.nullable else ""
+                text, place = ("", "null" if field.nullable else "") if typed is None else (str(typed), "")
+                asks = self._complete if len(path) == 1 else None
+                suggester = Completer(str(path[-1]), asks, self.typed) if asks is not None else None
                 return Input(text, placeholder=place, password=field.secret, compact=True, suggester=suggester)
 
     def _object(self, field: Field, path: Path) -> Iterator[Widget]:
@@ -270,8 +258,6 @@ class Form(VerticalScroll):
         self._paths: dict[Widget, tuple[Field, Path]] = {}
         self._opened: set[Path] = set()
 
-    # What it is for
-
     def show(self, root: Field, kept: Any = None, complete: Complete | None = None) -> None:
         self.root, self._complete = root, complete
         self._opened = set()
@@ -351,11 +337,8 @@ class Form(VerticalScroll):
             self.mount(TextArea(self._json, classes="whole", compact=True, tab_behavior="focus"))
             return
         drawing = Drawing(self.root, self.typed, self._opened, self._complete)
-        widgets = drawing.widgets()
+        self.mount_all(drawing.widgets())
         self._paths = drawing.paths
-        self.mount_all(widgets)
-
-    # What is typed
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -365,12 +348,11 @@ class Form(VerticalScroll):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         found = self._paths.get(event.input)
-        if found is not None and found[1][-1:] == ("$new",):
-            if event.value.strip():
-                self.typed.put((*found[1][:-1], event.value.strip()), "")
-                self._draw()
-            return
-        self.screen.focus_next()
+        if found is None or found[1][-1:] != ("$new",):
+            self.screen.focus_next()
+        elif name := event.value.strip():
+            self.typed.put((*found[1][:-1], name), "")
+            self._draw()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()

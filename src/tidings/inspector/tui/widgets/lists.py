@@ -51,12 +51,7 @@ class RowList(ScrollView, can_focus=True):
 
         def __init__(self, rows: "RowList", item: Any = None) -> None:
             super().__init__()
-            self.rows = rows
-            self.item = item
-
-        @property
-        def control(self) -> "RowList":
-            return self.rows
+            self.rows, self.item = rows, item
 
     class Chosen(Moved):
         """Another row is selected, or none."""
@@ -74,14 +69,11 @@ class RowList(ScrollView, can_focus=True):
         id: str | None = None,  # noqa: A002 - Textual's name for it
     ) -> None:
         super().__init__(id=id)
-        self.model, self.draw, self.empty = model, draw, empty
-        self.row_height = height
+        self.model, self.draw, self.empty, self.row_height = model, draw, empty, height
         self.cursor = 0
         self.drawn = 0  # The number of lines drawn so far.
         self._chosen: Hashable = None
         self._hovered: int | None = None
-
-    # What it shows
 
     @property
     def width(self) -> int:
@@ -102,8 +94,7 @@ class RowList(ScrollView, can_focus=True):
 
     def restart(self) -> None:
         """Starts at the top, for another owner's items."""
-        self.cursor, self._chosen = 0, None
-        self.scroll_to(y=0, animate=False)
+        self.choose_newest()
         self.take()
 
     def take(self) -> None:
@@ -149,8 +140,6 @@ class RowList(ScrollView, can_focus=True):
             self._chosen = key
             self.post_message(self.Chosen(self, item))
 
-    # Keys and mouse
-
     def action_move(self, by: int) -> None:
         self._go(self.cursor + by)
 
@@ -186,20 +175,12 @@ class RowList(ScrollView, can_focus=True):
         index = max(0, min(index, len(self.model) - 1))
         if index != 0:
             self._stop_following()
-        if index == self.cursor and self._chosen is not None:
-            self._reveal()
-            return
         self.cursor = index
-        self._reveal()
+        bottom = (index + 1) * self.row_height - self.size.height
+        if not bottom <= self.scroll_y <= index * self.row_height:
+            self.scroll_to(y=bottom if self.scroll_y < bottom else index * self.row_height, animate=False)
         self._announce()
         self.refresh()
-
-    def _reveal(self) -> None:
-        top, height = self.cursor * self.row_height, self.size.height
-        if top < self.scroll_y:
-            self.scroll_to(y=top, animate=False)
-        elif top + self.row_height > self.scroll_y + height:
-            self.scroll_to(y=top + self.row_height - height, animate=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -234,8 +215,6 @@ class RowList(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.width, len(self.model) * self.row_height)
-
-    # Drawing
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
@@ -286,10 +265,6 @@ class Column(Vertical):
         yield self._head
         yield Input(placeholder="words to find; Enter to the list, Esc for all", compact=True)
         yield self.rows
-
-    @property
-    def head(self) -> str:
-        return self._head.text
 
     def take(self) -> None:
         self.rows.take()
