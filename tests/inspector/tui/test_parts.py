@@ -129,5 +129,5 @@ def test_the_pace_is_that_of_the_last_minute() -> None:
     for at in (0.0, 950.0, 990.0, 999.0):
         pace.add(at, "resource-updated")
     assert pace.a_minute(999.0) == 3
-    assert pace.kinds(999.0).total() == 3
+    assert sum(counts.total() for counts in pace.slots(999.0)) == 3
     assert bars([0, 1, 8], 3) == " ▁█"

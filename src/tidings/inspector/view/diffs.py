@@ -82,10 +82,8 @@ def diff_texts(old: str, new: str, *, context: int = 3, most_lines: int = 2_000,
             break
         hunks.append(make_hunk(old_lines, new_lines, group, context=context, keep=keep))
         cut = cut or hunks[-1].left_out > 0
-    removed, added = (
-        sum(each.end - each.start for each in changes),
-        sum(each.new_end - each.new_start for each in changes),
-    )
+    removed = sum(each.end - each.start for each in changes)
+    added = sum(each.new_end - each.new_start for each in changes)
     return Diff(tuple(hunks), added, removed, cut, note)
 
 
@@ -105,8 +103,7 @@ def diff_versions(old: ContentVersion | None, new: ContentVersion, *, context: i
 
 def change_shown(old: ContentVersion | None, new: ContentVersion, *, context: int = 3) -> Diff:
     """Returns the changes from one version of a resource to another, or those that the new one lists as a patch."""
-    patch = _patch(new)
-    return diff_versions(old, new, context=context) if patch is None else patch
+    return _patch(new) or diff_versions(old, new, context=context)
 
 
 def content_text(contents: Sequence[Any] | dict[str, Any]) -> str:
@@ -125,9 +122,7 @@ def _part_text(part: dict[str, Any]) -> str:
     blob, text = as_text(part.get("blob")), as_text(part.get("text")) or ""
     if blob is not None:
         return f"{mime_type or 'binary content'}, {len(blob) * 3 // 4:,} bytes, begins {blob[:32]}, ends {blob[-32:]}"
-    if "json" in mime_type or text.lstrip()[:1] in ("{", "["):
-        return pretty_text(text)
-    return text
+    return pretty_text(text) if "json" in mime_type or text.lstrip()[:1] in ("{", "[") else text
 
 
 def pretty_text(text: str) -> str:

@@ -58,9 +58,6 @@ def replay(records: Iterable[Record], *, limits: SessionLimits | None = None, cl
     return view
 
 
-# The connection.
-
-
 def _server(view: ServerView, record: Record) -> None:
     if record.data.get("what") == "removed":
         view.removed = True
@@ -96,9 +93,6 @@ def _hello(view: ServerView, record: Record) -> None:
     view.capabilities = as_dict(data.get("capabilities")) or None
     view.instructions = as_text(data.get("instructions"))
     view.pid = as_int(data.get("pid"))
-
-
-# The wire.
 
 
 def _message(view: ServerView, record: Record) -> None:
@@ -198,9 +192,6 @@ def _line(view: ServerView, record: Record) -> None:
 
 def _missed(view: ServerView, record: Record) -> None:
     view.missed += as_size(record.data.get("count"))
-
-
-# Changes, subscriptions and contents.
 
 
 def _change(view: ServerView, record: Record) -> None:
@@ -338,9 +329,6 @@ def _subscription_failed(view: ServerView, record: Record) -> None:
         subscription.error = items.ErrorView.read(record.data.get("error"))
 
 
-# Lists.
-
-
 def _list(view: ServerView, record: Record) -> None:
     data = record.data
     name = as_text(data.get("list")) or ""
@@ -390,9 +378,6 @@ def _add_differences(view: ServerView, record: Record, name: str, before: dict[s
         # Later differences that were not announced are added, but do not count for the time of delivery.
         change.read, change.items = change.read or record.at, change.items or items.ListDifference()
         change.items.add(before, now)
-
-
-# Requests and questions.
 
 
 def _request(view: ServerView, record: Record) -> None:

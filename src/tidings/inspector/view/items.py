@@ -41,18 +41,11 @@ class ErrorView:
         """Reads a record's `ErrorData`."""
         if (found := as_dict_or_none(data)) is None:
             return None
-        return cls(
-            as_text(found.get("message")) or "",
-            as_text(found.get("code")) or "unknown",
-            as_text(found.get("category")) or "unknown",
-            as_text(found.get("who")) or "this program",
-            as_text(found.get("cure")) or "",
-            as_text(found.get("help")),
-            found.get("retryable") is True,
-            as_text(found.get("method")),
-            as_float(found.get("elapsed")),
-            found.get("payload"),
-        )
+        names = ("code", "category", "who", "cure", "help", "method")
+        texts = {name: text for name in names if (text := as_text(found.get(name)))}
+        message, elapsed = as_text(found.get("message")) or "", as_float(found.get("elapsed"))
+        retryable, payload = found.get("retryable") is True, found.get("payload")
+        return cls(message, **texts, retryable=retryable, elapsed=elapsed, payload=payload)
 
 
 @dataclass(slots=True)
@@ -329,14 +322,10 @@ class ChangeRow(RowHead):
     kind: Literal["change"]
     change: str
     uri: str | None
-    merged: int | None
-    """earlier changes that the same read answers"""
-    fresh_ms: float | None
-    """from the first known hop to the current content"""
-    away: bool
-    """happened while the server was away"""
-    different: str | None
-    """the differences of a list, as text"""
+    merged: int | None  #: earlier changes that the same read answers
+    fresh_ms: float | None  #: from the first known hop to the current content
+    away: bool  #: happened while the server was away
+    different: str | None  #: the differences of a list, as text
 
 
 class ContentRow(RowHead):
@@ -345,13 +334,10 @@ class ContentRow(RowHead):
     kind: Literal["content"]
     uri: str
     hash: str
-    change: int | None
-    """the seq of the change that it answers"""
+    change: int | None  #: the seq of the change that it answers
     took_ms: float | None
-    fresh_ms: float | None
-    """of that change"""
-    is_new: bool
-    """differs from the previous version"""
+    fresh_ms: float | None  #: of that change
+    is_new: bool  #: differs from the previous version
 
 
 class MessageRow(RowHead):
@@ -400,10 +386,8 @@ class RequestRow(RowHead):
     title: str
     status: str
     ms: float | None
-    error: str | None
-    """the code of its error"""
-    aside: bool
-    """the client sent it by itself"""
+    error: str | None  #: the code of its error
+    aside: bool  #: the client sent it by itself
 
 
 class ExchangeRow(RowHead):

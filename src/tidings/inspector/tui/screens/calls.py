@@ -3,8 +3,8 @@
 The last results stay, newest first. Each can be viewed again, repeated, and cancelled while it runs.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 from textual.app import ComposeResult
@@ -15,11 +15,12 @@ from textual.widgets import Static
 from tidings._kit.bounded_json import as_dict, shown
 from tidings.inspector.forms import Field, check, check_output, form, prompt_form
 from tidings.inspector.records import ListName
+from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
-from tidings.inspector.tui.widgets.forms import Form
+from tidings.inspector.tui.widgets.forms import Complete, Form
 from tidings.inspector.tui.widgets.lists import Draw, RowList
 from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.tui.words import clock, one_line
@@ -27,23 +28,36 @@ from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
 
-@dataclass(frozen=True)
 class Callee:
-    """Something that can be called: its presentation, its form, and how to send it."""
+    """Something of a server that can be called: its form, and how to send it. Completions are optional."""
 
-    key: str
-    name: str
-    verb: str  # The label of the button.
-    form: Field
-    send: Callable[[Any], str]  # Sends the request with these arguments, and returns its id.
-    asked: Callable[[Any], tuple[str, dict[str, Any]]]  # Returns the method and the parameters.
-    is_its: Callable[[RequestView], bool]  # Returns whether a request belongs to it.
-    description: str = ""
-    badges: list[BarPart] = field(default_factory=list[BarPart])
-    check: Callable[[Any], list[str]] | None = None  # Returns problems of the arguments, as sentences.
-    # Returns problems of a result; None without an output schema.
-    check_result: Callable[[Any], list[str] | None] | None = None
-    complete: Any = None  # Suggests values of a field: `await complete(name, so_far, others) -> list[str]`.
+    method: ClassVar[str]
+    verb: ClassVar[str]  # The label of the button.
+    complete: Complete | None = None
+
+    def __init__(self, server: InspectedServer, name: str, item: Mapping[str, Any], fields: Field) -> None:
+        self.server, self.name, self.item, self.form = server, name, item, fields
+        self.key = (server.name, self.method, name)
+        self.description = str(item.get("description") or item.get("title") or "")
+        self.badges: list[BarPart] = []
+
+    def params(self, value: Any) -> dict[str, Any]:
+        return {"name": self.name, "arguments": value}
+
+    def send(self, value: Any) -> str:
+        """Sends the request with these arguments, and returns its id."""
+        raise NotImplementedError
+
+    def is_its(self, request: RequestView) -> bool:
+        return request.method == self.method and request.params.get("name") == self.name
+
+    def check(self, value: Any) -> list[str]:
+        """Returns problems of the arguments, as sentences."""
+        return []
+
+    def check_result(self, result: Any) -> list[str] | None:
+        """Returns problems of a result; None without an output schema."""
+        return None
 
 
 class Caller(Container):
@@ -72,7 +86,7 @@ class Caller(Container):
         self._state = Bar("ground")
         self._about = Static("", classes="about", markup=False)
         self._problems = Static("", classes="problems", markup=False)
-        self._kept: dict[str, Any] = {}
+        self._kept: dict[object, Any] = {}
         self._complaints: list[str] = []
         self._shown: object = None
 
@@ -153,8 +167,8 @@ class Caller(Container):
         shown = (request.id, request.status, request.message)
         if shown != self._shown:
             self._shown = shown
-            check = self.callee.check_result if self.callee is not None else None
-            problems = check(request.result) if check is not None and request.status == "completed" else None
+            done = self.callee if request.status == "completed" else None
+            problems = done.check_result(request.result) if done is not None else None
             self.reader.show(outcome_page(request, problems), request.id)
 
     def _draw(self, request: RequestView) -> list[tuple[Line, Line]]:
@@ -167,9 +181,7 @@ class Caller(Container):
         if callee is None:
             return
         filled = self.form.filled()
-        problems = [problem.message for problem in filled.problems]
-        if not problems and callee.check is not None:
-            problems = callee.check(filled.value)
+        problems = [problem.message for problem in filled.problems] or callee.check(filled.value)
         if problems and problems != self._complaints:  # Sent twice, it is sent as it is.
             self._complain(problems)
             return
@@ -226,24 +238,21 @@ class CallerPane(Pane):
     def action_copy_as(self) -> None:
         callee = self.caller.callee
         if callee is not None:
-            self.inspector.copy_as(*callee.asked(self.caller.form.filled().value or {}))
+            self.inspector.copy_as(callee.method, callee.params(self.caller.form.filled().value or {}))
 
 
 class ListedPane(CallerPane):
-    """A tab for one of a server's lists. A subclass names the list and makes the callee of an item."""
+    """A tab for one of a server's lists. A subclass names the list and the class of its callees."""
 
     LIST: ClassVar[ListName]
     EMPTY: ClassVar[str]
+    CALLEE: "ClassVar[type[ToolCallee | PromptCallee]]"
 
     def __init__(self, tab: str) -> None:
         table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
         super().__init__(tab, table, draw_item, noun=self.LIST.removesuffix("s"), empty=self.EMPTY)
         self._loaded: object = None
         self._item: dict[str, Any] | None = None
-
-    def callee(self, item: dict[str, Any]) -> Callee:
-        """Returns the callee of an item."""
-        raise NotImplementedError
 
     def detail(self) -> ComposeResult:
         yield self.caller
@@ -267,7 +276,7 @@ class ListedPane(CallerPane):
     def show_item(self, item: dict[str, Any] | None) -> None:
         if item != self._item:
             self._item = item
-            self.caller.show(self.callee(item) if item is not None else None)
+            self.caller.show(self.CALLEE(self.server, item) if item is not None else None)
         self.caller.take()
 
 
@@ -299,46 +308,53 @@ _HINTS: Final = (
 )
 
 
+class ToolCallee(Callee):
+    """A tool. Its badges are hints of the server, not guarantees."""
+
+    method = "tools/call"
+    verb = "Call"
+
+    def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
+        super().__init__(server, str(item.get("name")), item, form(item.get("inputSchema")))
+        hints = as_dict(item.get("annotations"))
+        for key, words, ink in _HINTS:
+            if hints.get(key) is True:
+                self.badges += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
+
+    def send(self, value: Any) -> str:
+        return self.server.call(self.name, value)
+
+    def check(self, value: Any) -> list[str]:
+        return [problem.message for problem in check(self.item.get("inputSchema"), value)]
+
+    def check_result(self, result: Any) -> list[str] | None:
+        promised = self.item.get("outputSchema")
+        if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
+            return None
+        output = as_dict(result).get("structuredContent")
+        return [problem.message for problem in check_output(cast("Any", promised), output)]
+
+
 class ToolsPane(ListedPane):
     """The tools of one server."""
 
     LIST = "tools"
     EMPTY = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
-
-    def callee(self, item: dict[str, Any]) -> Callee:
-        name = str(item.get("name"))
-        schema, promised = item.get("inputSchema"), item.get("outputSchema")
-        server = self.server
-
-        def checked(result: Any) -> list[str] | None:
-            if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
-                return None
-            output = as_dict(result).get("structuredContent")
-            return [problem.message for problem in check_output(cast("Any", promised), output)]
-
-        return Callee(
-            key=f"{self.view.name}/tools/{name}",
-            name=name,
-            verb="Call",
-            form=form(schema),
-            send=lambda value: server.call(name, value),
-            asked=lambda value: ("tools/call", {"name": name, "arguments": value}),
-            is_its=lambda request: request.method == "tools/call" and request.params.get("name") == name,
-            description=str(item.get("description") or item.get("title") or ""),
-            badges=badges(item),
-            check=lambda value: [problem.message for problem in check(schema, value)],
-            check_result=checked,
-        )
+    CALLEE = ToolCallee
 
 
-def badges(tool: dict[str, Any]) -> list[BarPart]:
-    """Returns the annotations of a tool: hints of the server, not guarantees."""
-    hints = as_dict(tool.get("annotations"))
-    parts: list[BarPart] = []
-    for key, words, ink in _HINTS:
-        if hints.get(key) is True:
-            parts += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
-    return parts
+class PromptCallee(Callee):
+    """A prompt."""
+
+    method = "prompts/get"
+    verb = "Get"
+
+    def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
+        super().__init__(server, str(item.get("name")), item, prompt_form(item.get("arguments")))
+        self.complete = partial(server.complete, "prompt", self.name)
+
+    def send(self, value: Any) -> str:
+        return self.server.get_prompt(self.name, value)
 
 
 class PromptsPane(ListedPane):
@@ -346,21 +362,4 @@ class PromptsPane(ListedPane):
 
     LIST = "prompts"
     EMPTY = "This server has no prompts, or they are not loaded yet."
-
-    def callee(self, item: dict[str, Any]) -> Callee:
-        name, server = str(item.get("name")), self.server
-
-        async def complete(field: str, so_far: str, others: dict[str, str]) -> list[str]:
-            return await server.complete("prompt", name, field, so_far, others)
-
-        return Callee(
-            key=f"{self.view.name}/prompts/{name}",
-            name=name,
-            verb="Get",
-            form=prompt_form(item.get("arguments")),
-            send=lambda value: server.get_prompt(name, value),
-            asked=lambda value: ("prompts/get", {"name": name, "arguments": value}),
-            is_its=lambda request: request.method == "prompts/get" and request.params.get("name") == name,
-            description=str(item.get("description") or item.get("title") or ""),
-            complete=complete,
-        )
+    CALLEE = PromptCallee

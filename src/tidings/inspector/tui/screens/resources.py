@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, Literal, cast
 
 from textual.app import ComposeResult
@@ -11,6 +12,7 @@ from textual.containers import Vertical
 from tidings._kit.text import counted
 from tidings._kit.uri_templates import expand, matches
 from tidings.inspector.forms import template_form
+from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
 from tidings.inspector.tui.screens.versions import Versions
@@ -18,6 +20,7 @@ from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.words import clock, one_line, size
+from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
 
@@ -71,6 +74,27 @@ def _grow(
         if not is_folded:
             rows += inner
     return rows
+
+
+class TemplateCallee(Callee):
+    """A resource template, which is read."""
+
+    method = "resources/read"
+    verb = "Read"
+
+    def __init__(self, server: InspectedServer, template: str, item: Mapping[str, Any]) -> None:
+        super().__init__(server, template, item, template_form(template))
+        self.description = self.description or str(item.get("name") or "")
+        self.complete = partial(server.complete, "template", template)
+
+    def params(self, value: Any) -> dict[str, Any]:
+        return {"uri": expand(self.name, value)}
+
+    def send(self, value: Any) -> str:
+        return self.server.read(expand(self.name, value))
+
+    def is_its(self, request: RequestView) -> bool:
+        return request.method == self.method and matches(self.name, str(request.params.get("uri")))
 
 
 EMPTY: Final = "This server lists no resources, or they are not loaded yet. When its list changes, it is loaded again."
@@ -148,24 +172,21 @@ class ResourcesPane(CallerPane):
         else:
             self.action_read()
 
-    @property
-    def _row(self) -> ResourceRow | None:
-        return self.rows.chosen
-
     def action_read(self) -> None:
-        row = self._row
+        row = self.rows.chosen
         if row is not None and row.kind == "resource":
             self.inspector.ask(lambda: self.server.read(row.key))
 
     def action_copy_as(self) -> None:
-        if self._row is not None and self._row.kind == "resource":
-            self.inspector.copy_as("resources/read", {"uri": self._row.key})
+        row = self.rows.chosen
+        if row is not None and row.kind == "resource":
+            self.inspector.copy_as("resources/read", {"uri": row.key})
         else:
             super().action_copy_as()
 
     def action_subscribe(self) -> None:
         """Subscribes to the selected resource (a folder: to everything in it), or unsubscribes."""
-        row = self._row
+        row = self.rows.chosen
         if row is None or row.kind == "template":
             return
         uri = row.key + "*" if row.kind == "folder" else row.key
@@ -183,11 +204,10 @@ class ResourcesPane(CallerPane):
         self.versions.action_version(by)
 
     def go(self, key: str) -> None:
-        rows = self.rows
-        if not (rows.choose(("resource", key)) or rows.choose(("template", key))):
+        if not (self.rows.choose(("resource", key)) or self.rows.choose(("template", key))):
             self.folded.clear()
             self.take()
-            rows.choose(("resource", key))
+            self.rows.choose(("resource", key))
 
     def show_item(self, row: ResourceRow | None) -> None:
         self.set_class(row is not None and row.kind == "template", "template")
@@ -197,7 +217,7 @@ class ResourcesPane(CallerPane):
         else:
             if self._template != row.key:
                 self._template = row.key
-                self.caller.show(self._callee(row))
+                self.caller.show(TemplateCallee(self.server, row.key, row.item or {}))
             self.caller.take()
 
     def _show_resource(self, row: ResourceRow | None) -> None:
@@ -212,11 +232,9 @@ class ResourcesPane(CallerPane):
             self.versions.clear("Enter folds and unfolds it. s subscribes to all that begins with this address.")
             return
         item = row.item or {}
-        told = [str(item.get(key)) for key in ("title", "name", "mimeType") if item.get(key)]
-        if isinstance(item.get("size"), int):
-            told.append(size(item["size"]))
-        told.append(str(item.get("description") or ""))
-        self._facts.show([BarPart(one_line(" · ".join(part for part in dict.fromkeys(told) if part)), "soft")])
+        told = [str(item.get(key) or "") for key in ("title", "name", "mimeType")]
+        told += [size(item["size"]) if isinstance(item.get("size"), int) else "", str(item.get("description") or "")]
+        self._facts.show([BarPart(one_line(" · ".join(filter(None, dict.fromkeys(told)))), "soft")])
         versions = versions_of(self.view, row.key)
         if (error := failed_read(self.view, row.key, versions)) is not None:
             self.versions.clear()
@@ -225,26 +243,6 @@ class ResourcesPane(CallerPane):
             self.versions.show(versions)
         else:
             self.versions.clear("Not read yet. r reads it; s subscribes, and shows what changes from then on.")
-
-    def _callee(self, row: ResourceRow) -> Callee:
-        template, server, item = row.key, self.server, row.item or {}
-
-        async def complete(field: str, so_far: str, others: dict[str, str]) -> list[str]:
-            return await server.complete("template", template, field, so_far, others)
-
-        return Callee(
-            key=f"{self.view.name}/templates/{template}",
-            name=template,
-            verb="Read",
-            form=template_form(template),
-            send=lambda value: server.read(expand(template, value)),
-            asked=lambda value: ("resources/read", {"uri": expand(template, value)}),
-            is_its=lambda request: (
-                request.method == "resources/read" and matches(template, str(request.params.get("uri")))
-            ),
-            description=str(item.get("description") or item.get("title") or item.get("name") or ""),
-            complete=complete,
-        )
 
     def _draw(self, row: ResourceRow) -> list[tuple[Line, Line]]:
         indent = "  " * row.depth
@@ -255,17 +253,15 @@ class ResourcesPane(CallerPane):
         if row.kind == "template":
             return [([("{} ", "tools"), (one_line(row.label), "ink")], [("template", "faint")])]
         subscription = self.view.subscriptions.get(row.key)
-        mark, ink = ("● ", "accent") if subscription is not None else ("  ", "faint")
+        label = (one_line(row.label if self.is_tree else row.key), "ink")
         if subscription is None:
-            right: Line = []
-        elif subscription.error is not None:
-            right = [("failed", "bad")]
+            return [([(f"{indent}  ", "faint"), label], [])]
+        state = ("subscribed", "faint")
+        if subscription.error is not None:
+            state = ("failed", "bad")
         elif subscription.last_update is not None:
-            right = [(f"{subscription.updates:,}  {clock(subscription.last_update)}", "faint")]
-        else:
-            right = [("subscribed", "faint")]
-        label = row.label if self.is_tree else row.key
-        return [([(indent, "faint"), (mark, ink), (one_line(label), "ink")], right)]
+            state = (f"{subscription.updates:,}  {clock(subscription.last_update)}", "faint")
+        return [([(indent, "faint"), ("● ", "accent"), label], [state])]
 
 
 def resource_text(row: ResourceRow) -> str:
