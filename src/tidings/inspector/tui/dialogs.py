@@ -188,9 +188,7 @@ class EditRequest(Dialog[Asked | None]):
     """A request to edit and send."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+r", "send", "Send", priority=True, show=False)]
-    DEFAULT_CSS = """
-    EditRequest TextArea { height: 50vh; border: none; padding: 0 1; }
-    """
+    DEFAULT_CSS = "EditRequest TextArea { height: 50vh; border: none; padding: 0 1; }"
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
         self._method = method
@@ -226,9 +224,7 @@ class CopyAs(Dialog[None]):
           for number, (name, label) in enumerate(SHAPES.items(), 1)),
         Binding("y,enter,c", "copy", "Copy", priority=True, show=False),
     ]  # fmt: skip
-    DEFAULT_CSS = """
-    CopyAs TextView { height: 50vh; margin: 1 0; }
-    """
+    DEFAULT_CSS = "CopyAs TextView { height: 50vh; margin: 1 0; }"
 
     def __init__(self, view: ServerView, method: str, params: dict[str, Any]) -> None:
         self._bar = Bar("pane")

@@ -16,16 +16,9 @@ from tidings.inspector.catalog import CatalogError, ServerEntry
 from tidings.inspector.catalog.clients import FoundClient
 from tidings.inspector.forms import form, to_texts
 from tidings.inspector.servers import SessionServers
+from tidings.inspector.sessions import saved
 from tidings.inspector.sessions.export import export_session
 from tidings.inspector.sessions.journal import Journal
-from tidings.inspector.sessions.saved import (
-    JournalUnusable,
-    SavedSession,
-    delete_session,
-    list_sessions,
-    read_session,
-    rename_session,
-)
 from tidings.inspector.tui.dialogs import UNCHANGED, AskLine, Confirm, Dialog
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
@@ -136,15 +129,8 @@ class EditServer(Dialog[str | None]):
         known = {key: value for key, value in self._shown.items() if key in self._schema["properties"]}
         self.form.show(root, (to_texts(root, known), False, ""))
         self.form.call_after_refresh(self.form.enter)
-        self._buttons.show(
-            [
-                BarPart(" Save ", "b-accent on chosen", "screen.save"),
-                BarPart(" ctrl+r", "faint", "screen.save"),
-                BarPart("   JSON", "ink", "screen.json"),
-                BarPart(" ctrl+j", "faint", "screen.json"),
-            ],
-            [BarPart("*** stays as it was", "faint")],
-        )
+        buttons = self.form.buttons("Save", "screen.save", "screen.json")
+        self._buttons.show(buttons, [BarPart("*** stays as it was", "faint")])
 
     def action_json(self) -> None:
         self.complain(self.form.toggle() or "")
@@ -194,15 +180,13 @@ class Sessions(Dialog[None]):
         Binding("e", "export", "Export", show=False),
         Binding("d", "delete", "Delete", show=False),
     ]
-    DEFAULT_CSS = """
-    Sessions RowList { height: auto; max-height: 24; min-height: 4; margin: 1 0; }
-    """
+    DEFAULT_CSS = "Sessions RowList { height: auto; max-height: 24; min-height: 4; margin: 1 0; }"
 
     def __init__(self, journal: Journal) -> None:
         hint = f"m names, e exports, d deletes the chosen one.  {journal.path}"
         super().__init__("[b]Sessions that are kept[/]", hint)
         self._journal = journal
-        self.table: Table[SavedSession] = Table(
+        self.table: Table[saved.SavedSession] = Table(
             lambda each: each.id, lambda each: f"{each.title or ''} {' '.join(each.servers)}"
         )
         self.list = RowList(self.table, self._draw, empty="Looking.", height=2)
@@ -215,11 +199,11 @@ class Sessions(Dialog[None]):
         inspector_of(self).attempt(self._look())
 
     async def _look(self) -> None:
-        self.table.update(await in_thread(self._journal, lambda: list_sessions(self._journal.path)))
+        self.table.update(await in_thread(self._journal, lambda: saved.list_sessions(self._journal.path)))
         self.list.empty = "None yet."
         self.list.take()
 
-    def _draw(self, each: SavedSession) -> list[tuple[Line, Line]]:
+    def _draw(self, each: saved.SavedSession) -> list[tuple[Line, Line]]:
         state = "this one" if each.id == self._journal.session else "runs" if each.running else ""
         title = (one_line(each.title or f"Session {each.id}"), "ink" if each.title else "soft")
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began))
@@ -231,7 +215,7 @@ class Sessions(Dialog[None]):
         if (chosen := self.list.chosen) is not None:
             inspector_of(self).attempt(self._rename(chosen))
 
-    async def _rename(self, chosen: SavedSession) -> None:
+    async def _rename(self, chosen: saved.SavedSession) -> None:
         await name_session(inspector_of(self), self._journal, chosen.id, chosen.title or "")
         await self._look()
 
@@ -243,11 +227,11 @@ class Sessions(Dialog[None]):
         if (chosen := self.list.chosen) is not None:
             inspector_of(self).attempt(self._delete(chosen))
 
-    async def _delete(self, chosen: SavedSession) -> None:
+    async def _delete(self, chosen: saved.SavedSession) -> None:
         name = one_line(chosen.title or f"session {chosen.id}")
         question = Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it")
         if await inspector_of(self).push_screen_wait(question):
-            await in_thread(self._journal, lambda: delete_session(self._journal.path, chosen.id))
+            await in_thread(self._journal, lambda: saved.delete_session(self._journal.path, chosen.id))
             await self._look()
 
 
@@ -260,7 +244,7 @@ async def in_thread(journal: Journal, run: Callable[[], T]) -> T:
 
     try:
         return await asyncio.to_thread(flushed)
-    except JournalUnusable as error:
+    except saved.JournalUnusable as error:
         raise OSError(str(error)) from None
 
 
@@ -268,7 +252,7 @@ async def name_session(inspector: "InspectorApp", journal: Journal, session: int
     """Asks for a name, and gives it to a session."""
     name = await inspector.push_screen_wait(AskLine("A name for the session, to find it again", title))
     if name:
-        await in_thread(journal, lambda: rename_session(journal.path, session, name[:200]))
+        await in_thread(journal, lambda: saved.rename_session(journal.path, session, name[:200]))
         inspector.notify("Named.", timeout=2)
 
 
@@ -285,5 +269,5 @@ async def export_to_file(inspector: "InspectorApp", journal: Journal, session: i
     hint = "Enter writes it: secrets are masked in it. tidings mock FILE serves it."
     if line := await inspector.push_screen_wait(AskLine(heading, file, hint, check)):
         path = Path(line).expanduser()  # noqa: ASYNC240 - looks up the home folder only
-        records = await in_thread(journal, lambda: export_session(read_session(journal.path, session), path))
+        records = await in_thread(journal, lambda: export_session(saved.read_session(journal.path, session), path))
         inspector.notify(f"{counted(records, 'record')} in {one_line(path)}", timeout=6, markup=False)

@@ -125,15 +125,7 @@ class Caller(Container):
 
     def _say_buttons(self) -> None:
         verb = self.callee.verb if self.callee is not None else "Send"
-        self._buttons.show(
-            [
-                BarPart(f" {verb} ", "b-accent on chosen", "send"),
-                BarPart(" ctrl+r", "faint", "send"),
-                BarPart("   "),
-                BarPart("Form" if self.form.is_json else "JSON", "ink", "json"),
-                BarPart(" ctrl+j", "faint", "json"),
-            ]
-        )
+        self._buttons.show(self.form.buttons(verb, "send", "json"))
 
     def take(self) -> None:
         callee = self.callee

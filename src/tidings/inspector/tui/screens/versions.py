@@ -63,9 +63,7 @@ class Versions(Vertical):
         Binding("full_stop", "version(1)", "Later version", show=False),
     ]
 
-    DEFAULT_CSS = """
-    Versions { height: 1fr; }
-    """
+    DEFAULT_CSS = "Versions { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,9 +8,10 @@ nothing moves under the user's eyes. It forgets what its source drops, the oldes
 Both can be filtered. A filter checks `CHUNK` entries per step, newest first, so that a long history blocks nothing.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from tidings.inspector.view.rings import Ring
 
@@ -19,43 +20,52 @@ T = TypeVar("T")
 CHUNK: Final = 4000  # The number of entries that one step of a filter checks.
 
 
-class RowSource(Protocol[T]):
-    """The data that the list widget needs. `filter` shows only items that contain all of its words."""
+class RowSource(ABC, Generic[T]):
+    """The data of the list widget: items with a key, and a text for the filter."""
 
+    def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
+        self.key, self._text = key, text
+        self._all: list[T] = []  # Everything the source has; for arriving entries, oldest first.
+        self.filtered = ""
+
+    @property
+    def total(self) -> int:
+        return len(self._all)
+
+    def _matches(self, item: T) -> bool:
+        """Returns whether the text of an item contains all words of the filter."""
+        folded = self._text(item).casefold()
+        return all(word in folded for word in self.filtered.split())
+
+    @abstractmethod
     def __len__(self) -> int: ...
+    @abstractmethod
     def __getitem__(self, index: int) -> T: ...
-    def key(self, item: T) -> Hashable: ...
+    @abstractmethod
     def find(self, key: Hashable) -> int | None: ...
+    @abstractmethod
     def filter(self, words: str) -> None: ...
+    @abstractmethod
     def update(self, items: Sequence[T] | Ring[T]) -> object: ...
+    @abstractmethod
     def reset(self) -> None: ...
-    @property
-    def filtered(self) -> str: ...
-    @property
-    def total(self) -> int: ...
 
 
-class ArrivingEntries(Generic[T]):
-    """Entries that arrive, newest first: each with a number, which rises, and a text for the filter."""
+class ArrivingEntries(RowSource[T]):
+    """Entries that arrive, newest first. Their numbers, which are their keys, rise."""
 
     def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
+        super().__init__(seq, text)
         self._seq = seq
-        self._text = text
-        self._all: list[T] = []  # Everything the source has, oldest first.
         self._matching: list[T] = []  # What the filter lets through, oldest first; unused without one.
         self._unsearched = 0  # Of `_all`, so many of the oldest have not been looked at.
         self._shown = 0  # Of the matching ones, so many of the oldest are shown.
         self._last: int | None = None
-        self.filtered = ""
         self.following = True
 
     @property
     def _rows(self) -> list[T]:
         return self._matching if self.filtered else self._all
-
-    @property
-    def total(self) -> int:
-        return len(self._all)
 
     @property
     def held(self) -> int:
@@ -72,9 +82,6 @@ class ArrivingEntries(Generic[T]):
         if not 0 <= index < self._shown:
             raise IndexError(index)
         return self._rows[self._shown - 1 - index]
-
-    def key(self, item: T) -> Hashable:
-        return self._seq(item)
 
     def find(self, key: Hashable) -> int | None:
         rows = self._rows
@@ -124,9 +131,6 @@ class ArrivingEntries(Generic[T]):
         self._matching[:0] = found
         self._shown += len(found)
 
-    def _matches(self, entry: T) -> bool:
-        return matches(self._text(entry), self.filtered)
-
     def _drop(self, oldest: int | None) -> bool:
         if not self._all or (oldest is not None and self._seq(self._all[0]) >= oldest):
             return False
@@ -140,20 +144,13 @@ class ArrivingEntries(Generic[T]):
         return True
 
 
-class Table(Generic[T]):
+class Table(RowSource[T]):
     """Items in their owner's order."""
 
     def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
-        self._key = key
-        self._text = text
-        self._all: list[T] = []
+        super().__init__(key, text)
         self._rows: list[T] = []
         self._places: dict[Hashable, int] | None = None
-        self.filtered = ""
-
-    @property
-    def total(self) -> int:
-        return len(self._all)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -163,12 +160,9 @@ class Table(Generic[T]):
             raise IndexError(index)
         return self._rows[index]
 
-    def key(self, item: T) -> Hashable:
-        return self._key(item)
-
     def find(self, key: Hashable) -> int | None:
         if self._places is None:
-            self._places = {self._key(item): at for at, item in enumerate(self._rows)}
+            self._places = {self.key(item): at for at, item in enumerate(self._rows)}
         return self._places.get(key)
 
     def reset(self) -> None:
@@ -177,15 +171,8 @@ class Table(Generic[T]):
     def update(self, items: Sequence[T] | Ring[T]) -> None:
         self._all = list(items)
         self._places = None
-        shown = [item for item in self._all if matches(self._text(item), self.filtered)] if self.filtered else self._all
-        self._rows = shown
+        self._rows = [item for item in self._all if self._matches(item)] if self.filtered else self._all
 
     def filter(self, words: str) -> None:
         self.filtered = words.strip().casefold()
         self.update(self._all)
-
-
-def matches(text: str, words: str) -> bool:
-    """Returns whether a text contains all of these words, which are in lower case."""
-    folded = text.casefold()
-    return all(word in folded for word in words.split())

@@ -278,6 +278,16 @@ class Form(VerticalScroll):
         """Returns the input, to pass to `show` later."""
         return (self.typed.texts, self.is_json, self._json)
 
+    def buttons(self, verb: str, send: str, json: str) -> list[BarPart]:
+        """Returns the parts of a bar with the actions that send the form, and switch between form and JSON."""
+        return [
+            BarPart(f" {verb} ", "b-accent on chosen", send),
+            BarPart(" ctrl+r", "faint", send),
+            BarPart("   "),
+            BarPart("Form" if self.is_json else "JSON", "ink", json),
+            BarPart(" ctrl+j", "faint", json),
+        ]
+
     def enter(self) -> None:
         target = next((each for each in self.query("*") if each.focusable), None)
         if target is not None:
