@@ -130,9 +130,7 @@ def _noted(field: Field, *notes: str) -> Field:
 
 class _Builder:
     def __init__(self, schema: object, limits: FormLimits) -> None:
-        self._schema = schema
-        self._limits = limits
-        self._left = limits.fields
+        self._schema, self._limits, self._left = schema, limits, limits.fields
         self._merger = Merger(schema, limits.fields * 10)
         self._wanted: dict[str, None] = {}  # The references that fields of the kind `ref` stand for.
 
@@ -200,21 +198,17 @@ class _Builder:
         elif not kinds:
             made = _null(schema, place) if nullable else _json(place, "any value", schema)
             nullable = False
+        elif kinds[0] in ("object", "array"):
+            made = (self._object if kinds[0] == "object" else self._array)(schema, place)
         else:
-            made = self._of_kind(_KINDS[kinds[0]], schema, place)
+            made = _common(_KINDS[kinds[0]], schema, place)
+            if kinds[0] == "string" and words.is_secret(place.name, schema):
+                made = replace(made, secret=True)
+            elif kinds[0] == "string" and words.may_be_long(place.name, schema):
+                made = replace(made, kind="multiline")
         if schema.get("not") is not None:
             made = _noted(made, "Some values are excluded (not).")
         return replace(made, nullable=True) if nullable else made
-
-    def _of_kind(self, kind: Kind, schema: Schema, place: FieldContext) -> Field:
-        if kind == "object":
-            return self._object(schema, place)
-        if kind == "array":
-            return self._array(schema, place)
-        made = _common(kind, schema, place)
-        if kind == "text" and words.is_secret(place.name, schema):
-            return replace(made, secret=True)
-        return replace(made, kind="multiline") if kind == "text" and words.may_be_long(place.name, schema) else made
 
     def _alternatives(self, keyword: str, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         own = {key: value for key, value in schema.items() if key != keyword}
@@ -300,4 +294,4 @@ def _referred_name(branch: object) -> str:
     facts = as_dict(branch)
     inner = as_list(facts.get("allOf"))
     ref = as_text((as_dict(inner[0]) or facts if inner else facts).get("$ref"))
-    return "" if ref is None else ref.rpartition("/")[2].lstrip("#")
+    return (ref or "").rpartition("/")[2].lstrip("#")

@@ -155,7 +155,7 @@ class _FailureWords:
                 return [unexpected((*keys, distinct[0]), distinct[1], shown(given))]
             return [unexpected(keys, words, _given(keys, as_dict(error.schema), error.instance))]
         if len(meant) > 1 and all(each.validator == "required" for found in meant for each in found):
-            names = either([" and ".join(_names_missing(found)) for found in meant])
+            names = either(" and ".join(_names_missing(found)) for found in meant)
             return [problem(keys, f"needs {names}", expected=names, got="neither")]
         best = min(meant, key=lambda found: (len(found), [by_relevance()(each) for each in found][:1]))
         return [found for each in best for found in self.problems(each, depth + 1)]

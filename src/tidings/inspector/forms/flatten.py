@@ -25,8 +25,7 @@ class Recursive(Exception):
 
     def __init__(self, ref: str, own: Schema) -> None:
         super().__init__(ref)
-        self.ref = ref
-        self.own = own
+        self.ref, self.own = ref, own
 
 
 class NotUnderstood(Exception):
@@ -89,15 +88,12 @@ class Merger:
     """Makes the parts of one schema flat, in at most `steps` steps altogether."""
 
     def __init__(self, root: object, steps: int) -> None:
-        self._root = root
-        self._steps = steps
+        self._root, self._steps = root, steps
 
     def flat(self, schema: Schema, refs: frozenset[str], depth: int = 0) -> Flat:
-        """Returns `schema`, seen from within the schemas that `refs` lead to.
+        """Returns `schema`, seen from within the schemas that `refs` lead to. Raises `Recursive` if it is one of those.
 
-        Raises:
-            Recursive: It is one of those.
-            NotUnderstood: A reference leads nowhere, or the parts are too many or too deep.
+        Raises `NotUnderstood` if a reference leads nowhere, or the parts are too many or too deep.
         """
         self._steps -= 1
         if self._steps < 0:

@@ -156,14 +156,10 @@ def expected(schema: object) -> str:
 
 
 def is_secret(name: str, schema: Mapping[str, Any]) -> bool:
-    """Returns whether the typed text should be hidden.
-
-    Only unmistakable names count: hiding `max_tokens` would help nobody.
-    """
+    """Returns whether the typed text should be hidden. Only unmistakable names count, not `max_tokens`."""
     if schema.get("format") == "password" or schema.get("writeOnly") is True:
         return True
-    plain = _CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_")
-    return _SECRET.search(plain) is not None
+    return _SECRET.search(_CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_")) is not None
 
 
 def may_be_long(name: str, schema: Mapping[str, Any]) -> bool:

@@ -149,7 +149,6 @@ class Keys(Dialog[None]):
 
     DEFAULT_CSS = """
     Keys > Vertical { layout: grid; grid-size: 2; grid-gutter: 1 3; grid-rows: auto; overflow-y: auto; }
-    .-narrow Keys > Vertical { grid-size: 1; }
     Keys Static { height: auto; }
     """
 

@@ -27,7 +27,6 @@ class Pane(Vertical):
     Pane { height: 1fr; }
     Pane .split { height: 1fr; }
     Pane .detail { width: 3fr; }
-    .-wide Pane .detail { width: 4fr; }
     """
 
     def __init__(self, tab: str, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:

@@ -1,12 +1,4 @@
-"""The data of a list: entries as they arrive, or a table that changes. No widgets.
-
-`ArrivingEntries` shows the newest entry first. While it does not follow, new entries are held back and counted, so that
-nothing moves under the user's eyes. It forgets what its source drops, the oldest.
-
-`Table` shows items in the order of their owner. The selected row is found by its key, not by its position.
-
-Both can be filtered. A filter checks `CHUNK` entries per step, newest first, so that a long history blocks nothing.
-"""
+"""The data of a list: entries as they arrive, or a table that changes. No widgets."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -52,7 +44,11 @@ class RowSource(ABC, Generic[T]):
 
 
 class ArrivingEntries(RowSource[T]):
-    """Entries that arrive, newest first. Their numbers, which are their keys, rise."""
+    """Entries that arrive, newest first. Their numbers, which are their keys, rise.
+
+    While it does not follow, new entries are held back and counted, so that nothing moves under the user's eyes. It
+    forgets what its source drops. A filter checks `CHUNK` entries per step, so that a long history blocks nothing.
+    """
 
     def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
         super().__init__(seq, text)
