@@ -13,7 +13,6 @@ from tidings._kit.text import shortened
 
 HEAD: Final = 16_384  # Characters that are kept of a value that is cut
 
-_LARGEST_SIZE: Final = 2**53
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 _COMMENT_OR_COMMA: Final = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*+[\]}])', re.DOTALL
@@ -74,7 +73,7 @@ def as_float(value: object) -> float | None:
 
 def as_size(value: object) -> int:
     """Returns a number of bytes or items: 0 if it is none, and at most 2**53, so that sums stay meaningful."""
-    return min(max(value, 0), _LARGEST_SIZE) if type(value) is int else 0
+    return min(max(value, 0), 2**53) if type(value) is int else 0
 
 
 def is_number(value: object) -> bool:

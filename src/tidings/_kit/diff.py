@@ -21,7 +21,6 @@ from typing import Final, Literal, NamedTuple
 WORK: Final = 3_000_000  # Steps that a comparison may take, if nothing else is said: about half a second
 
 _LONGEST_WAY: Final = 1000  # Items removed and added on a shortest way: a way of n takes n² steps and about n² bytes
-_WORDS_WORK: Final = 300_000
 _MOST_CHARACTERS: Final = 100_000  # Replaced lines that differ in more characters are not compared word by word
 _LEAST_COMMON: Final = 0.3
 """The share of the characters that two versions of lines must have in common for their words to be compared."""
@@ -396,7 +395,7 @@ def _differing_words(before: str, after: str) -> tuple[list[Span], list[Span]]:
     tokens, new_tokens = _TOKEN.findall(before), _TOKEN.findall(after)
     ends, new_ends = ([0, *accumulate(map(len, some))] for some in (tokens, new_tokens))
     tokens, new_tokens = ([" " if token.isspace() else token for token in some] for some in (tokens, new_tokens))
-    changes = differing(tokens, new_tokens, _WORDS_WORK).changes
+    changes = differing(tokens, new_tokens, 300_000).changes
     return (
         [(ends[one.start], ends[one.end]) for one in changes if one.start < one.end],
         [(new_ends[one.new_start], new_ends[one.new_end]) for one in changes if one.new_start < one.new_end],

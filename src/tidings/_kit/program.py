@@ -11,18 +11,15 @@ import subprocess
 import sys
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from tidings._kit.process import GRACE, POLL, signal_group
-
-_BUFFER: Final = 64 * 2**10
 
 
 class _Protocol(SubprocessStreamProtocol):
     """Sets events when the program has ended, even if another process holds its pipes, and when they are closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=_BUFFER, loop=loop)
+        super().__init__(limit=64 * 2**10, loop=loop)
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
         self._open = {0, 1, 2}

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SHUTDOWN_SECONDS: Final = 1
-
 
 class UvicornChanged(RuntimeError):
     """The installed version of uvicorn lacks something without which a server cannot work."""
@@ -51,7 +49,7 @@ class HttpServer:
     ) -> None:
         import uvicorn  # noqa: PLC0415 - see the module's docstring
 
-        options.setdefault("timeout_graceful_shutdown", _SHUTDOWN_SECONDS)
+        options.setdefault("timeout_graceful_shutdown", 1)
         if patience is not None:
             options["http"] = _patient_protocol(patience)
         config = uvicorn.Config(app, **options)

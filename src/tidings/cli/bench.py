@@ -24,7 +24,6 @@ BENCHMARKS = {  # The programs in `benchmarks/` that people run; the other files
     "install": "Download and disk size of each extra, compared with the SDK alone.",
 }
 HERE = Path(tidings.__file__).parents[2]  # The clone, if the package runs from one (an editable install)
-_ALL: Final = "all"
 _TIDY_SECONDS: Final = 15
 
 
@@ -62,7 +61,7 @@ def command(
         if file is not None and not file.parent.is_dir():
             ctx.fail(f"--json cannot write {str(file)!r}: there is no folder {str(file.parent)!r}.")
         words = ["--quick"] if quick else []
-        ctx.exit(_run(_ALL, [*words, "--json", str(file)] if file is not None else words))
+        ctx.exit(_run("all", [*words, "--json", str(file)] if file is not None else words))
     if quick or file is not None:
         option = "--quick" if quick else "--json"
         ctx.fail(f"{option} needs --all, or goes after the benchmark's NAME: tidings bench {name or 'NAME'} {option}")

@@ -25,11 +25,8 @@ from tidings.cli.main import BashCompletion, main
 from tidings.cli.oneshot import OneShotOptions, catalog, choose
 
 SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_TIDINGS_COMPLETE"
 CACHE_SECONDS: Final = 300.0
 TIMEOUT: Final = 2.0
-_LONGEST_HELP: Final = 60
-_MOST: Final = 500
 
 Names = list[tuple[str, str]]
 
@@ -104,7 +101,7 @@ def _script(shell: str) -> str:
     if kind is None:
         raise Refusal(f"There is no completion for {shell}.")
     try:
-        script = kind(main, {}, "tidings", VARIABLE).source()
+        script = kind(main, {}, "tidings", "_TIDINGS_COMPLETE").source()
     except RuntimeError as error:  # click checks the version of bash.
         raise Refusal(f"{error}") from None
     # URIs and descriptions may contain commas, too: only the first one is a separator.
@@ -130,7 +127,7 @@ def _complete(kind: str, ctx: click.Context, _param: click.Parameter, incomplete
         return []
     # A name that contains a line feed would become two.
     matching = [(name, about) for name, about in found if name.startswith(incomplete) and name.isprintable()]
-    return [CompletionItem(name, help=about[:_LONGEST_HELP] or None) for name, about in matching[:_MOST]]
+    return [CompletionItem(name, help=about[:60] or None) for name, about in matching[:500]]
 
 
 tools = partial(_complete, "tools")

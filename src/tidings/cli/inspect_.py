@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 
     from tidings.inspector.catalog import ServerEntry
 
-NO_TERMINAL = "tidings tui needs a terminal. In scripts and pipes, use tidings list, call, read and watch, with --json."
-NO_TEXTUAL = (
-    "tidings tui needs Textual, which is not installed: pip install 'tidings[inspector]' (in a clone: pip install "
-    "'.[inspector]')"
-)
 
 _FIRST_PORT: Final = 6280
-_PORTS: Final = range(_FIRST_PORT, _FIRST_PORT + 20)
-_REDIRECT_SECONDS: Final = 60.0
 
 _PORT: Final = click.IntRange(0, 65535)
 _PORT.name = "port"  # For the error message of a wrong value.
@@ -145,7 +138,7 @@ def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAd
             return listen(HttpAddress(host, port))
         except PortInUse:
             raise Refusal(f"Port {port} of {host} is in use. Choose another with --port, or omit --port.") from None
-    for each in _PORTS:
+    for each in range(_FIRST_PORT, _FIRST_PORT + 20):
         try:
             return listen(HttpAddress(host, each))
         except PortInUse:
@@ -172,7 +165,7 @@ def opened(url: str, *, asked: bool) -> Generator[bool]:
     redirect = make_redirect(url)
     try:
         Thread(target=open_page, args=(redirect,), daemon=True).start()
-        closing = Timer(_REDIRECT_SECONDS, delete_redirect, (redirect,))
+        closing = Timer(60.0, delete_redirect, (redirect,))
         closing.daemon = True
         closing.start()
         yield True
@@ -224,9 +217,14 @@ def tui_command(inspected: Inspected, *, light: bool) -> None:
     Press ? for the keys, q to quit.
     """
     if find_spec("textual") is None:
-        raise Refusal(NO_TEXTUAL)
+        raise Refusal(
+            "tidings tui needs Textual, which is not installed: pip install 'tidings[inspector]' "
+            "(in a clone: pip install '.[inspector]')"
+        )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Refusal(NO_TERMINAL)
+        raise Refusal(
+            "tidings tui needs a terminal. In scripts and pipes, use tidings list, call, read and watch, with --json."
+        )
     asyncio.run(_run_tui(inspected, dark=not light))
 
 

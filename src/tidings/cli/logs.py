@@ -64,7 +64,8 @@ def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
     Without a level: "info" for Tidings and "warning" for other packages. `as_json`: one JSON object per line.
     """
     handler = logging.StreamHandler(sys.stderr) if as_json else _Terminal()
-    handler.setFormatter(_JsonLine() if as_json else _Line(None if level is None else _DETAILED))
+    pattern = None if level is None else "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    handler.setFormatter(_JsonLine() if as_json else _Line(pattern))
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if not isinstance(each.formatter, _Line | _JsonLine)]
     root.addHandler(handler)
@@ -76,9 +77,6 @@ def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
 def is_json() -> bool:
     """Returns whether the log is JSON: then nothing else may be written to standard error."""
     return any(isinstance(handler.formatter, _JsonLine) for handler in logging.getLogger().handlers)
-
-
-_DETAILED: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _Line(logging.Formatter):

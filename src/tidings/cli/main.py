@@ -48,7 +48,6 @@ PLACES = {  # The subcommands that are not `command` in the file of their name, 
     "read": "queries:read_command",
     "tui": "inspect_:tui_command",
 }
-_INTERRUPTED = 130  # The same as `exits.INTERRUPTED`, which is not imported yet
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -64,7 +63,7 @@ class LazyGroup(click.Group):
         try:
             from tidings.cli.exits import ending
         except KeyboardInterrupt:
-            ctx.exit(_INTERRUPTED)
+            ctx.exit(130)  # `exits.INTERRUPTED`, which is not imported yet.
         with ending():
             return super().invoke(ctx)
 
@@ -119,8 +118,6 @@ _SCRIPT: Final = """\
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
-_TO_ESCAPE: Final = re.compile(r"[^\w./:@%+=,-]")
-_NOT_IN_QUOTES: Final = re.compile(r"""['"$`\\!]""")
 
 
 class BashCompletion(BashComplete):
@@ -143,10 +140,11 @@ class BashCompletion(BashComplete):
             return super().format_completion(item)
         value: str = item.value
         if self._quote:
-            return "" if _NOT_IN_QUOTES.search(value) else f"plain,{value}"
+            return "" if set(value) & set("'\"$`\\!") else f"plain,{value}"
         breaks = os.environ.get("COMP_WORDBREAKS", ":=")
         begins = 1 + max(self._typed.rfind(each) for each in ":=" if each in breaks) if set(":=") & set(breaks) else 0
-        return f"plain,{_TO_ESCAPE.sub(lambda found: chr(92) + found[0], value[begins:])}"
+        escaped = re.sub(r"([^\w./:@%+=,-])", r"\\\1", value[begins:])
+        return f"plain,{escaped}"
 
 
 def _open_quote(line: str) -> str:

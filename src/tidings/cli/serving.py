@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tidings.server import LiveServer
 
 DEFAULT: Final = "127.0.0.1:8000"
-_DEFAULT_PORT: Final = 8000
 
 _ADDRESS = re.compile(r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)?:)?(?P<port>[0-9]{1,5})")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -85,7 +84,7 @@ def parse_address(text: str) -> HttpAddress | None:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         host = text.removeprefix("[").removesuffix("]")
-        return HttpAddress(host, _DEFAULT_PORT) if host == "localhost" or is_ip(host) else None
+        return HttpAddress(host, 8000) if host == "localhost" or is_ip(host) else None
     if int(found["port"]) > 65535:
         raise Refusal(f"{found['port']} is not a valid port. Choose one up to 65535.")
     return HttpAddress((found["host"] or "127.0.0.1").strip("[]"), int(found["port"]))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tidings.client.live import LiveClient
 
 _REQUESTS: Final = 100
-_DRAWN_SECONDS: Final = 0.2
 _PARTS: Final = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
 
 # One call
@@ -261,7 +260,7 @@ class Load:
         line = DrawnLine()
         try:
             while line.shows:
-                await sleep(_DRAWN_SECONDS)
+                await sleep(0.2)
                 passed, calls = time.perf_counter() - self._began, len(self.times)
                 part = calls / self.calls if self.calls else passed / (self.seconds or passed)
                 line.draw(f"{bar(part)} {counted(calls, 'call')} in {passed:.0f} s")

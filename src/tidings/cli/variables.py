@@ -13,7 +13,6 @@ from tidings._kit.suggest import did_you_mean
 from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
 
-PREFIX: Final = "TIDINGS_"
 COMMANDS: Final = ("vault", "web", "mock", "inspect", "tui")  # The commands whose options are also variables
 
 
@@ -30,7 +29,7 @@ class Configured(click.Command):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._options = [each for each in self.params if isinstance(each, click.Option)]
-        self.prefix = f"{PREFIX}{(self.name or '').upper()}_"
+        self.prefix = f"TIDINGS_{(self.name or '').upper()}_"
         for option in self._options:
             if option.envvar is None and option.allow_from_autoenv:
                 option.envvar = f"{self.prefix}{long_name(option)[2:].replace('-', '_').upper()}"

@@ -20,8 +20,6 @@ from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, completes, one_shot
 from tidings.cli.terminal import styled
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-
 
 @one_shot("watch")
 @click.argument("uris", nargs=-1, required=True, metavar="URI...", shell_complete=completes("resources"))
@@ -46,7 +44,7 @@ def command(
 
     if diff and program is not None:
         raise OneShotFailed("--diff and --exec exclude each other: the command of --exec gets the whole content.")
-    if words := [uri for uri in uris if not _SCHEME.match(uri)]:
+    if words := [uri for uri in uris if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri)]:
         cure = "Put a command in quotes with all its words: tidings watch 'tidings vault Notes' vault://recent"
         raise OneShotFailed(f"{words[0]!r} is not a URI: it has no scheme. {cure}")
     with Loop() as loop:

@@ -43,12 +43,7 @@ _UNSUPPORTED_VERSION: Final = -32022
 _CLIENT_INFO: Final = {"name": "tidings", "version": __version__}
 _CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 
-_CONNECT_SECONDS: Final = 30.0
-_REQUEST_SECONDS: Final = 60.0
-_DISCOVER_SECONDS: Final = 10.0
 _MAX_MESSAGE: Final = 32 * 2**20
-_STDERR_KEPT: Final = 4096
-_STDERR_SHOWN: Final = 1_000
 _CHUNK: Final = 64 * 2**10
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
@@ -154,7 +149,7 @@ class CommandPipe:
             if pipe == self._out and self._incoming:
                 self._lines.append(bytes(self._incoming))
         elif pipe == self._err:
-            self._stderr = (self._stderr + data)[-_STDERR_KEPT:]
+            self._stderr = (self._stderr + data)[-4096:]
         else:
             *whole, rest = data.split(b"\n")
             for piece in whole:
@@ -220,8 +215,8 @@ class WireClient:
     def __init__(self, options: OneShotOptions) -> None:
         self._entry = entry = options.entry
         self._era = options.era
-        self._connect_seconds = options.timeout or _CONNECT_SECONDS
-        self._request_seconds = options.timeout or _REQUEST_SECONDS
+        self._connect_seconds = options.timeout or 30.0
+        self._request_seconds = options.timeout or 60.0
         # If these are offered, the server may ask: then `Unusual` hands over to the live client.
         self._capabilities = _CAN_BE_ASKED if options.can_ask else {}
         shown, secrets = shown_arguments(entry.args)
@@ -261,7 +256,7 @@ class WireClient:
         """Tries the modern era. False: try the old one."""
         self._version = MODERN[-1]
         # At most a third of the time: a server of the old era may not answer, and needs time for `initialize`.
-        limit = time.monotonic() + min(_DISCOVER_SECONDS, self._connect_seconds / 3)
+        limit = time.monotonic() + min(10.0, self._connect_seconds / 3)
         found: dict[str, Any] = {}
         try:
             found = self._ask("server/discover", {}, limit)
@@ -426,7 +421,7 @@ class WireClient:
             text = f" Its standard output is not an MCP message: {self._clean(self._garbage)!r}."
         if self._stray_id is not None:
             text += f" It answered a request with the id {self._stray_id!r}, which was never sent."
-        stderr = self._clean(self._pipe.stderr)[-_STDERR_SHOWN:]
+        stderr = self._clean(self._pipe.stderr)[-1_000:]
         return text + (f" Its standard error: {stderr}" if stderr else "")
 
 

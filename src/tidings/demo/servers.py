@@ -20,8 +20,6 @@ from typing import Final, cast
 from tidings._kit.process import signal_group
 
 AWAY_SECONDS: Final = 2.0  # From the end of a server to its restart: long enough to be seen
-_GRACE: Final = 0.9
-_MOST_FAILED_STARTS: Final = 3
 
 
 class NeverServed(Exception):
@@ -70,7 +68,7 @@ class ServerProcess:
                 await self._once()
                 failed = 0 if self._serving.is_set() else failed + 1
                 self._serving.clear()
-                if failed == _MOST_FAILED_STARTS:
+                if failed == 3:
                     output = "\n".join(f"  {line}" for line in self._output) or "  (none)"
                     raise NeverServed(f"The {self.name} server could not be started. Its error output:\n{output}")
                 if not failed:
@@ -112,7 +110,7 @@ class ServerProcess:
             with suppress(ProcessLookupError):
                 process.terminate()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE):
+                async with asyncio.timeout(0.9):
                     await process.wait()
         if sys.platform == "win32":
             if process.returncode is None:
@@ -120,9 +118,6 @@ class ServerProcess:
         else:  # With everything that it started itself.
             signal_group(process.pid, signal.SIGKILL)
         await process.wait()
-
-
-_PARENT_GRACE: Final = 1.0
 
 
 def main() -> None:
@@ -136,7 +131,7 @@ def _end_with_parent() -> None:
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_PARENT_GRACE)
+    time.sleep(1.0)
     os._exit(1)
 
 

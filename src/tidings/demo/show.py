@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["DemoOptions", "StageFailed", "show"]
 
 _FORESEEN: Final = (NeverServed, StageFailed, CannotWrite)  # Failures that are not a fault of this program
-_LOOKING_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class Demo:
         """Waits for the inspector's session. Raises `RuntimeError` if it cannot be started."""
         inspector = self._serving.inspector
         while inspector.failure is None and inspector.running is None:  # noqa: ASYNC110 - there is no event for it
-            await asyncio.sleep(_LOOKING_SECONDS)
+            await asyncio.sleep(0.1)
         if inspector.failure:
             raise RuntimeError(f"The inspector's session could not be started: {inspector.failure.get('message')}")
 

@@ -84,8 +84,6 @@ class Site:
 
 
 _START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
-_ORDER_SECONDS: Final = 12.0
-_MOST_ORDERS: Final = 1_000
 _WATCHING: Final = (  # The site is on this machine, and is checked more often than is polite elsewhere
     *("--allow-private", "127.0.0.1", "--robots", "ignore", "--workers", "1"),
     *("--watch-min", "0.5", "--watch-max", "1", "--requests-per-minute", "100000"),
@@ -169,9 +167,9 @@ class Stage:
     async def live(self) -> None:
         """Lets orders arrive in the vault, so that something happens without the user."""
         await self._connected.wait()
-        for line in islice(self.sample.orders(), _MOST_ORDERS):
+        for line in islice(self.sample.orders(), 1_000):
             await asyncio.to_thread(self.sample.take_order, line)
-            await asyncio.sleep(_ORDER_SECONDS)
+            await asyncio.sleep(12.0)
 
 
 async def _connected(session: "Session", process: ServerProcess) -> "InspectedServer":

@@ -17,7 +17,6 @@ from tidings.inspector.records import Record
 from tidings.inspector.view.view import SessionView
 
 _MOST_LINES: Final = 8
-_WIDTH: Final = 100
 HELP: Final = "Type a number and Enter to have a step done for you, Enter alone for the next one, q to end."
 
 
@@ -44,7 +43,7 @@ class TerminalTour:
     def announce(self, progress: TourProgress) -> None:
         step = progress.step
         self.say(f"\n{progress.number}  {step.title}: {step.place}")
-        self.say(textwrap.fill(step.words, _WIDTH, initial_indent="   ", subsequent_indent="   "))
+        self.say(textwrap.fill(step.words, 100, initial_indent="   ", subsequent_indent="   "))
 
     def seen(self, progress: TourProgress) -> None:
         seen = progress.seen

@@ -84,7 +84,8 @@ def examine(place: CheckedPath) -> Iterator[Finding]:
             check: Check = getattr(import_module(f"tidings.cli.doctor.{file}"), function)
             yield from check(place)
         except Exception as error:  # noqa: BLE001 - a check that fails is a finding
-            yield Finding(what, "wrong", f"could not be checked ({type(error).__name__}: {error}).", _REPORT)
+            words = f"could not be checked ({type(error).__name__}: {error})."
+            yield Finding(what, "wrong", words, "If nothing above explains it, please report it with this line.")
 
 
 def not_writable(folder: Path, place: CheckedPath) -> tuple[str, str] | None:
@@ -108,9 +109,6 @@ def owned(path: Path) -> str:
     if os.name == "nt" or path.stat().st_uid == os.getuid():
         return f"chmod u+rwX {quoted}"
     return f'sudo chown "$(id -un)" {quoted}'
-
-
-_REPORT: Final = "If nothing above explains it, please report it with this line."
 
 
 def tidied(path: Path, place: CheckedPath) -> str:

@@ -29,11 +29,6 @@ PORTS: Final = {
     6280: ("the default of `tidings inspect`", ""),
 }
 INOTIFY: Final = Path("/proc/sys/fs/inotify")
-ENOUGH_WATCHES: Final = 65_536
-ENOUGH_INSTANCES: Final = 128
-ENOUGH_FILES: Final = 1_024
-_LITTLE_SPACE: Final = 200 * 10**6
-_DAY: Final = 86_400
 
 
 def sqlite(_: CheckedPath) -> list[Finding]:
@@ -88,8 +83,8 @@ def watch_limits(place: CheckedPath) -> list[Finding]:
     low = [
         f"sudo sysctl fs.inotify.{name}={enough}"
         for name, limit, least, enough in (
-            ("max_user_watches", watches, ENOUGH_WATCHES, 524_288),
-            ("max_user_instances", instances, ENOUGH_INSTANCES, 512),
+            ("max_user_watches", watches, 65_536, 524_288),
+            ("max_user_instances", instances, 128, 512),
         )
         if limit < least
     ]
@@ -123,7 +118,7 @@ def open_files(place: CheckedPath) -> list[Finding]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = soft == resource.RLIM_INFINITY
     words = f"{'any number' if unlimited else f'{soft:,}'} per process; each client of a server needs one or two."
-    if unlimited or soft >= ENOUGH_FILES:
+    if unlimited or soft >= 1_024:
         return [Finding("open files", "ok", words)]
     more = hard == resource.RLIM_INFINITY or hard > soft
     cure = f"ulimit -n {4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)}"
@@ -135,7 +130,7 @@ def clock(_: CheckedPath) -> list[Finding]:
     now = time.time()
     said = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     installed = Path(tidings.__file__).stat().st_mtime
-    if now < installed - _DAY:
+    if now < installed - 86_400:  # By more than a day.
         words = f"{said}, which is before this version of Tidings was installed: certificates will be rejected."
         return [Finding("clock", "wrong", words, "Set it: timedatectl set-ntp true")]
     with tempfile.NamedTemporaryFile(prefix="tidings-doctor-") as probe:
@@ -172,7 +167,7 @@ def _folder(what: str, folder: Path, place: CheckedPath, elsewhere: str) -> Find
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if os.name != "nt":
         free = os.statvfs(there)
-        if free.f_bavail * free.f_frsize < _LITTLE_SPACE:
+        if free.f_bavail * free.f_frsize < 200 * 10**6:
             words = f"{shown}, with {free.f_bavail * free.f_frsize / 10**6:.0f} MB free."
             return Finding(what, "look", words, "Free some space: the index of a large vault needs a few hundred MB.")
     return Finding(what, "ok", f"{shown}{'' if there == folder else ' (not there yet; it can be made)'}.")
