@@ -1,12 +1,8 @@
 """The child of every pool, and the frames between the two: `python -m tidings._kit.worker MODULE:FUNCTION LIMITS`.
 
-The function gets a job and returns bytes, its answer. `LIMITS` are `WorkerLimits` as JSON.
-
-Jobs come pickled on standard input: the parent is trusted. What the function makes of its answer is its own affair: one
-that reads what strangers wrote returns JSON or the like, which the parent can read without running anything.
-
-The process says when it is ready, and then answers one job after the other. It ends when its input does, in the midst
-of a job too: that is what happens when the parent ends, however it ends. Its limits say when it ends by itself.
+The function gets a job and returns bytes, an answer; `LIMITS` are `WorkerLimits` as JSON. Jobs come pickled on standard
+input, because the parent is trusted. A function that reads foreign data returns JSON or the like, which the parent can
+read without running anything. The process ends when its input does, even during a job: it never outlives its parent.
 """
 
 import faulthandler

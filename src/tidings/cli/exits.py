@@ -28,7 +28,6 @@ from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, Tidin
 if TYPE_CHECKING:
     import logging
 
-
 OK: Final = 0
 BAD_ANSWER: Final = 1
 YOURS: Final = 2

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from tidings.inspector.catalog import ServerEntry
 
-
 _FIRST_PORT: Final = 6280
 
 _PORT: Final = click.IntRange(0, 65535)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tidings.inspector.server import InspectedServer
     from tidings.inspector.session import Session
 
-
 PAGES: Final = Path(__file__).parent / "pages"
 _BOARDS: Final = (
     ("The rye is out of the oven and resting. Buns are warm.", {"Harbour rye": 60, "Cardamom buns": 40, "Coffee": 99}),
