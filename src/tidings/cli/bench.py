@@ -77,8 +77,7 @@ def command(
 def _run(name: str, args: Sequence[str]) -> int:
     """Runs a program of `benchmarks/` in the current directory, and returns its exit code."""
     files = f"benchmarks/{name}.py", "src/tidings/__init__.py"
-    places = (place for place in (Path.cwd(), HERE) if all((place / file).is_file() for file in files))
-    clone = next(places, None)
+    clone = next((place for place in (Path.cwd(), HERE) if all((place / file).is_file() for file in files)), None)
     if clone is None:
         raise click.ClickException(
             f"There is no benchmarks/{name}.py here. The benchmarks come with a clone of the project, not with the "

@@ -63,7 +63,6 @@ _BY_CATEGORY: Final = {
 _BY_CODE: Final = {"bad-target": YOURS, "invalid-uri": YOURS, "effect-unknown": _BY_CATEGORY[Category.CONNECTION]}
 """Exceptions. A call with an unknown effect is one whose connection was lost."""
 YOU: Final = "you"
-NETWORK: Final = "the network"
 SERVER: Final = "the server"
 
 
@@ -173,7 +172,7 @@ def invalid_answer(method: str, reason: str, payload: Any) -> OneShotFailed:
 
 def words(end: OneShotFailed) -> str:
     """Returns a failure as text: its origin, the message, the payload and the help page."""
-    origin = {YOU: "", NETWORK: " (network)", SERVER: " (server)"}.get(end.who, f" ({end.who})")
+    origin = "" if end.who == YOU else f" ({end.who.removeprefix('the ')})"
     lines = [f"Error{origin}: {end.message}"]
     if end.payload is not None:
         lines += ["The server sent:", indent(payload_text(end.payload), "  ", lambda _: True)]

@@ -108,7 +108,7 @@ def call_command(
         client = conversation.client
         found = {} if no_check else conversation.run(tools_of(client)).find(tool)
         schema = found.get("inputSchema", {"type": "object"})
-        arguments = arguments_for(tool, schema, () if given else pairs, given, checked=not no_check)
+        arguments = arguments_for(tool, schema, pairs, given, checked=not no_check)
         try:
             call = conversation.run(client.call_tool(tool, arguments, on_progress=line.show))
         except MalformedMessage as error:
@@ -193,7 +193,7 @@ def load_command(
     interrupted = False
     with Loop() as loop:
         try:
-            loop.run(load.run(pairs if given is None else (), given))
+            loop.run(load.run(pairs, given))
         except KeyboardInterrupt:
             interrupted = True  # The calls until then are reported.
     if not load.times and interrupted:

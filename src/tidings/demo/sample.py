@@ -122,8 +122,7 @@ class Sample:
 
     def edit_plan(self) -> None:
         """Edits the plan as a person might: ticks off the first task, and adds another."""
-        text = self._plan_text().replace("- [ ] ", "- [x] ", 1)
-        self._add_task(text, next(self._tasks))
+        self._add_task(self._plan_text().replace("- [ ] ", "- [x] ", 1), next(self._tasks))
 
     def edit_while_away(self) -> str:
         """Edits the plan while no server runs. Returns the new text."""
