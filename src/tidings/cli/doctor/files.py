@@ -19,6 +19,8 @@ from tidings.cli.serving import http_address
 from tidings.cli.variables import COMMANDS, Configured, long_name
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, find_clients, user_catalog
 
+_LARGE: Final = 10**9
+
 
 def catalog(place: CheckedPath) -> Iterator[Finding]:
     """Checks the catalog: the servers that have names for the inspector and the one-shot commands."""
@@ -66,7 +68,7 @@ def journal(place: CheckedPath) -> Iterator[Finding]:
         yield Finding("journal", "wrong", str(error), cure)
         return
     words = f"{counted(count, 'session')}, {size_text(size)} ({shown})."
-    cure = "Delete old sessions in the inspector, or the file." if size > 10**9 else ""
+    cure = "Delete old sessions in the inspector, or the file." if size > _LARGE else ""
     yield Finding("journal", "look" if cure else "ok", words, cure)
 
 
