@@ -184,8 +184,14 @@ class ChangeDetector:
             return []
         wanted = Filter.of(subscriptions)
         self._last = {uri: last for uri, last in self._last.items() if uri in wanted.uris}
-        affected = _affected(queries, what, wanted)
-        before = {uri: self._last.get(uri) or self._fingerprint(queries, uri) for uri in affected}
+        affected: set[str] = set()
+        for each in wanted.uris:
+            with suppress(ValueError):
+                if (address := parse_address(each)).kind != "search" and what.may_change(address):
+                    affected.add(each)
+        if wanted.prefixes:
+            affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
+        before = {uri: self._last.get(uri) or self._fingerprint(queries, uri) for uri in sorted(affected)}
         store()
         after = {uri: self._fingerprint(queries, uri) for uri in before}
         self._last |= {uri: now for uri, now in after.items() if uri in wanted.uris}
@@ -197,36 +203,22 @@ class ChangeDetector:
             self._last.pop(each, None)
 
 
-def _affected(queries: Queries, what: Touched, wanted: Filter) -> list[str]:
-    affected: set[str] = set()
-    for each in wanted.uris:
-        with suppress(ValueError):
-            if (address := parse_address(each)).kind != "search" and what.may_change(address):
-                affected.add(each)
-    if wanted.prefixes:
-        affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
-    return sorted(affected)
-
-
+@dataclass
 class Searches:
     """Publishes the `remembered` searches whose `fingerprint`, a text for each URI, differs."""
 
-    def __init__(
-        self,
-        fingerprint: Callable[[str], Awaitable[str]],
-        remembered: Callable[[], Sequence[str]],
-        publish: Callable[[Sequence[str]], Awaitable[None]],
-    ) -> None:
-        self._fingerprint = fingerprint
-        self._remembered = remembered
-        self._publish = publish
+    fingerprint: Callable[[str], Awaitable[str]]
+    remembered: Callable[[], Sequence[str]]
+    publish: Callable[[Sequence[str]], Awaitable[None]]
+
+    def __post_init__(self) -> None:
         self._last: dict[str, str] = {}
         self._changed = asyncio.Event()
 
     async def begin(self, uri: str) -> None:
         """Adds a search. Its current results are compared with later ones."""
         if uri not in self._last:
-            self._last[uri] = await self._fingerprint(uri)
+            self._last[uri] = await self.fingerprint(uri)
 
     def changed(self) -> None:
         """Requests a comparison, because the index changed."""
@@ -244,15 +236,15 @@ class Searches:
             await anyio.sleep(min(_PAUSE_FACTOR * (loop.time() - began), _LONGEST_PAUSE))
 
     async def _compare(self) -> None:
-        remembered = set(self._remembered())
+        remembered = set(self.remembered())
         self._last = {uri: last for uri, last in self._last.items() if uri in remembered}
         for watched, last in list(self._last.items()):
             try:
-                now = await self._fingerprint(watched)
+                now = await self.fingerprint(watched)
             except (IndexBlocked, IndexDamaged) as error:
                 logger.info("Searches cannot be compared now: %s", error)
                 self._changed.set()
                 return
             if now != last:
                 self._last[watched] = now
-                await self._publish([watched])
+                await self.publish([watched])

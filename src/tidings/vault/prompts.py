@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import combinations, islice
 from typing import Annotated, Any, Final
@@ -66,11 +67,11 @@ def register(server: MCPServer[Any], library: VaultLibrary) -> None:
         server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(function)
 
 
+@dataclass(frozen=True)
 class Prompts:
     """The prompts as methods."""
 
-    def __init__(self, library: VaultLibrary) -> None:
-        self._library = library
+    library: VaultLibrary
 
     async def daily_note(self, date: Annotated[str, Field(description=_DAY)] = "today") -> Content:
         """Plan a day in its daily note, from what the last one left open and the notes that changed last."""
@@ -102,7 +103,7 @@ class Prompts:
 
     async def _ask(self, question: Callable[[VaultView], Content]) -> Content:
         try:
-            return await self._library.ask(question)
+            return await self.library.ask(question)
         except (LookupError, ValueError) as error:
             # The words are for whoever chose the arguments. Of other errors the SDK tells them nothing.
             raise MCPError(INVALID_PARAMS, str(error)) from error

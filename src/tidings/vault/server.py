@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -188,11 +189,11 @@ class VaultServer(LiveServer[None]):
         return await self.library.ask(lambda view: listing.complete(view, ref, argument, context))
 
 
+@dataclass(frozen=True)
 class _VaultResources:
     """The vault's resources, as a `ResourceProvider`."""
 
-    def __init__(self, library: VaultLibrary) -> None:
-        self._library = library
+    library: VaultLibrary
 
     def owns(self, uri: str) -> bool:
         # There are endless searches and dates, so that a prefix of them cannot be followed.
@@ -202,7 +203,7 @@ class _VaultResources:
         return FAMILY.templates()
 
     async def page(self, cursor: str | None) -> tuple[Sequence[types.Resource], str | None]:
-        return await self._library.ask(lambda view: listing.page(view, cursor))
+        return await self.library.ask(lambda view: listing.page(view, cursor))
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
         try:
@@ -215,15 +216,15 @@ class _VaultResources:
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
 
     async def _render(self, uri: str) -> RenderedResource:
-        ask = partial(self._library.ask, lambda view: render.render(view, uri), search=uri.startswith(SEARCH))
+        ask = partial(self.library.ask, lambda view: render.render(view, uri), search=uri.startswith(SEARCH))
         try:
             return await ask()
         except LookupError:
-            if self._library.status.phase != "indexing":
+            if self.library.status.phase != "indexing":
                 raise
         # It may exist, and not be indexed yet.
         with anyio.move_on_after(_READ_SECONDS):
-            await self._library.settled()
+            await self.library.settled()
         return await ask()
 
 

@@ -13,7 +13,7 @@ import logging
 import re
 import threading
 from asyncio import Event, get_running_loop
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +102,8 @@ async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
     thread.start()
     loop = get_running_loop()
     try:
-        if not await inbox.begun():
+        await inbox.begun.wait()
+        if not inbox.sees:
             async for event in _poll(vault, pace, str(inbox.failure)):
                 yield event
             return
@@ -110,7 +111,7 @@ async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
         audited = loop.time()
         while True:
             with anyio.move_on_after(pace.tick):
-                await inbox.filled()
+                await inbox.filled.wait()
             paths, lost = inbox.take()
             if _identities(vault) != identities or inbox.failure:
                 return
@@ -142,74 +143,56 @@ def _watch_in_thread(vault: Vault, pace: WatchPace, inbox: "_Inbox", stop: threa
     """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders."""
     roots = [mount.root for mount in vault.mounts]
     most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
-    try:
-        with RustNotify([str(root) for root in roots], False, False, 0, True, True) as notify:
-            inbox.begin()
-            while not stop.is_set():
-                seen = notify.watch(most, step, tick, stop)
-                if not isinstance(seen, str):
-                    # A replaced file has several events. Thousands of texts are compared fast.
-                    texts = {text for _, text in seen}
-                    inbox.put(
-                        Path(text)
-                        for text in texts
-                        if vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
-                    )
-    except (OSError, RuntimeError, ValueError) as error:
-        # Usually the system's limit of watched folders; or a name that is not text.
-        inbox.fail(error)
+
+    def matters(text: str) -> bool:
+        return vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
+
+    with suppress(RuntimeError):  # The loop is closed.
+        call = inbox.loop.call_soon_threadsafe
+        try:
+            with RustNotify([str(root) for root in roots], False, False, 0, True, True) as notify:
+                call(inbox.begin)
+                while not stop.is_set():
+                    seen = notify.watch(most, step, tick, stop)
+                    if not isinstance(seen, str):
+                        # A replaced file has several events. Thousands of texts are compared fast.
+                        call(inbox.put, list(map(Path, filter(matters, {text for _, text in seen}))))
+        except (OSError, RuntimeError, ValueError) as error:
+            # Usually the system's limit of watched folders; or a name that is not text.
+            call(inbox.fail, error)
 
 
 class _Inbox:
-    """A queue from the watching thread to the event loop. From `most` paths on, some may be lost."""
+    """Paths from the watching thread, in the event loop. From `most` paths on, some may be lost."""
 
     def __init__(self, most: int) -> None:
+        self.loop = get_running_loop()
+        self.begun = Event()
+        self.sees = False  # It has begun successfully.
+        self.filled = Event()
         self.failure: Exception | None = None  # The reason why watching ended.
         self._most = most
         self._paths: set[Path] = set()
-        self._lost = False
-        self._lock = threading.Lock()
-        self._loop = get_running_loop()
-        self._sees = False
-        self._begun = Event()
-        self._filled = Event()
 
     def begin(self) -> None:
-        self._sees = True
-        self._call(self._begun.set)
+        self.sees = True
+        self.begun.set()
 
     def put(self, paths: Iterable[Path]) -> None:
-        with self._lock:
-            self._paths.update(paths)
-            self._lost |= len(self._paths) >= self._most
-            if not self._paths:
-                return
-        self._call(self._filled.set)
+        self._paths.update(paths)
+        if self._paths:
+            self.filled.set()
 
     def fail(self, error: Exception) -> None:
         self.failure = error
-        self._call(self._begun.set)
-        self._call(self._filled.set)
-
-    def _call(self, call: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # The loop is closed.
-            self._loop.call_soon_threadsafe(call)
-
-    async def begun(self) -> bool:
-        """Waits for the start, and returns whether it succeeded."""
-        await self._begun.wait()
-        return self._sees
-
-    async def filled(self) -> None:
-        await self._filled.wait()
+        self.begun.set()
+        self.filled.set()
 
     def take(self) -> tuple[frozenset[Path], bool]:
         """Returns the paths since the last call, and whether some may be missing."""
-        with self._lock:
-            self._filled.clear()
-            taken, self._paths = frozenset(self._paths), set()
-            lost, self._lost = self._lost, False
-        return taken, lost
+        self.filled.clear()
+        taken, self._paths = frozenset(self._paths), set()
+        return taken, len(taken) >= self._most
 
 
 def _identities(vault: Vault) -> list[tuple[int, int] | None]:

@@ -192,9 +192,13 @@ def _by_date(parts: dict[str, str]) -> date | None:
 
 
 def _by_week(parts: dict[str, str]) -> date | None:
-    day = _weekday(parts)
-    if day is None:
+    day = _number(parts, "E", "d", "e", "do")
+    for token, letters in (("dd", 2), ("ddd", 3), ("dddd", None)):
+        if token in parts:
+            day = [name[:letters] for name in _DAYS].index(parts[token]) + 1
+    if day is None or not 0 <= day <= 7:
         return None
+    day = day or 7  # Of ISO: Monday is 1, Sunday 7.
     year, week = _number(parts, "GGGG", "GG"), _number(parts, "WW", "W", "Wo")
     if year is not None and week is not None:
         return date.fromisocalendar(_century(year, parts, "GGGG"), week, day)
@@ -215,15 +219,6 @@ def _by_seconds(parts: dict[str, str]) -> date | None:
 def _century(year: int, parts: dict[str, str], whole: str) -> int:
     """Expands two digits to 1969 to 2068, as moment.js does."""
     return year if whole in parts else year + (2000 if year <= 68 else 1900)
-
-
-def _weekday(parts: dict[str, str]) -> int | None:
-    """Returns the ISO weekday: Monday is 1, Sunday 7."""
-    for token, letters in (("dddd", None), ("ddd", 3), ("dd", 2)):
-        if token in parts:
-            return [name[:letters] for name in _DAYS].index(parts[token]) + 1
-    day = _number(parts, "E", "d", "e", "do")
-    return day if day is None or 1 <= day <= 7 else 7 if day == 0 else None
 
 
 def _number(parts: dict[str, str], *tokens: str) -> int | None:

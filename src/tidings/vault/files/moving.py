@@ -302,13 +302,18 @@ def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
 
 def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str, str]:
     """Moves it to the trash, under its own folders if possible, else at the top. Returns folder and name there."""
+    stem, dot, extension = (place.name, "", "") if is_folder else place.name.rpartition(".")
+    stem, ending = (stem, dot + extension) if stem else (place.name, "")
+    while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:
+        stem = stem[:-1]
+    candidates = [place.name, *(f"{stem} {number}{ending}" for number in range(1, _MOST_NAMES))]
     for names in ((TRASH, *place.folder), (TRASH,)):
         try:
             trash = OpenFolder(place.mount.root, names, create=True)
         except NotADirectoryError:
             continue
         with trash, trash.locked():
-            for name in _candidates(place.name, is_folder=is_folder):
+            for name in candidates:
                 if _take(folder, place.name, trash, name, is_folder=is_folder):
                     return "/".join(names), name
     raise AlreadyThere(f"There is no room for {place.path!r} in the trash. Empty the folder '{TRASH}' of the vault.")
@@ -322,11 +327,3 @@ def _take(folder: OpenFolder, name: str, other: OpenFolder, to: str, *, is_folde
         return move_to_free_name(folder, name, other, to)
     folder.rename(name, other, to)
     return True
-
-
-def _candidates(name: str, *, is_folder: bool) -> list[str]:
-    stem, dot, extension = (name, "", "") if is_folder else name.rpartition(".")
-    stem, ending = (stem, dot + extension) if stem else (name, "")
-    while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:
-        stem = stem[:-1]
-    return [name, *(f"{stem} {number}{ending}" for number in range(1, _MOST_NAMES))]

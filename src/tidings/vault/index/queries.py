@@ -43,13 +43,6 @@ class FileRow(NamedTuple):
         return json.loads(self.properties_json)
 
 
-class NameMatch(NamedTuple):
-    """The file that a user means."""
-
-    file: FileRow
-    also: tuple[str, ...]  # Other files that may have been meant.
-
-
 class ListedFiles(NamedTuple):
     """A file in a list, with nothing that an edit of its text changes."""
 
@@ -169,11 +162,11 @@ class Queries:
         row = self.connection.execute(body, (path,)).fetchone()
         return row[0] if row else None
 
-    def find(self, text: str) -> NameMatch | None:
-        """Returns the file that a user means: without `.md`, in another case, by the end of its path or its name."""
+    def find(self, text: str) -> list[str]:
+        """Returns the files that a user may mean, the likeliest first: `.md`, the case or folders may be missing."""
         written = text.strip().strip("/")
-        if exact := self.file(written):
-            return NameMatch(exact, ())
+        if self.file(written):
+            return [written]
         wanted = key(written)
         name = wanted.rpartition("/")[2]
         paths = {path for each in (name, name.removesuffix(".md")) for path in self.candidates(each)}
@@ -183,8 +176,7 @@ class Queries:
         if not best or name == wanted:
             # A bare name may mean any file with that name; a whole path means only that file.
             best += sorted(ends, key=_rank)
-        file = self.file(best[0]) if best else None
-        return NameMatch(file, tuple(best[1:])) if file else None
+        return best
 
     def near(self, text: str, limit: int = 5) -> list[str]:
         """Returns the paths of files with similar names, the closest first."""

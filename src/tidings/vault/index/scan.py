@@ -280,7 +280,12 @@ class _Spelling:
             return None
         if not self._folds(folder, name, status):
             return _join(folder, name)
-        names = self._list(folder)
+        if folder not in self._names:
+            try:
+                self._names[folder] = os.listdir(self._place(folder))  # noqa: PTH208 - only the names
+            except OSError:
+                self._names[folder] = []
+        names = self._names[folder]
         written = name if name in names else next((other for other in names if key(other) == key(name)), None)
         if written is None:
             return None
@@ -299,14 +304,6 @@ class _Spelling:
             return True
         status = self._status(path)
         return status is not None and stat.S_ISDIR(status.st_mode)
-
-    def _list(self, folder: str) -> list[str]:
-        if folder not in self._names:
-            try:
-                self._names[folder] = os.listdir(self._place(folder))  # noqa: PTH208 - only the names
-            except OSError:
-                self._names[folder] = []
-        return self._names[folder]
 
     def _status(self, path: str) -> os.stat_result | None:
         try:

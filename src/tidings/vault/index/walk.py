@@ -20,8 +20,7 @@ from tidings.vault.notes.model import Kind, Stamp
 
 logger = logging.getLogger(__name__)
 
-Identity = tuple[int, int]
-"""The device and inode of a folder."""
+Identity = tuple[int, int]  # The device and inode of a folder.
 
 _FORBIDDEN: Final = {errno.EACCES, errno.EPERM}
 _ON_WINDOWS: Final = os.name == "nt"
@@ -78,10 +77,14 @@ class FolderWalk:
         try:
             status = os.lstat(place)
             if stat.S_ISLNK(status.st_mode):
-                status = self._target(mount, place)
+                real = os.path.realpath(place)
+                target = self._vault.relative(real)
+                if target is None or self._vault.mount_of(target) != mount:
+                    return None
+                status = os.stat(real)  # noqa: PTH116 - faster
         except OSError:
             return None
-        return WalkedFile(path, kind_of(path), stamp_of(status)) if status and stat.S_ISREG(status.st_mode) else None
+        return WalkedFile(path, kind_of(path), stamp_of(status)) if stat.S_ISREG(status.st_mode) else None
 
     def _file(self, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
         try:
@@ -91,12 +94,6 @@ class FolderWalk:
         except OSError:
             return None
         return WalkedFile(path, kind_of(entry.name), stamp_of(status)) if stat.S_ISREG(status.st_mode) else None
-
-    def _target(self, mount: Mount, place: str) -> os.stat_result | None:
-        """Returns the state of a symbolic link's target, if that is in the same vault."""
-        real = os.path.realpath(place)
-        path = self._vault.relative(real)
-        return os.stat(real) if path is not None and self._vault.mount_of(path) == mount else None  # noqa: PTH116
 
     def _list(self, mount: Mount, folder: str, before: Identity) -> "list[os.DirEntry[str]]":
         place = os.path.join(mount.root, self._vault.split(folder)[1])  # noqa: PTH118

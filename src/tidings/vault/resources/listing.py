@@ -86,7 +86,7 @@ def complete(
         case "heading":
             path = _clean(((context.arguments if context else None) or {}).get("path", ""))
             if path and (found := view.queries.find(path)):
-                values = [heading.text for heading in view.queries.headings(found.file.path)]
+                values = [heading.text for heading in view.queries.headings(found[0])]
         case "date" | "since":
             days = sorted({today or local_today(), *daily_dates(view)}, reverse=True)
             values = ["today", *(day.isoformat() for day in days)]

@@ -74,8 +74,9 @@ class RenderedResource(NamedTuple):
 
 def find_file(view: VaultView, text: str) -> FileRow:
     """Returns the file for a path as users write it. Raises `ResourceMissing`."""
-    if match := view.queries.find(text):
-        return match.file
+    paths = view.queries.find(text)
+    if file := view.queries.file(paths[0]) if paths else None:
+        return file
     raise ResourceMissing(f"There is no file {text!r} in the vault.", text)
 
 

@@ -108,7 +108,7 @@ class _SearchRun:
             if not self.deadline.passed():
                 raise
             self.late = True
-        if self.late or self.given_up or self.translator.rows.slow:
+        if self.late or self.given_up or self.translator.slow:
             self.exact = False
 
     def hit(self, candidate: Candidate, score: float, most: int, context: int) -> SearchHit:
@@ -123,7 +123,7 @@ class _SearchRun:
 
     def problem(self, timeout: float) -> str | None:
         cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
-        slow = len(self.given_up) + self.translator.rows.slow
+        slow = len(self.given_up) + self.translator.slow
         first = f" ({self.given_up[0]} is the first)" if self.given_up else ""
         given_up = f"The regular expression was given up on {slow} texts, where it took too long{first}. {cure}"
         late = f"The search was ended after {timeout:g} s, before all was looked at. Add a word, a tag or in:Folder."

@@ -52,85 +52,6 @@ class Row:
     name: Callable[[str], str] | None = None  # Takes the name from a path. In names, terms are found anywhere.
 
 
-class RowConditions:
-    """The conditions of one search on a connection, and the questions of SQL to Python."""
-
-    def __init__(self, connection: sqlite3.Connection, deadline: Deadline) -> None:
-        self._deadline = deadline
-        self._tests: list[Callable[[str], bool]] = []
-        self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
-        self.slow = 0  # The number of texts on which a regular expression took too long.
-        connection.create_function("vault_test", 2, self._test, deterministic=True)
-        connection.create_function("vault_fold", 1, fold, deterministic=True)
-
-    def condition(self, query: Query, row: Row) -> Sql:
-        match query:
-            case tree.And(parts) | tree.Or(parts):
-                return joined(_joint(query), [self.condition(part, row) for part in parts])
-            case tree.Not(part):
-                sql, values = self.condition(part, row)
-                return f"NOT {sql}", values
-            case tree.Case(match, part):
-                return self.condition(part, Row(row.column, match, row.name))
-            case tree.TagTerm(name):
-                sql, values = tagged(name)
-                return f"EXISTS (SELECT 1 FROM tags WHERE file = t.file AND line = t.line AND {sql})", values  # noqa: S608
-            case tree.Word() | tree.Phrase() | tree.Regex():
-                return f"vault_test(?, {row.column})", (self._add(query, row),)
-            case _:
-                raise AssertionError(query)  # The parser lets nothing else in.
-
-    def property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
-        """Returns a condition on `f`: it has the property, and each term of the value matches some item of a list."""
-        there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
-        return there if value is None else joined(" AND ", [there, self._value(name, value, match_case)])
-
-    def _value(self, name: str, value: Query, match_case: bool) -> Sql:
-        match value:
-            case tree.And(parts) | tree.Or(parts):
-                return joined(_joint(value), [self._value(name, part, match_case) for part in parts])
-            case tree.Not(part):
-                sql, values = self._value(name, part, match_case)
-                return f"NOT {sql}", values
-            case tree.Case(match, part):
-                return self._value(name, part, match)
-            case tree.Empty():
-                sql, values = "ifnull(t.text, '') = ''", ()
-            case tree.Compared(operator, text):
-                sql, values = _compared(operator, text)
-            case _:
-                sql, values = self.condition(value, Row("t.text", match_case))
-                if isinstance(value, tree.Word | tree.Phrase) and (number := _number(value.text)) is not None:
-                    sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
-        return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (key(name), *values)  # noqa: S608
-
-    def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
-        finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
-        if name is None:
-            self._tests.append(lambda text: finder.found(text, deadline))
-        elif isinstance(term, tree.Regex):
-            self._tests.append(lambda text: finder.found(name(text), deadline))
-        else:
-            normal = partial(unicodedata.normalize, "NFC") if row.match_case else fold
-            wanted = normal(term.text)
-            self._tests.append(lambda text: wanted in normal(name(text)))
-        return len(self._tests) - 1
-
-    def _test(self, number: int, text: str | None) -> bool:
-        if text is None:
-            return False
-        known = self._known.get((number, text))
-        if known is None:
-            try:
-                known = self._tests[number](text)
-            except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
-                self.slow += 1
-                known = False
-            if len(self._known) < _MOST_KNOWN:
-                self._known[number, text] = known
-        return known
-
-
 def _joint(query: tree.And | tree.Or) -> str:
     return " AND " if isinstance(query, tree.And) else " OR "
 
@@ -213,11 +134,16 @@ class Where:
 
 
 class Translator:
-    """Translates one query for a connection."""
+    """Translates one query for a connection, and answers the questions of SQL to Python."""
 
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline, now: datetime) -> None:
-        self.rows = RowConditions(connection, deadline)
+        self._deadline = deadline
         self._now = now
+        self._tests: list[Callable[[str], bool]] = []
+        self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
+        self.slow = 0  # The number of texts on which a regular expression took too long.
+        connection.create_function("vault_test", 2, self._test, deterministic=True)
+        connection.create_function("vault_fold", 1, fold, deterministic=True)
 
     def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
         match query:
@@ -239,7 +165,7 @@ class Translator:
                 sql, values = tagged(name)
                 sql = f"f.id IN (SELECT file FROM tags WHERE {sql})"  # noqa: S608
             case tree.Property(name, value):
-                sql, values = self.rows.property(name, value, match_case=where.match_case)
+                sql, values = self._property(name, value, match_case=where.match_case)
             case tree.Fact(name, text):
                 sql, values = fact(name, text, self._now)
             case _:
@@ -250,15 +176,82 @@ class Translator:
         scope, part = query.scope, query.part
         if scope in {"file", "path"}:
             name = posixpath.basename if scope == "file" else str
-            return Condition(*self.rows.condition(part, Row("f.path", where.match_case, name)))
+            return Condition(*self._row_condition(part, Row("f.path", where.match_case, name)))
         inner = self.condition(part, replace(where, body=True, loose=scope != "content"))
         if scope == "content":
             return inner
         if scope not in _STATUS:
             return replace(inner, exact=inner.exact and isinstance(part, tree.Word))
-        sql, values = self.rows.condition(part, Row("t.text", where.match_case))
+        sql, values = self._row_condition(part, Row("t.text", where.match_case))
         tasks = f"f.id IN (SELECT t.file FROM tasks t WHERE {sql}{_STATUS[scope]})"  # noqa: S608
         return replace(_all([inner, Condition(tasks, values)]), exact=True)
+
+    def _row_condition(self, query: Query, row: Row) -> Sql:
+        match query:
+            case tree.And(parts) | tree.Or(parts):
+                return joined(_joint(query), [self._row_condition(part, row) for part in parts])
+            case tree.Not(part):
+                sql, values = self._row_condition(part, row)
+                return f"NOT {sql}", values
+            case tree.Case(match, part):
+                return self._row_condition(part, Row(row.column, match, row.name))
+            case tree.TagTerm(name):
+                sql, values = tagged(name)
+                return f"EXISTS (SELECT 1 FROM tags WHERE file = t.file AND line = t.line AND {sql})", values  # noqa: S608
+            case tree.Word() | tree.Phrase() | tree.Regex():
+                return f"vault_test(?, {row.column})", (self._add(query, row),)
+            case _:
+                raise AssertionError(query)  # The parser lets nothing else in.
+
+    def _property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
+        """Returns a condition on `f`: it has the property, and each term of the value matches some item of a list."""
+        there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
+        return there if value is None else joined(" AND ", [there, self._value(name, value, match_case)])
+
+    def _value(self, name: str, value: Query, match_case: bool) -> Sql:
+        match value:
+            case tree.And(parts) | tree.Or(parts):
+                return joined(_joint(value), [self._value(name, part, match_case) for part in parts])
+            case tree.Not(part):
+                sql, values = self._value(name, part, match_case)
+                return f"NOT {sql}", values
+            case tree.Case(match, part):
+                return self._value(name, part, match)
+            case tree.Empty():
+                sql, values = "ifnull(t.text, '') = ''", ()
+            case tree.Compared(operator, text):
+                sql, values = _compared(operator, text)
+            case _:
+                sql, values = self._row_condition(value, Row("t.text", match_case))
+                if isinstance(value, tree.Word | tree.Phrase) and (number := _number(value.text)) is not None:
+                    sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
+        return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (key(name), *values)  # noqa: S608
+
+    def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
+        finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
+        if name is None:
+            self._tests.append(lambda text: finder.found(text, deadline))
+        elif isinstance(term, tree.Regex):
+            self._tests.append(lambda text: finder.found(name(text), deadline))
+        else:
+            normal = partial(unicodedata.normalize, "NFC") if row.match_case else fold
+            wanted = normal(term.text)
+            self._tests.append(lambda text: wanted in normal(name(text)))
+        return len(self._tests) - 1
+
+    def _test(self, number: int, text: str | None) -> bool:
+        if text is None:
+            return False
+        known = self._known.get((number, text))
+        if known is None:
+            try:
+                known = self._tests[number](text)
+            except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
+                self.slow += 1
+                known = False
+            if len(self._known) < _MOST_KNOWN:
+                self._known[number, text] = known
+        return known
 
 
 def ranking(query: Query, where: Where = Where()) -> list[str]:  # noqa: B008

@@ -100,13 +100,13 @@ def links(  # noqa: C901 - one case for each direction
     queries = view.queries
     match direction:
         case "back":
-            target = meant(view, path).path
+            target = meant(view, path)[0]
             links, about = graph.backlinks(queries, target), f" to {target}"
         case "out":
-            source = meant(view, path).path
+            source = meant(view, path)[0]
             links, about = graph.outgoing(queries, source), f" in {source}"
         case "broken" if path:
-            source = meant(view, path).path
+            source = meant(view, path)[0]
             links = [link for link in graph.outgoing(queries, source) if link.target and link.leads_to is None]
             about = f" to nowhere in {source}"
         case "broken":
@@ -119,7 +119,7 @@ def links(  # noqa: C901 - one case for each direction
         case "path":
             if not to.strip():
                 raise BadPath("`to` is empty.", "Give the note to find a way to, beside `path`, the one to begin at.")
-            start, end = meant(view, path).path, meant(view, to).path
+            start, end = meant(view, path)[0], meant(view, to)[0]
             way = list(graph.between(queries, start, end) or ())
             head = " → ".join(way) or f"No links lead from {start} to {end}, in either direction."
             return _said(view, [head], {"total": len(way), "notes": way})

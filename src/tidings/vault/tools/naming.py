@@ -4,7 +4,6 @@ Reading takes the best of several matches, and says so. Writing refuses an ambig
 """
 
 import re
-from typing import NamedTuple
 
 from tidings._kit.text import quoted
 from tidings.server.families import ResourceMissing
@@ -13,13 +12,6 @@ from tidings.vault.notes.model import key
 from tidings.vault.view import VaultView, standing
 
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
-
-
-class Meant(NamedTuple):
-    """An existing file."""
-
-    path: str
-    also: tuple[str, ...] = ()  # Other files that the path could mean.
 
 
 def plain(path: str) -> str:
@@ -34,15 +26,18 @@ def plain(path: str) -> str:
     return text
 
 
-def meant(view: VaultView, path: str) -> Meant:
-    """Returns the file for a path: with or without `.md`, its end, or its bare name. See `surely` for the errors."""
+def meant(view: VaultView, path: str) -> list[str]:
+    """Returns the files for a path, the best first: with or without `.md`, its end, or its bare name.
+
+    Raises `ResourceMissing` if there is none.
+    """
     path = plain(path)
-    if match := view.queries.find(path):
-        return Meant(match.file.path, match.also)
+    if found := view.queries.find(path):
+        return found
     # What the index does not know yet may be there all the same.
     for candidate in (path, f"{path}.md"):
         if view.vault.locate(candidate).is_file():
-            return Meant(candidate)
+            return [candidate]
     near = view.queries.near(path)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Find it with `search` or `structure`."
     raise ResourceMissing(" ".join(filter(None, [f"There is no file {quoted(path)}.", hint, standing(view.status)])))
@@ -51,10 +46,10 @@ def meant(view: VaultView, path: str) -> Meant:
 def surely(view: VaultView, path: str) -> str:
     """Returns the only file that a path can mean. Raises `BadPath` if there are several, and `ResourceMissing`."""
     found = meant(view, path)
-    if found.also:
-        several = ", ".join(map(repr, (found.path, *found.also)))
+    if len(found) > 1:
+        several = ", ".join(map(repr, found))
         raise BadPath(f"{quoted(path)} could be one of several: {several}.", "Give the whole path.")
-    return found.path
+    return found[0]
 
 
 def surely_any(view: VaultView, path: str) -> str:
@@ -76,8 +71,8 @@ def to_create(view: VaultView, path: str) -> str:
     if name and not (at > 0 and _EXTENSION.fullmatch(name[at:])):
         text = f"{text}.md"
     there = view.queries.find(text)
-    if there and key(there.file.path) == key(text):
-        return there.file.path
+    if there and key(there[0]) == key(text):
+        return there[0]
     folder, slash, name = text.rpartition("/")
     listing = view.queries.folder(folder) if folder else None
     return f"{listing.path}/{name}" if listing else f"{folder}{slash}{name}"

@@ -153,20 +153,20 @@ def read(
 
 
 def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: int) -> ExcerptResult:
-    found = meant(view, path)
+    found, *others = meant(view, path)
     try:
-        content = Disk(view.vault).read(found.path)
+        content = Disk(view.vault).read(found)
     except NotThere as error:
         if view.status.phase != "away":
             raise
         where = "the vault cannot be reached at present. Try again when its folder is back"
-        raise NotThere(f"{found.path!r} cannot be read: {where}.") from error
+        raise NotThere(f"{found!r} cannot be read: {where}.") from error
     if content.problem and "\0" in content.text:
-        raise NotText(f"{found.path!r} is no text. Read the resource {uri('attachment', found.path)}.")
+        raise NotText(f"{found!r} is no text. Read the resource {uri('attachment', found)}.")
     shown = excerpt(content.text, chosen.of(content.text), room)
     texts.keep(content.version, content.text)
     piece: ExcerptResult = {
-        "path": found.path,
+        "path": found,
         "version": content.version,
         "text": shown.text,
         "lines": str(shown.lines or 0),
@@ -175,7 +175,7 @@ def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: 
     if shown.left_out:
         piece["left_out"] = shown.left_out
     if remarks := [
-        *([f"{path!r} could also be {' or '.join(map(repr, found.also))}."] if found.also else []),
+        *([f"{path!r} could also be {' or '.join(map(repr, others))}."] if others else []),
         *([f"What could not be read is shown as \ufffd: {content.problem}."] if content.problem else []),
     ]:
         piece["note"] = " ".join(remarks)
@@ -230,7 +230,7 @@ def info(view: VaultView, path: str) -> CallToolResult:
 
 
 def _file_info(view: VaultView, path: str) -> Info:
-    queries, found = view.queries, meant(view, path).path
+    queries, found = view.queries, meant(view, path)[0]
     file = queries.file(found)
     if file is None:
         raise ResourceMissing(f"{found!r} is not in the index yet. Try again, or read it.")
