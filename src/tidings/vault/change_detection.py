@@ -43,10 +43,7 @@ _LONGEST_PAUSE: Final = 10.0
 
 
 class SubscribedResources:
-    """The resources that have subscribers, or had some in the last `keep` seconds.
-
-    `outlived`: the log of changes may be older than this memory.
-    """
+    """The resources with subscribers, now or in the last `keep` seconds. `outlived`: the log may be older than this."""
 
     def __init__(self, *, outlived: bool, keep: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
         self._present: set[str] = set()

@@ -212,10 +212,7 @@ class Indexer:
         logger.warning("Files that keep changing are left for later: %s", ", ".join(sorted(paths)[:5]))
 
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False, ahead: Ahead | None = None) -> list[str]:
-        """Reads and stores the differences, batch by batch. Returns the files that could not be read for now.
-
-        `fresh` differences were found just now: an older scan must not overwrite them.
-        """
+        """Reads and stores differences, batch by batch. Returns the files that could not be read for now."""
         gone, unsettled, done, total = todo.gone, list[str](), 0, len(todo.changed)
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)
         try:

@@ -345,10 +345,7 @@ def _one_apart(one: str, other: str) -> bool:
 
 
 def links_brief(view: VaultView, path: str, heading: str) -> list[ContentBlock]:
-    """Returns the messages about notes that may be linked with one.
-
-    Raises `ResourceMissing` for an unknown note, and `EditRefused` for an unknown or ambiguous heading.
-    """
+    """Returns the messages about notes to link with one. Raises `ResourceMissing`; `EditRefused` for a bad heading."""
     try:
         file = find_file(view, path)
     except ResourceMissing as missing:

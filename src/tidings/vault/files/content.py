@@ -69,10 +69,7 @@ def encode(text: str, encoding: Encoding = "utf-8") -> bytes:
 
 
 def with_endings_of(before: str, text: str) -> str:
-    """Returns `text` with the line endings of `before`, which it replaces.
-
-    Lines that both begin or end with keep their own ending each. The others get the most frequent one.
-    """
+    """Returns `text` with the line endings of `before`: lines that both begin or end with keep theirs."""
     if "\n" not in before:
         return text
     newline = own_newline(before)

@@ -203,10 +203,7 @@ class Disk:
 def check_version(
     texts: Texts, path: str, if_match: str | None, now: FileContent | None, edit: Callable[[str], str] | None = None
 ) -> None:
-    """Refuses a file whose content `now` is not the version `if_match` (None: any), with `BadVersion` or `Conflict`.
-
-    A conflict shows the changes since that version, and the effect that the caller's `edit` would have.
-    """
+    """Raises `BadVersion`; or `Conflict`, with what `edit` would do, unless `now` is the version `if_match`."""
     if if_match is None or (now is not None and now.version == if_match):
         return
     if not re.fullmatch("[0-9a-f]{16}", if_match):

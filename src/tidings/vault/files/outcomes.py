@@ -95,10 +95,7 @@ class WriteRefused(ValueError):
 
 
 class Conflict(WriteRefused):
-    """A file is not, or no longer, the version that the caller has read.
-
-    `actual` is the current version, None if the file does not exist; `details` are the differences.
-    """
+    """A file is not the version that the caller has read; `actual` is None if it does not exist."""
 
     def __init__(self, path: str, expected: str, actual: str | None, details: str = "") -> None:
         self.path = path

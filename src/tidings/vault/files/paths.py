@@ -250,10 +250,7 @@ class Vault:
         return place
 
     def relative(self, absolute: Path | str) -> str | None:
-        """Returns the path of a place on the disk, or None if it is outside, hidden or excluded.
-
-        Looks at the text alone: walking through the folders does not follow links that lead out.
-        """
+        """Returns the path of a place on the disk, by its text alone; None if it is outside, hidden or excluded."""
         text = os.fspath(absolute)
         for prefix, mount in self._prefixes:
             if text.startswith(prefix):

@@ -107,17 +107,11 @@ class VaultWriter:
     def move(
         self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
     ) -> FileMoved:
-        """Gives a file or folder another path, which must be free, and updates the links to it. Creates folders.
-
-        `dry_run` only finds out what would be changed. Raises `AlreadyThere` or `NotThere`.
-        """
+        """Moves a file or folder to a free path, and updates the links to it. Raises `AlreadyThere` or `NotThere`."""
         return move(self._disk, path, to, references, if_match=if_match, dry_run=dry_run)
 
     def delete(self, path: str, *, if_match: str | None = None, recursive: bool = False) -> FileDeleted:
-        """Moves a file or folder to the trash of its vault: the folder `.trash`, as Obsidian does.
-
-        Raises `AlreadyThere` for a folder that is not empty, unless `recursive`; and `NotThere`.
-        """
+        """Moves a file, or a folder (`recursive`: one with files), to `.trash`. Raises `AlreadyThere` or `NotThere`."""
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
     def rename_tag(self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False) -> Retagged:

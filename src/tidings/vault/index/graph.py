@@ -24,10 +24,7 @@ _LINKS_TO: Final = f"{_TARGETS} AND links.name IN {_SOME}"
 
 
 class LinkNames:
-    """The files of one vault by name, for `links.resolve`; resolves links in that vault.
-
-    With `all_at_once`, all names are read in one query, which is faster for many links.
-    """
+    """Resolves links in one vault. With `all_at_once`, all names are read in one query: faster for many links."""
 
     def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
         self._queries = queries
@@ -155,10 +152,7 @@ class _Row(NamedTuple):
 
 
 class LinkList(Sequence[ResolvedLink]):
-    """Links by number. Only those that are used are read with `read`, which takes the first and the one after the last.
-
-    Their lines are read then, too.
-    """
+    """Links by number. Only those that are used are read, with their lines, by `read(first, after_last)`."""
 
     def __init__(self, queries: Queries, numbers: range, read: Callable[[int, int], list[_Row]]) -> None:
         self._queries = queries

@@ -197,10 +197,7 @@ class Index:
         return self._database.explained(error)
 
     def tidy(self) -> bool:
-        """Does some of the maintenance for idle times. Returns whether there is more.
-
-        If it is never called, the maintenance happens when it can be put off no longer.
-        """
+        """Does some maintenance early, which would happen in any case later. Returns whether there is more."""
         with self._database.transaction() as connection:
             before = connection.total_changes
             connection.execute("INSERT INTO fts (fts, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))

@@ -124,10 +124,7 @@ class Stats(NamedTuple):
 
 
 class Queries:
-    """Answers questions about the index behind `connection`, for one thread at a time.
-
-    `mounts` are the names of the vaults; one empty name if there is only one.
-    """
+    """Answers questions of one thread at a time. `mounts` are the vaults' names; an empty one for a single vault."""
 
     def __init__(self, connection: sqlite3.Connection, mounts: Sequence[str] = ("",)) -> None:
         self.connection = connection

@@ -52,11 +52,7 @@ class ScanBatch(NamedTuple):
 
 
 def plan(vault: Vault, index: Index) -> ScanPlan:
-    """Returns all differences.
-
-    Raises `VaultAway` if the folder of a vault is missing; or is another one now and empty, like the mount point of an
-    unplugged disk.
-    """
+    """Returns all differences. Raises `VaultAway` if a vault's folder is missing, or another one now and empty."""
     roots = identities(vault)
     known = index.stamps()
     vaults_seen: set[str] = set()
@@ -81,10 +77,7 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
-    """Returns the differences at these paths, and below them.
-
-    Raises `VaultAway` if the folder of a vault is missing, or is another one than at the last `plan`.
-    """
+    """Returns the differences at these paths and below. Raises `VaultAway` if a folder is missing, or replaced."""
     before = identities(vault)
     known = index.roots()
     if any(known.get(name, root) != root for name, root in before.items()):
@@ -105,10 +98,7 @@ def read_all(
     stopped: Callable[[], bool] = lambda: False,
     ahead: Ahead | None = None,
 ) -> Generator[ScanBatch]:
-    """Reads files: small batches first, so that there is something to see soon. Ends early when `stopped`.
-
-    Files that were read `ahead` are not read again if they have not changed. Raises `VaultAway`.
-    """
+    """Reads files in batches, small ones first; of those read `ahead`, only the changed ones. Raises `VaultAway`."""
     before = identities(vault)
     with closing(_answers(vault, files, stopped, ahead)) as answers:
         for batch in _batches(answers):

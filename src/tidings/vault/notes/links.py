@@ -71,10 +71,7 @@ def _best(wanted: str, paths: list[str], folder: str) -> str | None:
 
 
 def shortest(path: str, source: str, candidates: Candidates, style: Style = "shortest") -> str:
-    """Returns the target of a link in `source` that leads to `path`, however many files have the same name.
-
-    `.md` is left out where it is not needed.
-    """
+    """Returns the shortest target of a link in `source` that leads to `path` and to no other file."""
     bare = without_md(path)
     name = posixpath.basename(bare)
     if style == "relative":

@@ -99,10 +99,7 @@ def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], pla
 def wiki_link(
     kind: Literal["wiki", "property"], embed: bool, content: str, place: tuple[int, int, int]
 ) -> NoteLink | None:
-    """Returns the link with this text between its brackets; None if it is empty.
-
-    Within tables, the bar before the shown text is escaped. `place` is its line, start and end.
-    """
+    """Returns the link with this text between its brackets, if any. `place` is its line, start and end."""
     if "|" not in content and "#" not in content:
         target = content.strip()
         return NoteLink(kind, embed, target, "", None, *place) if target else None
@@ -129,10 +126,7 @@ def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
 
 
 def _may_follow(page: str, start: int, last: int) -> bool:
-    """Returns whether a tag may follow a character that is not a space.
-
-    It may follow another tag, and the marks of emphasis, of a quote or of a table cell.
-    """
+    """Returns whether a tag may follow here: after a tag, emphasis, a quote's mark or a table cell's."""
     before = page[start - 1]
     if start == last or (before in "=~" and page[start - 2] == before):
         return True

@@ -198,10 +198,7 @@ def set_property(text: str, key: str, value: Any) -> str:
 
 
 def remove_property(text: str, key: str) -> str:
-    """Returns the note without the property; unchanged if it has none of that name.
-
-    Raises `BadProperties` if the block cannot be read, or another property depends on this one.
-    """
+    """Returns the note without the property, if it has it. Raises `BadProperties` if another one depends on it."""
     block = split(text)
     if block.kind is None:
         return text

@@ -27,10 +27,7 @@ _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
 
 
 def page(view: VaultView, cursor: str | None) -> tuple[list[types.Resource], str | None]:
-    """Returns the resources after `cursor`, or the first ones, and the cursor of the next page.
-
-    Raises `BadCursor` for a cursor that no page gave.
-    """
+    """Returns the resources after `cursor`, and the cursor of the next page. Raises `BadCursor`."""
     first = [] if cursor else FAMILY.singles(priority=0.8)
     room = PAGE - len(first)
     rows: list[tuple[str, str, str, int, int]] = view.queries.connection.execute(

@@ -278,10 +278,7 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
 
 
 def search(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the results of a search, newest first: this order changes only with the results.
-
-    Raises `BadAddress` for a query that cannot be understood.
-    """
+    """Returns the results of a search, newest first: this order changes only with them. Raises `BadAddress`."""
     try:
         query = parse_query(address.argument)
         found = find(
@@ -351,10 +348,7 @@ def render(view: VaultView, uri: str, *, today: date | None = None) -> RenderedR
 
 
 def fingerprint(view: VaultView, uri: str, *, today: date | None = None) -> str:
-    """Returns a text that is equal as long as `render` gives the same; empty without such a resource. Never raises.
-
-    The progress of the index is ignored: an incomplete answer is news only once.
-    """
+    """Returns a text that differs if `render` does (but for the index's progress), or an empty one. Never raises."""
     try:
         address = parse_address(uri)
         day = today or local_today()

@@ -70,10 +70,7 @@ class Finder:
             self._exact, self._plain, self._folding = _patterns(term)
 
     def spans(self, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
-        """Returns the places of the term in a text.
-
-        Raises `SearchTooSlow` if a regular expression takes too long on this text, and `OutOfTime` at the deadline.
-        """
+        """Returns the places of the term. Raises `SearchTooSlow` for this text, and `OutOfTime` at the deadline."""
         if isinstance(self._term, Regex):
             return self._expressed(self._term, text, deadline)
         if self._match_case:

@@ -93,10 +93,7 @@ def no_such_tag(view: VaultView, tag: str) -> ResourceMissing:
 def links(  # noqa: C901 - one case for each direction
     view: VaultView, direction: Direction, path: str, to: str, span: ResultRange
 ) -> CallToolResult:
-    """Returns links of one note or of all.
-
-    Raises `ResourceMissing` for an unknown note, and `BadPath` for a missing argument.
-    """
+    """Returns links of one note or of all. Raises `ResourceMissing`, and `BadPath` for a missing argument."""
     queries = view.queries
     match direction:
         case "back":

@@ -27,10 +27,7 @@ def plain(path: str) -> str:
 
 
 def meant(view: VaultView, path: str) -> list[str]:
-    """Returns the files for a path, the best first: with or without `.md`, its end, or its bare name.
-
-    Raises `ResourceMissing` if there is none.
-    """
+    """Returns the files for a path, its end or its bare name, the best first. Raises `ResourceMissing`."""
     path = plain(path)
     if found := view.queries.find(path):
         return found

@@ -154,10 +154,7 @@ def _told(
 
 
 def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple[str, str, str]:
-    """Returns the path of the note of a day, its first text, and a note about it.
-
-    The text is what the app would write, with `append` at the end.
-    """
+    """Returns path and text of a new daily note, as the app would write it, plus `append`; and a remark about it."""
     path = daily_places(view, day)[0]
     mount = view.vault.mounts[0]
     settings = ObsidianSettings.read(mount.root)
