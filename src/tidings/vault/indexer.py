@@ -41,13 +41,8 @@ _RECENT_SECONDS = 60.0
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
 
 
-class PublishChanges(Protocol):
-    """Publishes the URIs of resources that differ now, and whether files were created or deleted (`listed`).
-
-    `changed_at` is the time of the newest change, if it is known, in seconds since the epoch.
-    """
-
-    def __call__(self, uris: Sequence[str], listed: bool, *, changed_at: float | None = None) -> Awaitable[None]: ...
+PublishChanges = Callable[[Sequence[str], bool, float | None], Awaitable[None]]
+"""Publishes the URIs of resources that differ now, whether files were created or deleted, and the time if known."""
 
 
 class IndexListener(Protocol):
@@ -257,7 +252,7 @@ class Indexer:
             newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
             # A file that was moved keeps its time, which may be long ago.
             recent = abs(time.time() - newest) < _RECENT_SECONDS
-            await self._publish(uris, listed, changed_at=newest if recent else None)
+            await self._publish(uris, listed, newest if recent else None)
 
     async def _become(self, status: IndexStatus) -> None:
         """Changes the status, and publishes the resources that contain it."""
@@ -273,7 +268,7 @@ class Indexer:
             return self.detector.around(queries, what, subscriptions, become)
 
         subscriptions = self._interest.remembered()
-        await self._publish(await self.in_thread(compare), False)
+        await self._publish(await self.in_thread(compare), False, None)
         self._listener.index_changed()
 
     async def tidy(self) -> None:

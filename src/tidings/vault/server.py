@@ -167,7 +167,7 @@ class VaultServer(LiveServer[None]):
         async with self._running.use():
             yield
 
-    async def _publish(self, uris: Sequence[str], listed: bool, *, changed_at: float | None = None) -> None:
+    async def _publish(self, uris: Sequence[str], listed: bool, changed_at: float | None) -> None:
         changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
         try:
             for change in [*changes, ResourcesListChanged()] if listed else changes:
@@ -181,10 +181,7 @@ class VaultServer(LiveServer[None]):
             await self.notify.resource_updated(uri)
 
     async def _complete(
-        self,
-        ref: listing.Reference,
-        argument: types.CompletionArgument,
-        context: types.CompletionContext | None,
+        self, ref: listing.Reference, argument: types.CompletionArgument, context: types.CompletionContext | None
     ) -> types.Completion:
         return await self.library.ask(lambda view: listing.complete(view, ref, argument, context))
 

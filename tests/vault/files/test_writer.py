@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings.vault.files import disk
 from tidings.vault.files.content import decode, encode, version_of, with_endings_of
-from tidings.vault.files.disk import WriteLimits
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileTooLarge, NotText, NotThere, ReadOnly, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
 from tidings.vault.files.writer import VaultWriter
@@ -376,8 +376,10 @@ def test_a_note_that_is_write_protected_stays(root: Path, writer: VaultWriter) -
     assert everything(root) == {"a.md": b"x"}
 
 
-def test_sizes_are_limited(root: Path) -> None:
-    writer = VaultWriter(Vault([root]), limits=WriteLimits(largest_write=10, largest_read=20))
+def test_sizes_are_limited(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "LARGEST_WRITE", 10)
+    monkeypatch.setattr(disk, "LARGEST_READ", 20)
+    writer = VaultWriter(Vault([root]))
     with pytest.raises(FileTooLarge, match="11 bytes, and 10 are allowed"):
         writer.write("new/a.md", "x" * 11)
     writer.write("a.md", "x" * 10)

@@ -16,7 +16,7 @@ from tidings.vault.notes.edits import (
     apply_edits,
     diff,
 )
-from tidings.vault.notes.sections import append, block, lines, prepend, section
+from tidings.vault.notes.sections import append, block, prepend, section
 
 NOTE = """\
 ---
@@ -291,17 +291,6 @@ def test_the_last_line_ends_as_before(text: str, edit: Edit, after: str) -> None
 def test_lines_that_are_not_there_are_refused(edit: Edit) -> None:
     with pytest.raises(EditRefused, match="had 3 lines"):
         apply_edits("1\n2\n3\n", [edit])
-
-
-def test_lines_are_read() -> None:
-    part = lines("1\r\n2\r\n3", 2, 9)
-    assert (part.text, part.start_line, part.end_line) == ("2\r\n3", 2, 3)
-    assert lines("1\n2\n3\n", 2, 2).text == "2\n"
-    assert lines("1\n2\n", 1).text == "1\n2\n"
-    assert lines("", 1).text == ""
-    for first, last in [(0, 1), (4, 5), (2, 1)]:
-        with pytest.raises(EditRefused, match="the note has 3 lines"):
-            lines("1\n2\n3", first, last)
 
 
 @pytest.mark.parametrize(

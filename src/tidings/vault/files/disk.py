@@ -22,16 +22,10 @@ from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
 
 Make = Callable[[FileContent | None], str]  # Makes a file's new text from its current content; None if it is new.
+LARGEST_WRITE: Final = 10_000_000  # Bytes of a file.
+LARGEST_READ: Final = 20_000_000
 _ATTEMPTS: Final = 5  # Attempts to write a file that another program keeps changing.
 _SHORT_TEXT: Final = 2_000  # Characters of a text that a conflict shows whole.
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLimits:
-    """The largest files, in bytes."""
-
-    largest_write: int = 10_000_000
-    largest_read: int = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +88,9 @@ class Locks:
 class Disk:
     """The files of a vault. `texts` keeps what callers have read."""
 
-    def __init__(
-        self, vault: Vault, *, read_only: bool = False, limits: WriteLimits | None = None, texts: Texts | None = None
-    ) -> None:
+    def __init__(self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None) -> None:
         self.vault = vault
         self.read_only = read_only
-        self.limits = limits or WriteLimits()
         self.texts = texts or Texts()
         self._locks = Locks()
 
@@ -176,8 +167,8 @@ class Disk:
         before, seen = self.look(folder, place)
         text = make(before)
         data = encode(text, before.encoding if before is not None and before.problem is None else "utf-8")
-        if len(data) > self.limits.largest_write:
-            allowed = f"{self.limits.largest_write:,} are allowed. Write several notes."
+        if len(data) > LARGEST_WRITE:
+            allowed = f"{LARGEST_WRITE:,} are allowed. Write several notes."
             raise outcomes.FileTooLarge(f"The text of {place.path!r} would have {len(data):,} bytes, and {allowed}")
         version, old = version_of(data), before.text if before else ""
         if before is not None and before.version == version:
@@ -190,12 +181,12 @@ class Disk:
     def look(self, folder: OpenFolder, place: OpenedFile) -> tuple[FileContent | None, os.stat_result | None]:
         """Returns the content of a file in an open folder and its state; None if it does not exist."""
         try:
-            data, seen = folder.read(place.name, self.limits.largest_read)
+            data, seen = folder.read(place.name, LARGEST_READ)
         except FileNotFoundError:
             return None, None
         except OverflowError as error:
             raise outcomes.FileTooLarge(
-                f"{place.path!r} has {error.args[0]:,} bytes. At most {self.limits.largest_read:,} are read."
+                f"{place.path!r} has {error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
             ) from None
         return decode(data, mtime=seen.st_mtime), seen
 

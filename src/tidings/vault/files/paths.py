@@ -138,19 +138,8 @@ def check_possible(path: str) -> None:  # noqa: C901 - one for each reason
         check_wise(segment)  # On Windows, where unwise names are impossible.
 
 
-def check_wise(path: str) -> None:
-    """Refuses names that look like others, or that other systems cannot store."""
-    check_clear(path)
-    for segment in path.split("/"):
-        if found := _NOT_ON_WINDOWS.search(segment):
-            raise BadPath(
-                f"The name {quoted(segment)} contains {found[0]!r}, which Windows and phones cannot store.",
-                'Leave out these characters: : * ? " < > |',
-            )
-
-
-def check_clear(path: str) -> None:
-    """Refuses names that mislead people or systems: invisible characters, look-alikes of separators, devices."""
+def check_wise(path: str, *, portable: bool = True) -> None:
+    """Refuses names that mislead people or systems; if `portable`, also those that other systems cannot store."""
     for segment in path.split("/"):
         shown = quoted(segment)
         if _UNWISE_INVISIBLE.search(segment) or _JOINERS.search(segment):
@@ -165,6 +154,9 @@ def check_clear(path: str) -> None:
             raise BadPath(f"The name {shown} is a device on Windows.", "Choose another name.")
         if len(segment.encode()) > 255:
             raise BadPath(f"The name {shown} is longer than 255 bytes.", "Choose a shorter name.")
+        if portable and (found := _NOT_ON_WINDOWS.search(segment)):
+            why = f"contains {found[0]!r}, which Windows and phones cannot store."
+            raise BadPath(f"The name {shown} {why}", 'Leave out these characters: : * ? " < > |')
 
 
 @dataclass(frozen=True)
@@ -243,7 +235,7 @@ class Vault:
         while names and not os.path.lexists(mount.root.joinpath(*names)):
             names.pop()
         if new := "/".join(inner.split("/")[len(names) :]):
-            (check_wise if creating else check_clear)(new)
+            check_wise(new, portable=creating)
         if self._is_excluded(inner):
             raise BadPath(f"The path {quoted(path)} is excluded.", "Choose another folder.")
         self._check_links(mount, place, path)

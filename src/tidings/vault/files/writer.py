@@ -14,7 +14,7 @@ from typing import Literal
 from tidings._kit.text import quoted
 from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, with_endings_of
-from tidings.vault.files.disk import Disk, Make, WriteLimits, check_version
+from tidings.vault.files.disk import Disk, Make, check_version
 from tidings.vault.files.folders import sweep
 from tidings.vault.files.moving import References, delete, move
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, NotText, NotThere, Retagged, Skipped
@@ -34,11 +34,9 @@ class VaultWriter:
     conflict can show what has changed since.
     """
 
-    def __init__(
-        self, vault: Vault, *, read_only: bool = False, limits: WriteLimits | None = None, texts: Texts | None = None
-    ) -> None:
+    def __init__(self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None) -> None:
         self.read_only = read_only
-        self._disk = Disk(vault, read_only=read_only, limits=limits, texts=texts)
+        self._disk = Disk(vault, read_only=read_only, texts=texts)
 
     def read(self, path: str) -> FileContent:
         """Returns the content of a file, and its version. Raises `NotThere` if it does not exist."""

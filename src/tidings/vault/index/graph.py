@@ -6,6 +6,7 @@ files of its own vault. Questions about one note are cheap; `broken` and `orphan
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, overload
 
 from tidings.vault.index.queries import Queries
@@ -151,39 +152,39 @@ class _Row(NamedTuple):
     leads_to: str | None = None
 
 
+@dataclass(eq=False)
 class LinkList(Sequence[ResolvedLink]):
     """Links by number. Only those that are used are read, with their lines, by `read(first, after_last)`."""
 
-    def __init__(self, queries: Queries, numbers: range, read: Callable[[int, int], list[_Row]]) -> None:
-        self._queries = queries
-        self._numbers = numbers
-        self._read = read
+    queries: Queries
+    numbers: range
+    read: Callable[[int, int], list[_Row]]
 
     @classmethod
     def of(cls, queries: Queries, rows: list[_Row]) -> "LinkList":
         return cls(queries, range(len(rows)), lambda start, stop: rows[start:stop])
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self.numbers)
 
     @overload
     def __getitem__(self, index: int) -> ResolvedLink: ...
     @overload
     def __getitem__(self, index: slice) -> "LinkList": ...
     def __getitem__(self, index: int | slice) -> "ResolvedLink | LinkList":
-        numbers = self._numbers[index]
+        numbers = self.numbers[index]
         if isinstance(numbers, range):
-            return LinkList(self._queries, numbers, self._read)
-        return next(iter(LinkList(self._queries, range(numbers, numbers + 1), self._read)))
+            return LinkList(self.queries, numbers, self.read)
+        return next(iter(LinkList(self.queries, range(numbers, numbers + 1), self.read)))
 
     def __iter__(self) -> Iterator[ResolvedLink]:
-        if not self._numbers:
+        if not self.numbers:
             return
-        first, last = min(self._numbers), max(self._numbers)
+        first, last = min(self.numbers), max(self.numbers)
         source, text = None, ""
-        for row in self._read(first, last + 1)[:: self._numbers.step]:
+        for row in self.read(first, last + 1)[:: self.numbers.step]:
             if row.source != source:
-                source, text = row.source, self._queries.text(row.source) or ""
+                source, text = row.source, self.queries.text(row.source) or ""
             yield _with_line(row, text)
 
 

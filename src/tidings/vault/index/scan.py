@@ -82,10 +82,7 @@ def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
     known = index.roots()
     if any(known.get(name, root) != root for name, root in before.items()):
         raise VaultAway("The folder of the vault was replaced by another one. All of it has to be scanned.")
-    looking = _Look(vault, index)
-    for path in paths:
-        looking.add(path)
-    found = looking.run()
+    found = _Look(vault, index).at(paths)
     if found.gone and identities(vault) != before:
         raise VaultAway("The folder of the vault disappeared while it was scanned.")
     return found
@@ -199,7 +196,9 @@ class _Look:
             self._added.add(path)
             self._waiting.append(path)
 
-    def run(self) -> ScanPlan:
+    def at(self, paths: Iterable[str]) -> ScanPlan:
+        for path in paths:
+            self.add(path)
         while self._waiting:
             self._look(self._waiting.pop())
         changed = _with_hashes([self._changed[path] for path in sorted(self._changed)], self._racy, self._index)

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from tidings._kit.suggest import closest
-from tidings._kit.text import counted, joined, quoted
+from tidings._kit.text import joined, quoted
 from tidings.vault.notes import parse
 from tidings.vault.notes.model import Heading, NoteBlock, TextChange, applied, key
 
@@ -67,16 +67,6 @@ def block(text: str, id: str) -> NotePart:  # noqa: A002 - Obsidian's word
     """Returns the block with an id, without the id."""
     found = find_block(text, id)
     return _part(text, found.start, found.end)
-
-
-def lines(text: str, first: int, last: int | None = None) -> NotePart:
-    """Returns some lines, both included; to the end if `last` is None or beyond it."""
-    starts = line_starts(text)
-    count = len(starts) - 1
-    final = count if last is None else min(last, count)
-    if not 1 <= first <= max(count, 1) or (last is not None and last < first):
-        raise EditRefused(f"There are no lines {first} to {last or 'the end'}: the note has {counted(count, 'line')}.")
-    return NotePart(text[starts[first - 1] : starts[final]], first, max(final, first))
 
 
 def line_starts(text: str) -> list[int]:

@@ -87,7 +87,7 @@ def parse_address(uri: str) -> VaultAddress:
         case "search":
             argument = argument.strip()
         case "tag":
-            argument = argument.strip().lstrip("#").strip("/")
+            argument = re.sub(r"^[\s#/]+|[\s/]+$", "", argument)
         case _:
             argument = argument.strip("/")
     if kind.argument and not argument and kind.name != "folder":

@@ -194,23 +194,14 @@ def recent(view: VaultView, address: VaultAddress) -> Json:
 
 def stats(view: VaultView, address: VaultAddress) -> Json:
     """Returns the counts of the vault. Words change with nearly every edit, so they are shown only in `mode=full`."""
-    found = view.queries.stats(sums=address.full)
+    counts = view.queries.stats(sums=address.full)._asdict()
+    tasks = {"open": counts.pop("tasks_open"), "done": counts.pop("tasks_done")}
+    sums = {"words": counts.pop("words"), "size": counts.pop("size")}
     names = [mount.name for mount in view.vault.mounts if mount.name]
-    content: Json = {"vaults": names} if names else {}
-    content |= {
-        "notes": found.notes,
-        "canvases": found.canvases,
-        "bases": found.bases,
-        "attachments": found.attachments,
-        "folders": found.folders,
-        "tags": found.tags,
-        "links": found.links,
-        "tasks": {"open": found.tasks_open, "done": found.tasks_done},
-    }
+    content: Json = _if_any(vaults=names) | counts | {"tasks": tasks}
     if address.full:
-        content |= {"words": found.words, "size": found.size}
         uses = islice(view.queries.properties_in_use().items(), MOST_ITEMS)
-        content["properties"] = [{"name": name, "notes": notes} for name, notes in uses]
+        content |= sums | {"properties": [{"name": name, "notes": notes} for name, notes in uses]}
     return content
 
 

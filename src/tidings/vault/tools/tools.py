@@ -17,12 +17,14 @@ from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from tidings._kit.text import counted
 from tidings.server import LiveServer
 from tidings.server.exact_calls import compact_tool
 from tidings.vault.files.content import Texts
 from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
 from tidings.vault.index import graph
 from tidings.vault.library import VaultLibrary
+from tidings.vault.notes.sections import EditRefused
 from tidings.vault.tools import lookup, naming, read, results, write
 from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.tools.results import refusals_told
@@ -193,14 +195,18 @@ class WriteTools:
         if_match: IfMatch = "",
     ) -> Annotated[CallToolResult, results.WriteResult]:
         """Add text to a note: at its end, at its start (after the properties), or at the end of a section."""
-        heading = write.heading_for(where, section)
+        if where == "section" and not section.strip():
+            raise EditRefused("Which section? Give its heading, as in section='Tasks'.")
+        if where == "start" and section:
+            raise EditRefused("Give a section, or where='start', not both.")
+        heading = section or None
         place = await self.library.ask(lambda view: naming.to_add_to(view, path, create=create))
         done = await self.library.write(
             lambda writer: writer.append(
                 *(place, content),
                 if_match=if_match or None,
                 create=create,
-                section=heading,
+                section=section or None,
                 at_start=where == "start",
             )
         )
@@ -239,7 +245,10 @@ class WriteTools:
         done = await self.library.write(
             lambda writer: writer.delete(place, if_match=if_match or None, recursive=recursive)
         )
-        return write.deleted(done, links)
+        said = f"Deleted {done.path}. It is in {done.trash} now."
+        if links:
+            said += f" {counted(links, 'link')} to it lead{'' if links > 1 else 's'} nowhere now."
+        return results.answer(said, {"path": done.path, "trash": done.trash, "done": said})
 
     async def rename_tag(
         self,

@@ -88,23 +88,6 @@ def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -
     return answer("\n".join(filter(None, [f"{said} (version {done.version}).", data.get("diff")])), data)
 
 
-def heading_for(where: str, section: str) -> str | None:
-    """Returns the section to add to; None for the whole note. Raises `EditRefused` if it is not clear."""
-    if where == "section" and not section.strip():
-        raise EditRefused("Which section? Give its heading, as in section='Tasks'.")
-    if where == "start" and section:
-        raise EditRefused("Give a section, or where='start', not both.")
-    return section or None
-
-
-def deleted(done: outcomes.FileDeleted, links: int) -> CallToolResult:
-    """Returns the result of a deletion."""
-    said = f"Deleted {done.path}. It is in {done.trash} now."
-    if links:
-        said += f" {counted(links, 'link')} to it lead{'' if links > 1 else 's'} nowhere now."
-    return answer(said, {"path": done.path, "trash": done.trash, "done": said})
-
-
 def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = False) -> CallToolResult:
     """Returns the result of a move, or of a dry run."""
     said = f"{'Would move' if dry_run else 'Moved'} {done.path} to {done.to}."
