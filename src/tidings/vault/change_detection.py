@@ -195,7 +195,6 @@ class ChangeDetector:
         return [uri for uri, now in after.items() if now != before[uri]]
 
     def forget(self, uris: Iterable[str]) -> None:
-        """Forgets the fingerprints of resources that now mean something else."""
         for each in uris:
             self._last.pop(each, None)
 
@@ -218,12 +217,10 @@ class Searches:
             self._last[uri] = await self.fingerprint(uri)
 
     def changed(self) -> None:
-        """Requests a comparison, because the index changed."""
         if self._last:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Compares after each change, for ever."""
         loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()

@@ -87,7 +87,6 @@ class Indexer:
         self._refreshed: set[str] | None = None
 
     def view(self, queries: Queries) -> VaultView:
-        """Returns the view of a question that is asked now."""
         return VaultView(queries, self._vault, self.status)
 
     async def open(self) -> None:
@@ -102,7 +101,6 @@ class Indexer:
         self._listener.index_opened(self.index)
 
     def stop(self) -> None:
-        """Stops reading after the current file."""
         self._stopping = True
 
     async def aclose(self) -> None:
@@ -114,11 +112,9 @@ class Indexer:
             self.complete = asyncio.Event()
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Calls a function in the thread of the index, after its current work."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
     def begin_anew(self) -> None:
-        """Rebuilds the index, because it turned out to be damaged."""
         self._damaged = True
         if self._following is not None:
             self._following.cancel()
@@ -127,7 +123,6 @@ class Indexer:
         return tuple(note for note in (*self.index.notes, *further) if note)
 
     async def follow(self) -> None:
-        """Follows the disk for ever."""
         while True:
             with anyio.CancelScope() as self._following:
                 try:
@@ -272,7 +267,6 @@ class Indexer:
         self._listener.index_changed()
 
     async def tidy(self) -> None:
-        """Maintains the index in idle times, for ever."""
         while True:
             await self._stored.wait()
             self._stored.clear()

@@ -55,7 +55,6 @@ class Readers:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
 
     async def aclose(self) -> None:
-        """Interrupts running questions, and closes the connections."""
         for queries in self._connected:
             queries.connection.interrupt()
         await anyio.to_thread.run_sync(partial(self._pool.shutdown, cancel_futures=True))
@@ -154,7 +153,6 @@ class VaultLibrary:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keeps the index equal to the disk within a `with` block."""
         # New ones, since this may be another event loop than the last time.
         self._searches = self._make_searches()
         self._opened_at = time.monotonic()

@@ -32,7 +32,7 @@ from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import MARKDOWN, find_file, iso
 from tidings.vault.search.search import SearchPage, search
 from tidings.vault.search.tree import Or, Phrase, Query, Within
-from tidings.vault.view import VaultView, daily_dates, daily_places, hidden_from_search, local_today, standing
+from tidings.vault.view import VaultView, daily_dates, daily_note, daily_places, hidden_from_search, local_today
 
 Content = list[ContentBlock]
 
@@ -111,7 +111,7 @@ class Prompts:
 
 def _told(view: VaultView, *paragraphs: str) -> ContentBlock:
     """Returns a text, with a warning if the index is incomplete."""
-    return TextContent(type="text", text="\n\n".join(filter(None, [*paragraphs, standing(view.status)])))
+    return TextContent(type="text", text="\n\n".join(filter(None, [*paragraphs, view.status.standing])))
 
 
 def _brought(view: VaultView, file: FileRow, room: int = _NOTE_ROOM) -> ContentBlock:
@@ -148,9 +148,9 @@ def _day_of(text: str, today: date) -> date:
 def daily_brief(view: VaultView, date: str, *, today: date | None = None) -> list[ContentBlock]:
     """Returns the messages for planning a day. Raises `BadAddress` if `date` is not a date."""
     day = _day_of(date, today or local_today())
-    note, last = _note(view, day), _note(view, day - timedelta(days=1))
+    note, last = daily_note(view, day), daily_note(view, day - timedelta(days=1))
     if last is None and (before := max((each for each in daily_dates(view) if each < day), default=None)):
-        last = _note(view, before)
+        last = daily_note(view, before)
     recent = [
         file
         for file in view.queries.recent(_RECENT + 2)
@@ -180,10 +180,6 @@ def _open(view: VaultView, last: FileRow) -> str:
     shown = _bullets(f"{one_line(task.text, 200)} (line {task.line})" for task in tasks[:_TASKS])
     more = f"\n- and {len(tasks) - _TASKS} more" if len(tasks) > _TASKS else ""
     return f"Open in the last daily note, {last.path!r}:\n{shown}{more}"
-
-
-def _note(view: VaultView, day: date) -> FileRow | None:
-    return next(filter(None, map(view.queries.file, daily_places(view, day))), None)
 
 
 def recent_brief(view: VaultView, count: str, since: str, *, today: date | None = None) -> list[ContentBlock]:
@@ -418,7 +414,6 @@ def _names(text: str) -> dict[str, tuple[int, str]]:
 
 
 def _mentioning(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
-    """Yields the notes whose text contains the name or alias of this one."""
     for name in islice(dict.fromkeys([file.title, *view.queries.aliases(file.path)]), 5):
         if len(name) > 2:
             for hit in _search(view, Within("content", Phrase(name))).hits:
@@ -427,7 +422,6 @@ def _mentioning(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
 
 
 def _tagged(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
-    """Yields the notes with the same tags. A tag counts more if fewer notes have it."""
     rows = view.queries.connection.execute(
         """SELECT path, group_concat('#' || shown, ' ') FROM (
                SELECT DISTINCT other.file AS file, counted.shown AS shown, counted.notes AS notes
@@ -442,7 +436,6 @@ def _tagged(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
 
 
 def _similar(view: VaultView, text: str) -> Iterator[_Suggestion]:
-    """Yields the notes that contain the rarest words of the text."""
     ask = view.queries.connection.execute
     words = dict.fromkeys(each for each in re.findall(r"[^\W\d_]{5,40}", text.lower()))
     # Long words are rare, mostly.

@@ -1,13 +1,15 @@
 """`VaultView`: the index at one moment, and how fresh it is; daily notes and hidden notes by the app's settings."""
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal
 
 from tidings.vault.files.obsidian import ObsidianSettings, daily_date, daily_path
 from tidings.vault.files.paths import Vault
-from tidings.vault.index.queries import Queries
+from tidings.vault.index.queries import FileRow, Queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,17 @@ class IndexStatus:
         """True if answers may be incomplete."""
         return self.phase in ("indexing", "away")
 
+    @property
+    def standing(self) -> str:
+        """A sentence about an answer that may be incomplete; empty if it is not."""
+        if self.phase == "away":
+            return "The vault cannot be reached at present: this is its last known content."
+        if self.partial:
+            progress = self.progress
+            done = f" ({progress.done:,} of {progress.total:,} files)" if progress and progress.total else ""
+            return f"The index is still being built{done}: results may be incomplete."
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class VaultView:
@@ -45,6 +58,19 @@ class VaultView:
 def local_today() -> date:
     """Returns the date where the server runs."""
     return datetime.now().astimezone().date()
+
+
+def iso_date(text: str) -> date | None:
+    """Parses a date such as 2026-01-31, and no other form of ISO 8601."""
+    with suppress(ValueError):
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+            return date.fromisoformat(text)
+    return None
+
+
+def daily_note(view: "VaultView", day: date) -> FileRow | None:
+    """Returns the daily note of a date, if the index knows one."""
+    return next(filter(None, map(view.queries.file, daily_places(view, day))), None)
 
 
 def daily_places(view: VaultView, day: date) -> list[str]:
@@ -79,14 +105,3 @@ def hidden_from_search(vault: Vault) -> Callable[[str], bool] | None:
         return settings[mount].ignores(inner)
 
     return hidden
-
-
-def standing(status: IndexStatus) -> str:
-    """Returns a sentence about an answer that may be incomplete; empty if it is not."""
-    if status.phase == "away":
-        return "The vault cannot be reached at present: this is its last known content."
-    if status.partial:
-        progress = status.progress
-        done = f" ({progress.done:,} of {progress.total:,} files)" if progress and progress.total else ""
-        return f"The index is still being built{done}: results may be incomplete."
-    return ""

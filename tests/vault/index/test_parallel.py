@@ -13,7 +13,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import parallel, scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.parallel import index_pool, tasks_of
-from tidings.vault.index.read_file import LARGEST, Job, Missed, Same, read_file
+from tidings.vault.index.read_file import LARGEST, Missed, Same, WalkedFile, read_file
 from tidings.vault.index.scan import plan, read_all
 from tidings.vault.index.walk import FolderWalk
 from tidings.vault.notes.model import IndexEntry, Stamp
@@ -23,16 +23,16 @@ Item = IndexEntry | Missed | Same
 
 
 @pytest.fixture
-def tasks(tmp_path: Path) -> list[list[Job]]:
+def tasks(tmp_path: Path) -> list[list[WalkedFile]]:
     for number in range(20):
         (tmp_path / f"{number}.md").write_text(f"---\nn: {number}\n---\n#tag{number} [[{number + 1}]]")
     vault = Vault([tmp_path])
-    (task,) = tasks_of(vault, sorted(FolderWalk(vault).everything()))
+    (task,) = tasks_of(sorted(FolderWalk(vault).everything()))
     return [[job] for job in task]
 
 
 @pytest.fixture
-def here(tasks: list[list[Job]]) -> list[Item]:
+def here(tasks: list[list[WalkedFile]]) -> list[Item]:
     return [read_file(job) for task in tasks for job in task]
 
 
@@ -45,7 +45,7 @@ def plain(items: list[Item]) -> list[object]:
 
 @pytest.mark.parametrize("command", [None, ("/no/such/program",), ("sh", "-c", "echo no answer")])
 def test_what_processes_read_is_what_is_read_here(
-    tasks: list[list[Job]], here: list[Item], command: tuple[str, ...] | None
+    tasks: list[list[WalkedFile]], here: list[Item], command: tuple[str, ...] | None
 ) -> None:
     with index_pool(2, command=command) as pool:
         answers = [item for answer in pool.read(tasks) for item in answer]
@@ -53,7 +53,7 @@ def test_what_processes_read_is_what_is_read_here(
 
 
 def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[list[Job]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[list[WalkedFile]]
 ) -> None:
     monkeypatch.setattr(scan, "MANY_FILES", len(tasks) - 1)
     vault = Vault([tmp_path])
@@ -74,7 +74,7 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
         file.truncate(LARGEST + 1)
     read_here: list[str] = []
 
-    def read(job: Job) -> Item:
+    def read(job: WalkedFile) -> Item:
         read_here.append(job.path)
         return read_file(job)
 
@@ -87,7 +87,7 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
     assert "larger than" in (found["huge.md"].problem or "")
 
 
-def test_while_processes_start_small_files_are_read_here(tasks: list[list[Job]], here: list[Item]) -> None:
+def test_while_processes_start_small_files_are_read_here(tasks: list[list[WalkedFile]], here: list[Item]) -> None:
     large = tasks[7][0].stamp.size + 1
     (job,) = tasks[3]
     tasks[3] = [job._replace(stamp=job.stamp._replace(size=large))]

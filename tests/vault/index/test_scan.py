@@ -15,7 +15,6 @@ from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index
-from tidings.vault.index.parallel import job_of
 from tidings.vault.index.read_file import make_entry, read_file
 from tidings.vault.index.scan import look, plan, read_all
 from tidings.vault.index.walk import FolderWalk, VaultAway
@@ -57,7 +56,7 @@ def paths(vault: Vault) -> list[str]:
 def entry(vault: Vault, path: str, **limits: int) -> IndexEntry:
     seen = FolderWalk(vault).file(path)
     assert seen
-    found = read_file(job_of(vault, seen), **limits)
+    found = read_file(seen, **limits)
     assert isinstance(found, IndexEntry)
     return found
 

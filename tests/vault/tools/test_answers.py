@@ -14,10 +14,10 @@ from tidings.server.families import ResourceMissing
 from tidings.vault.files.content import Texts
 from tidings.vault.files.outcomes import NotThere
 from tidings.vault.files.paths import BadPath
-from tidings.vault.tools import lookup, naming, read, write
+from tidings.vault.tools import lookup, read, write
 from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.tools.results import refusals_told
-from tidings.vault.view import IndexProgress, IndexStatus, standing
+from tidings.vault.view import IndexProgress, IndexStatus
 
 INDEXING = IndexStatus("indexing", IndexProgress(3, 10))
 SAID = "The index is still being built (3 of 10 files): results may be incomplete."
@@ -45,7 +45,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
     ],
 )
 def test_how_the_index_stands_is_said_where_it_matters(status: IndexStatus, said: str) -> None:
-    assert standing(status) == said
+    assert status.standing == said
 
 
 def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(shelf: Shelf) -> None:
@@ -70,7 +70,7 @@ def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(
 
 def test_a_file_that_is_not_there_yet_may_still_come(shelf: Shelf) -> None:
     with pytest.raises(ResourceMissing, match="still being built"):
-        naming.meant(shelf.view(INDEXING), "Zzzzzz")
+        lookup.meant(shelf.view(INDEXING), "Zzzzzz")
 
 
 def test_what_the_index_does_not_know_yet_has_no_facts(shelf: Shelf) -> None:
@@ -82,7 +82,7 @@ def test_what_the_index_does_not_know_yet_has_no_facts(shelf: Shelf) -> None:
 def test_a_name_that_could_be_several_is_not_sure(shelf: Shelf) -> None:
     shelf.put({"Other/B.md": ""})
     with pytest.raises(BadPath, match=r"could be one of several: 'Sub/B\.md', 'Other/B\.md'"):
-        naming.surely(shelf.view(), "b")
+        lookup.surely(shelf.view(), "b")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_name_that_could_be_several_is_not_sure(shelf: Shelf) -> None:
     ],
 )
 def test_a_place_to_move_to_is_understood_as_people_mean_it(shelf: Shelf, source: str, to: str, place: str) -> None:
-    assert naming.destination(shelf.view(), source, to) == place
+    assert lookup.destination(shelf.view(), source, to) == place
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_a_place_to_move_to_is_understood_as_people_mean_it(shelf: Shelf, source
     ],
 )
 def test_a_name_without_an_extension_is_a_note(shelf: Shelf, path: str, place: str) -> None:
-    assert naming.to_create(shelf.view(), path) == place
+    assert lookup.to_create(shelf.view(), path) == place
 
 
 @pytest.mark.parametrize(
     "path", ["Sub/B.md", "b", "[[B]]", "![[Sub/B#Head|shown]]", "vault://note/Sub/B.md", "vault://note/Sub%2FB?limit=3"]
 )
 def test_a_path_may_be_copied_from_a_link_or_a_uri(shelf: Shelf, path: str) -> None:
-    assert naming.meant(shelf.view(), path)[0] == "Sub/B.md"
+    assert lookup.meant(shelf.view(), path)[0] == "Sub/B.md"
 
 
 def test_a_long_line_is_shown_around_its_link(shelf: Shelf) -> None:

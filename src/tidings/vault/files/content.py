@@ -104,7 +104,6 @@ class Texts:
         self._lock = Lock()
 
     def keep(self, version: str, text: str) -> None:
-        """Remembers a text that a caller was given."""
         data = text.encode(errors="surrogatepass")
         if len(data) > min(_LARGEST_KEPT, self._most):
             return

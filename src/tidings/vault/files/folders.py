@@ -88,7 +88,6 @@ class OpenFolder:
                 os.rmdir(folder.at(name), dir_fd=folder.fd)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Returns the state of an entry, or None if it does not exist."""
         try:
             return os.stat(self.at(name), dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -101,7 +100,6 @@ class OpenFolder:
         return os.open(self.at(name), flags | _PLAIN, mode, dir_fd=self.fd)
 
     def read(self, name: str, largest: int) -> tuple[bytes, os.stat_result]:
-        """Returns the bytes of a file here, and its state before; see `_kit.files.read_file`."""
         return read_open(self.open(name, READING), name, largest)
 
     def rename(self, name: str, other: "OpenFolder", to: str) -> None:

@@ -166,7 +166,6 @@ class _Plan:
 
 
 def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
-    """Puts everything back, and returns what could not be."""
     left: list[str] = []
     for plan in written:
         try:

@@ -56,7 +56,6 @@ class FileWritten:
 
     @property
     def diff(self) -> str:
-        """The change as a unified diff of bounded length."""
         return diff(self.before, self.text, self.path)
 
 

@@ -167,7 +167,6 @@ class Mount:
     root: Path  # Its folder, symbolic links resolved.
 
     def path(self, inner: str) -> str:
-        """Returns the path of something in it, from its path within this vault alone."""
         return f"{self.name}/{inner}" if self.name and inner else self.name or inner
 
     def identity(self) -> tuple[int, int] | None:

@@ -39,7 +39,6 @@ class VaultWriter:
         self._disk = Disk(vault, read_only=read_only, texts=texts)
 
     def read(self, path: str) -> FileContent:
-        """Returns the content of a file, and its version. Raises `NotThere` if it does not exist."""
         content = self._disk.read(path)
         self._disk.texts.keep(content.version, content.text)
         return content

@@ -101,7 +101,6 @@ class _Reached:
         self.edge = set(new)
 
     def way(self, path: str) -> list[str]:
-        """Returns the path back to the start."""
         way = [path]
         while (before := self.came_from[way[-1]]) is not None:
             way.append(before)
@@ -235,7 +234,6 @@ def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | No
 
 
 def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) -> list[_Row]:
-    """Returns links, not yet resolved."""
     rows = queries.connection.execute(
         f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition} ORDER BY path, n",  # noqa: S608
         arguments,

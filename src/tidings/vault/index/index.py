@@ -306,7 +306,6 @@ def _forget(connection: sqlite3.Connection, ids: Iterable[int], *, keep: set[int
 
 
 def _is_same(entry: IndexEntry, known: _KnownFile) -> bool:
-    """Returns whether a file that was read again is unchanged for the index."""
     if entry.kind != known.kind:
         return False
     if entry.kind == "attachment":

@@ -18,12 +18,12 @@ from tidings._kit.pool import BulkPool, processes_for
 from tidings._kit.worker import WorkerLimits
 from tidings.vault.files.paths import Mount, Vault
 from tidings.vault.index.database import has_index
-from tidings.vault.index.read_file import Job, Missed, Same, read_files
-from tidings.vault.index.walk import FolderWalk, VaultAway, WalkedFile
+from tidings.vault.index.read_file import Missed, Same, WalkedFile, read_files
+from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.notes.model import IndexEntry
 
 Answer = list[IndexEntry | Missed | Same]
-IndexPool = BulkPool[list[Job], Answer]
+IndexPool = BulkPool[list[WalkedFile], Answer]
 
 MANY_FILES, MANY_BYTES = 500, 5_000_000  # From this many files or bytes on, worker processes read them.
 _CHUNK_FILES, _CHUNK_BYTES = 50, 500_000  # The size of one task of a worker process.
@@ -52,24 +52,18 @@ def index_pool(
         read_files,
         count=processes_for(tasks),
         limits=_LIMITS,
-        small=lambda jobs: sum(job.stamp.size for job in jobs) <= small,
+        small=lambda files: sum(seen.stamp.size for seen in files) <= small,
         room=room,
         command=command,
     )
 
 
-def job_of(vault: Vault, seen: WalkedFile) -> Job:
-    """Returns the job that reads a file."""
-    mount, inner = vault.split(seen.path)
-    return Job(*seen, str(mount.root), inner)
-
-
-def tasks_of(vault: Vault, files: Iterable[WalkedFile]) -> Iterator[list[Job]]:
+def tasks_of(files: Iterable[WalkedFile]) -> Iterator[list[WalkedFile]]:
     """Yields the tasks that read files, each of a bounded size."""
-    chunk: list[Job] = []
+    chunk: list[WalkedFile] = []
     size = 0
     for seen in files:
-        chunk.append(job_of(vault, seen))
+        chunk.append(seen)
         size += seen.stamp.size
         if len(chunk) == _CHUNK_FILES or size > _CHUNK_BYTES:
             yield chunk
@@ -95,7 +89,6 @@ class Ahead:
         return self._pool, self._paths
 
     def close(self) -> None:
-        """Ends the processes. May be called after they were taken, too."""
         pool, _ = self.take()
         if pool is not None:
             pool.close()
@@ -112,7 +105,7 @@ class Ahead:
                 self._paths = frozenset(seen.path for seen in files)
                 self._pool = index_pool(_EARLY_FILES, room=_EARLY_ANSWERS)
                 self._pool.start()
-                self._pool.add(tasks_of(self._vault, files))
+                self._pool.add(tasks_of(files))
 
 
 def begin(vault: Vault, cache: Path | None = None) -> None:

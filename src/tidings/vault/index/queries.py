@@ -39,7 +39,6 @@ class FileRow(NamedTuple):
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The note's properties as values."""
         return json.loads(self.properties_json)
 
 
@@ -149,7 +148,6 @@ class Queries:
     # Files
 
     def file(self, path: str) -> FileRow | None:
-        """Returns the file with exactly this path."""
         row = self.connection.execute(f"SELECT {_FILE} FROM files WHERE path = ?", (path,)).fetchone()  # noqa: S608
         return FileRow(*row) if row else None
 
@@ -176,7 +174,6 @@ class Queries:
         return best
 
     def near(self, text: str, limit: int = 5) -> list[str]:
-        """Returns the paths of files with similar names, the closest first."""
         wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
         pairs = _pairs(wanted)
         scored: list[tuple[float, int, str]] = []
@@ -331,7 +328,6 @@ class Queries:
 
 
 def _within(folder: str) -> str:
-    """Returns the condition for files below the folder `:within`."""
     return _WITHIN if folder else ":within = ''"
 
 

@@ -44,15 +44,15 @@ READ_AGAIN: Final = -1  # A ctime that no file has: the next look finds the file
 LARGEST: Final = 20_000_000  # Bytes. Of larger files, only the name is known.
 
 
-class Job(NamedTuple):
-    """A file to read."""
+class WalkedFile(NamedTuple):
+    """A file on the disk, to be read if it has changed."""
 
     path: str
     kind: Kind
     stamp: Stamp
-    hash: str | None  # Its hash when it was last read, if its stamp has not changed since.
     root: str  # The vault's folder.
     inner: str  # The path within it.
+    hash: str | None = None  # Its hash when it was last read, if it seems unchanged: reading it may return `Same`.
 
 
 class Missed(NamedTuple):
@@ -149,72 +149,72 @@ def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -
     return make_entry(path, kind, _settled(stamp, time.time_ns()), problem=problem)
 
 
-def read_attachment(job: Job) -> IndexEntry:
+def read_attachment(seen: WalkedFile) -> IndexEntry:
     """Returns the entry of an attachment: its name, and its hash if it does not change while it is read."""
-    entry = name_only(job.path, job.kind, job.stamp)
+    entry = name_only(seen.path, seen.kind, seen.stamp)
     with suppress(OSError):
-        file = _open(job)
+        file = _open(seen)
         try:
             before = os.fstat(file)
-            if stat.S_ISREG(before.st_mode) and stamp_of(before) == job.stamp:
+            if stat.S_ISREG(before.st_mode) and stamp_of(before) == seen.stamp:
                 version = _digest(file, before.st_size)
-                return entry._replace(hash=version) if stamp_of(os.fstat(file)) == job.stamp else entry
+                return entry._replace(hash=version) if stamp_of(os.fstat(file)) == seen.stamp else entry
         finally:
             os.close(file)
     return entry
 
 
-def answer(jobs: list[Job]) -> bytes:
+def answer(files: list[WalkedFile]) -> bytes:
     """Reads files in a worker process. Returns the pickled results."""
-    return pickle.dumps(read_files(jobs), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(read_files(files), pickle.HIGHEST_PROTOCOL)
 
 
-def read_files(jobs: list[Job]) -> list[IndexEntry | Missed | Same]:
+def read_files(files: list[WalkedFile]) -> list[IndexEntry | Missed | Same]:
     """Reads files."""
-    return list(map(read_file, jobs))
+    return list(map(read_file, files))
 
 
-def read_file(job: Job, *, largest: int = LARGEST) -> IndexEntry | Missed | Same:
+def read_file(seen: WalkedFile, *, largest: int = LARGEST) -> IndexEntry | Missed | Same:
     """Reads a file."""
     try:
-        return _read(job, largest)
+        return _read(seen, largest)
     except (FileNotFoundError, NotADirectoryError):
-        return Missed(job.path, "gone")
+        return Missed(seen.path, "gone")
     except PermissionError:
-        return name_only(job.path, job.kind, job.stamp, "It may not be read: this user has no permission.")
+        return name_only(seen.path, seen.kind, seen.stamp, "It may not be read: this user has no permission.")
     except (OSError, MemoryError):
-        return Missed(job.path, "unsettled")
+        return Missed(seen.path, "unsettled")
 
 
-def _read(job: Job, largest: int) -> IndexEntry | Missed | Same:
+def _read(seen: WalkedFile, largest: int) -> IndexEntry | Missed | Same:
     for _ in range(_ATTEMPTS):
-        file = _open(job)
+        file = _open(seen)
         try:
             before = os.fstat(file)
             if not stat.S_ISREG(before.st_mode):
-                return Missed(job.path, "gone")
+                return Missed(seen.path, "gone")
             if before.st_size > largest:
                 problem = f"It is larger than {largest:,} bytes and was not read."
-                return name_only(job.path, job.kind, stamp_of(before), problem)
+                return name_only(seen.path, seen.kind, stamp_of(before), problem)
             now = time.time_ns()
             data = _content(file, before.st_size)
             after = os.fstat(file)
         finally:
             os.close(file)
         if stamp_of(before) == stamp_of(after) and len(data) == after.st_size:
-            return _entry(job, _settled(stamp_of(after), now), data)
-    return Missed(job.path, "unsettled")
+            return _entry(seen, _settled(stamp_of(after), now), data)
+    return Missed(seen.path, "unsettled")
 
 
-def _open(job: Job) -> int:
-    place = os.path.join(job.root, job.inner)  # noqa: PTH118 - faster
+def _open(seen: WalkedFile) -> int:
+    place = os.path.join(seen.root, seen.inner)  # noqa: PTH118 - faster
     try:
         return os.open(place, _OPEN)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
     real = os.path.realpath(place)
-    if os.path.commonpath([job.root, real]) != job.root:
+    if os.path.commonpath([seen.root, real]) != seen.root:
         raise FileNotFoundError(place)
     return os.open(real, _OPEN)
 
@@ -229,7 +229,6 @@ def _content(file: int, size: int) -> bytes:
 
 
 def _digest(file: int, size: int) -> str:
-    """Returns the hash of a file, reading it in slices."""
     digest = hashlib.blake2b(digest_size=_HASH_BYTES)
     while size >= 0 and (part := os.read(file, _SLICE)):
         digest.update(part)
@@ -250,26 +249,25 @@ def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
     return before.ctime == READ_AGAIN and before._replace(ctime=now.ctime) == now
 
 
-def _entry(job: Job, stamp: Stamp, data: bytes) -> IndexEntry | Same:
+def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry | Same:
     version = hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
-    if version == job.hash and stamp[:2] == job.stamp[:2]:
-        return Same(job.path, stamp, version)
+    if version == seen.hash and stamp[:2] == seen.stamp[:2]:
+        return Same(seen.path, stamp, version)
     text, problem = decode(data)
     note = None
     try:
-        if job.kind == "canvas":
-            note = _canvas(text, job.path)
+        if seen.kind == "canvas":
+            note = _canvas(text, seen.path)
             text = canvas_text(text)
-        elif job.kind == "note":
-            note = parse.parse(text, job.path)
+        elif seen.kind == "note":
+            note = parse.parse(text, seen.path)
     except Exception as error:
-        logger.exception("the text of %r could not be parsed", job.path)
+        logger.exception("the text of %r could not be parsed", seen.path)
         problem = f"Its text could not be parsed ({type(error).__name__}: {error})."
-    return make_entry(job.path, job.kind, stamp, version=version, text=text, note=note, problem=problem)
+    return make_entry(seen.path, seen.kind, stamp, version=version, text=text, note=note, problem=problem)
 
 
 def _canvas(text: str, path: str) -> Note:
-    """Returns a canvas as a note that contains only links."""
     problem = None
     try:
         json.loads(text)

@@ -23,9 +23,9 @@ from typing import Final, NamedTuple
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import read_file
 from tidings.vault.index.index import Index
-from tidings.vault.index.parallel import MANY_BYTES, MANY_FILES, Ahead, Answer, index_pool, job_of, tasks_of
-from tidings.vault.index.read_file import Missed, Same
-from tidings.vault.index.walk import FolderWalk, VaultAway, WalkedFile, identities, is_within
+from tidings.vault.index.parallel import MANY_BYTES, MANY_FILES, Ahead, Answer, index_pool, tasks_of
+from tidings.vault.index.read_file import Missed, Same, WalkedFile
+from tidings.vault.index.walk import FolderWalk, VaultAway, identities, is_within
 from tidings.vault.notes.model import IndexEntry, key
 
 _LARGE_FILE: Final = 1_000_000  # Bytes that a worker process always parses: it would block all threads of this one.
@@ -97,7 +97,7 @@ def read_all(
 ) -> Generator[ScanBatch]:
     """Reads files in batches, small ones first; of those read `ahead`, only the changed ones. Raises `VaultAway`."""
     before = identities(vault)
-    with closing(_answers(vault, files, stopped, ahead)) as answers:
+    with closing(_answers(files, stopped, ahead)) as answers:
         for batch in _batches(answers):
             if batch.gone and identities(vault) != before:
                 raise VaultAway("The folder of the vault disappeared while it was read.")
@@ -106,29 +106,26 @@ def read_all(
             yield batch
 
 
-def _answers(
-    vault: Vault, files: Sequence[WalkedFile], stopped: Callable[[], bool], ahead: Ahead | None
-) -> Generator[Answer]:
-    """Yields files as they are read. Attachments come first."""
+def _answers(files: Sequence[WalkedFile], stopped: Callable[[], bool], ahead: Ahead | None) -> Generator[Answer]:
     pool, begun = ahead.take() if ahead else (None, frozenset[str]())
     with pool or nullcontext():
-        yield _attachments(vault, [seen for seen in files if seen.kind == "attachment"])
+        yield _attachments([seen for seen in files if seen.kind == "attachment"])
         texts = [seen for seen in files if seen.kind != "attachment"]
         # Files over the limit are not read at all.
         sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= read_file.LARGEST}
         many = len(sizes) > MANY_FILES or sum(sizes.values()) > MANY_BYTES
         large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
-        for task in tasks_of(vault, (seen for seen in texts if seen.path not in large)):
+        for task in tasks_of(seen for seen in texts if seen.path not in large):
             yield read_file.read_files(task)
         by_workers = [seen for seen in texts if seen.path in large]
         if pool is not None:
             early = {seen.path: seen for seen in by_workers if seen.path in begun}
-            tasks = tasks_of(vault, (seen for seen in by_workers if seen.path not in begun))
+            tasks = tasks_of(seen for seen in by_workers if seen.path not in begun)
             for answer in pool.read(tasks, stopped):
                 yield [item for item in answer if item.path not in begun or _is_valid(item, early)]
             by_workers = list(early.values())
     if by_workers and not stopped():
-        tasks = list(tasks_of(vault, by_workers))
+        tasks = list(tasks_of(by_workers))
         with index_pool(len(tasks), small=_SMALL_CHUNK) as pool:
             yield from pool.read(tasks, stopped)
 
@@ -142,12 +139,12 @@ def _is_valid(item: IndexEntry | Missed | Same, early: dict[str, WalkedFile]) ->
     return True
 
 
-def _attachments(vault: Vault, files: Sequence[WalkedFile]) -> Answer:
+def _attachments(files: Sequence[WalkedFile]) -> Answer:
     """Returns the entries of attachments. A few are hashed, so that a change of them is noticed."""
     sizes = [seen.stamp.size for seen in files if seen.stamp.size <= _LARGEST_HASHED]
     most = _LARGEST_HASHED if sum(sizes) <= _HASHED_BYTES else -1
     return [
-        read_file.read_attachment(job_of(vault, seen))
+        read_file.read_attachment(seen)
         if seen.stamp.size <= most
         else read_file.name_only(seen.path, seen.kind, seen.stamp)
         for seen in files

@@ -12,11 +12,10 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from tidings.vault.files.paths import BadPath, Mount, Vault
-from tidings.vault.index.read_file import kind_of, stamp_of
-from tidings.vault.notes.model import Kind, Stamp
+from tidings.vault.index.read_file import WalkedFile, kind_of, stamp_of
 
 logger = logging.getLogger(__name__)
 
@@ -30,15 +29,6 @@ class VaultAway(Exception):
     """The folder of a vault is missing, or another one is in its place. Its files are unknown."""
 
 
-class WalkedFile(NamedTuple):
-    """A file on the disk."""
-
-    path: str
-    kind: Kind
-    stamp: Stamp
-    hash: str | None = None  # Its hash in the index, if it seems unchanged: reading it may return `Same`.
-
-
 class FolderWalk:
     """Walks through `vault`, and notes the folders that could not be read."""
 
@@ -50,7 +40,6 @@ class FolderWalk:
         return any(not folder or path.startswith(f"{folder}/") for folder in self.unread)
 
     def everything(self) -> Iterator[WalkedFile]:
-        """Yields all files of all vaults. Raises `VaultAway` if a folder is missing."""
         for mount in self._vault.mounts:
             yield from self.below(mount.name)
 
@@ -68,7 +57,7 @@ class FolderWalk:
                         logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, entry.name)
                 elif _is_folder(entry):
                     folders.append(inner)
-                elif seen := self._file(inner, entry):
+                elif seen := self._file(mount, inner, entry):
                     yield seen
 
     def file(self, path: str) -> WalkedFile | None:
@@ -84,16 +73,21 @@ class FolderWalk:
                 status = os.stat(real)  # noqa: PTH116 - faster
         except OSError:
             return None
-        return WalkedFile(path, kind_of(path), stamp_of(status)) if stat.S_ISREG(status.st_mode) else None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return WalkedFile(path, kind_of(path), stamp_of(status), str(mount.root), inner)
 
-    def _file(self, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
+    def _file(self, mount: Mount, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
         try:
             if entry.is_symlink() or _ON_WINDOWS:  # There, an entry lacks a part of the stamp.
                 return self.file(path)
             status = entry.stat(follow_symlinks=False)
         except OSError:
             return None
-        return WalkedFile(path, kind_of(entry.name), stamp_of(status)) if stat.S_ISREG(status.st_mode) else None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        inner = path[len(mount.name) + 1 :] if mount.name else path
+        return WalkedFile(path, kind_of(entry.name), stamp_of(status), str(mount.root), inner)
 
     def _list(self, mount: Mount, folder: str, before: Identity) -> "list[os.DirEntry[str]]":
         place = os.path.join(mount.root, self._vault.split(folder)[1])  # noqa: PTH118

@@ -74,7 +74,6 @@ def canvas_text(text: str) -> str:
 
 
 def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
-    """Yields the strings with links, in order."""
     places: list[tuple[_Placed, list[NoteLink]]] = []
     for node in _parts(text):
         file, written, subpath = node.get("file"), node.get("text"), node.get("subpath")
@@ -87,7 +86,6 @@ def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
 
 
 def _parts(text: str) -> Iterator[dict[str, Any]]:
-    """Yields the nodes and the edges."""
     try:
         canvas: Any = _Decoder().decode(" " + text[1:] if text.startswith("\ufeff") else text)
     except (ValueError, RecursionError):

@@ -219,7 +219,6 @@ class _Places:
         return TextChange(start, end, content.removesuffix(newline) + (ending[0] if ending else ""))
 
     def move(self, changes: Sequence[TextChange]) -> None:
-        """Follows changes, whose positions are those in the text before."""
         for at, place in self._ranges.items():
             if place is not None:
                 start, end = place

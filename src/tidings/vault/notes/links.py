@@ -124,7 +124,6 @@ def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink
 
 
 def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:
-    """Returns the position of the target in double brackets."""
     start = link.start + (3 if link.embed else 2)
     path = _PATH.split(text[start : link.end - 2], maxsplit=1)[0]
     if path.endswith("\\") and text.startswith("|", start + len(path)):

@@ -108,8 +108,6 @@ def _indented(text: str) -> list[Span]:
 
 
 class _Scan:
-    """Walks from one opening mark to the next."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.spans: list[Span] = []
@@ -281,7 +279,6 @@ def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -
 
 
 def _paragraph(page: str, line_start: int) -> int:
-    """Returns the beginning of the paragraph or list item of a line."""
     while line_start > 1 and not _ITEM.match(page, line_start) and not _HEADING.match(page, line_start):
         above = page.rfind("\n", 0, line_start - 1) + 1
         if _BLANK.match(page, above) or _HEADING.match(page, above):

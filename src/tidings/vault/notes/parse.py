@@ -273,7 +273,6 @@ def _property_links(properties: dict[str, Any], text: str, block: Frontmatter) -
 
 
 def _unescaped(written: str, quote: str) -> str:
-    """Returns the value of a text in these quotes."""
     if quote == "'":
         return written.replace("''", "'")
     if quote == '"' and "\\" in written:

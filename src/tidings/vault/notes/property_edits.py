@@ -33,8 +33,7 @@ class YamlSpan(NamedTuple):
     node: Node | None  # None for an alias.
 
 
-def index(node: Node) -> int:
-    """Returns the beginning of a node."""
+def _begin(node: Node) -> int:
     return cast("int", node.start_mark.index)
 
 
@@ -47,15 +46,15 @@ def _place(text: str, key: Node, value: Node) -> YamlSpan:
     colon = _COLON.match(text, key.end_mark.index)
     if colon is None:  # A name without a value, between braces.
         end = cast("int", key.end_mark.index)
-        return YamlSpan(index(key), end, end, end, value)
+        return YamlSpan(_begin(key), end, end, end, value)
     after = colon.end()
-    if index(value) < after:
+    if _begin(value) < after:
         alias = _ALIAS.match(text, after)
         start, end = alias.span(1) if alias else (after, after)
-        return YamlSpan(index(key), after, start, end, None)
-    if isinstance(value, ScalarNode) and index(value) == value.end_mark.index:
-        return YamlSpan(index(key), after, after, after, value)
-    return YamlSpan(index(key), after, index(value), end_of(text, value), value)
+        return YamlSpan(_begin(key), after, start, end, None)
+    if isinstance(value, ScalarNode) and _begin(value) == value.end_mark.index:
+        return YamlSpan(_begin(key), after, after, after, value)
+    return YamlSpan(_begin(key), after, _begin(value), end_of(text, value), value)
 
 
 def end_of(text: str, node: Node) -> int:
@@ -68,15 +67,15 @@ def end_of(text: str, node: Node) -> int:
     nodes = cast("list[Node]", node.value)
     if isinstance(node, MappingNode):
         nodes = [part for pair in cast("list[tuple[Node, Node]]", node.value) for part in pair]
-    starts = [index(part) for part in nodes]
-    if nodes and starts == sorted(set(starts)) and starts[0] >= index(node):  # The marks of the last are its own.
+    starts = [_begin(part) for part in nodes]
+    if nodes and starts == sorted(set(starts)) and starts[0] >= _begin(node):  # The marks of the last are its own.
         return end_of(text, nodes[-1])
-    return _without_comments(text, index(node), end, 1 << 30)
+    return _without_comments(text, _begin(node), end, 1 << 30)
 
 
 def _end_of_literal(text: str, node: ScalarNode) -> int:
     """Returns the end of a text after `|` or `>`: its last line that is not empty. Lines indented less are comments."""
-    start, end = index(node), cast("int", node.end_mark.index)
+    start, end = _begin(node), cast("int", node.end_mark.index)
     head, _, body = text[start:end].partition("\n")
     indents = [len(line) - len(line.lstrip(" ")) for line in body.split("\n") if line.strip()]
     if not indents:
@@ -100,7 +99,7 @@ def _without_comments(text: str, start: int, end: int, indent: int) -> int:
 def item_lines(text: str, node: SequenceNode) -> list[int] | None:
     """Returns the beginnings of the lines with the dashes of a list; None if they are ambiguous."""
     column = cast("int", node.start_mark.column)
-    begin = index(node) - column
+    begin = _begin(node) - column
     dash = re.compile(rf"^ {{{column}}}-(?=\s)", re.MULTILINE)
     found = [match.start() for match in dash.finditer(text, begin, end_of(text, node) + 1)]
     return found if len(found) == len(cast("list[Node]", node.value)) else None
@@ -248,7 +247,6 @@ class _Editor:
         self._indent = "" if first is None or self._braces else self._text[self._line(first.key) : first.key]
 
     def name(self, key: str) -> str | None:
-        """Returns the name as it is written in the block."""
         if key in self.properties:
             return key
         return next((name for name in self.properties if name.casefold() == key.casefold()), None)
@@ -265,7 +263,7 @@ class _Editor:
         shown = flow_text(value, as_json=self._block.kind == "json")
         written = f"{json.dumps(key, ensure_ascii=False)}: {shown}"
         if not self._places:
-            start = index(cast("MappingNode", self._root)) + 1
+            start = _begin(cast("MappingNode", self._root)) + 1
             return TextChange(start, start, written)
         last = list(self._places.values())[-1]
         line = self._text[self._line(last.key) : last.key]
@@ -321,8 +319,8 @@ class _Editor:
     def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> TextChange | None:
         """Changes a list in brackets: new items at its end are appended, else it becomes one line."""
         nodes = cast("list[Node]", node.value)
-        starts = [index(item) for item in nodes]
-        if starts != sorted(set(starts)) or starts[0] < index(node):
+        starts = [_begin(item) for item in nodes]
+        if starts != sorted(set(starts)) or starts[0] < _begin(node):
             return None
         as_json = self._block.kind == "json"
         quote = style_of(node)
@@ -335,7 +333,6 @@ class _Editor:
         return TextChange(starts[0], ends[-1], ", ".join(written))
 
     def _step(self) -> str:
-        """Returns the indentation of the block's lists."""
         for place in self._places.values():
             if isinstance(place.node, SequenceNode) and not place.node.flow_style:
                 return " " * max(0, cast("int", place.node.start_mark.column) - len(self._indent))

@@ -167,7 +167,6 @@ def _stands(at: int, names: Sequence[str], texts: Sequence[str], parents: Sequen
 
 
 def _parents(headings: Sequence[Heading]) -> list[int | None]:
-    """Returns, for each heading, the one whose section it is in."""
     parents: list[int | None] = []
     open_: list[int] = []
     for at, heading in enumerate(headings):

@@ -4,11 +4,11 @@ An unencoded `#` stands for itself, so that `vault://tag/#idea` works.
 """
 
 import re
-from datetime import date
 from typing import Final, Literal, NamedTuple
 
 from tidings._kit.text import quoted
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind
+from tidings.vault.view import iso_date
 
 JSON: Final = "application/json"
 
@@ -93,7 +93,10 @@ def parse_address(uri: str) -> VaultAddress:
     if kind.argument and not argument and kind.name != "folder":
         raise BadAddress(f"{quoted(uri)} does not say which. Write {FAMILY.shown(kind)}.")
     if kind.name == "daily":
-        argument = _day(argument)
+        day = "today" if argument.lower() == "today" else iso_date(argument)
+        if day is None:
+            raise BadAddress(f"{quoted(argument)} is not a date. Write one such as 2026-01-31, or 'today'.")
+        argument = str(day)
     mode = query.get("mode")
     if mode not in (None, "summary", "full"):
         raise BadAddress(f"There is no mode {quoted(mode)}. Choose 'summary' or 'full'.")
@@ -103,17 +106,6 @@ def parse_address(uri: str) -> VaultAddress:
     if mode == "summary" and of_lines and (limit is not None or offset is not None):
         raise BadAddress("limit and offset choose lines of the text. Leave them out, or leave out mode=summary.")
     return VaultAddress(kind.name, argument, mode, limit, offset or 0)
-
-
-def _day(text: str) -> str:
-    if text.lower() == "today":
-        return "today"
-    try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-            return date.fromisoformat(text).isoformat()
-    except ValueError:
-        pass
-    raise BadAddress(f"{quoted(text)} is not a date. Write one such as 2026-01-31, or 'today'.")
 
 
 def _number(name: str, text: str | None, least: int, most: int) -> int | None:

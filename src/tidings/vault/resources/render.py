@@ -29,7 +29,7 @@ from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
 from tidings.vault.search.query import BadQuery, parse_query
 from tidings.vault.search.search import search as find
-from tidings.vault.view import IndexStatus, VaultView, daily_places, hidden_from_search, local_today, standing
+from tidings.vault.view import IndexStatus, VaultView, daily_note, daily_places, hidden_from_search, local_today
 
 Json = dict[str, Any]
 
@@ -84,10 +84,10 @@ def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
     """Returns the note of an address, by its path or by its day. Raises `ResourceMissing`."""
     if address.kind == "daily":
         day = today if address.argument == "today" else date.fromisoformat(address.argument)
-        places = daily_places(view, day)
-        if daily := next(filter(None, map(view.queries.file, places)), None):
+        if daily := daily_note(view, day):
             return daily
-        raise ResourceMissing(f"There is no daily note of {day}. It would be {' or '.join(map(repr, places))}.")
+        places = " or ".join(map(repr, daily_places(view, day)))
+        raise ResourceMissing(f"There is no daily note of {day}. It would be {places}.")
     file = find_file(view, address.argument)
     if file.kind != "note":
         raise ResourceMissing(f"{file.path!r} is no note. Read {uri('attachment', file.path)}.")
@@ -390,7 +390,7 @@ def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]
 def caveat(status: IndexStatus) -> Json:
     """Returns a warning for content that may be incomplete."""
     if status.phase == "away":
-        return {"away": standing(status)}
+        return {"away": status.standing}
     if status.partial:
         done, total = (status.progress.done, status.progress.total) if status.progress else (0, 0)
         return {"partial": {"indexed": done, "of": total}}

@@ -117,7 +117,6 @@ class Condition:
     exact: bool = True  # True if every file that fulfils it matches the query.
 
     def whole(self) -> Sql:
-        """Returns everything as one expression."""
         parts: list[Sql] = [(self.sql, self.values)] if self.sql else []
         if self.match:
             parts.append(("f.id IN (SELECT rowid FROM fts WHERE fts MATCH ?)", (self.match,)))

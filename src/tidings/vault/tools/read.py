@@ -22,9 +22,9 @@ from tidings.vault.index import graph
 from tidings.vault.notes import sections
 from tidings.vault.notes.sections import EditRefused, line_starts
 from tidings.vault.resources.render import iso
-from tidings.vault.tools.naming import meant
+from tidings.vault.tools.lookup import meant
 from tidings.vault.tools.results import ExcerptResult, Info, answer
-from tidings.vault.view import VaultView, daily_places, local_today, standing
+from tidings.vault.view import VaultView, daily_places, iso_date, local_today
 
 CHARACTERS_PER_TOKEN: Final = 4  # A rule of thumb for prose; code and other scripts have fewer.
 _MOST: Final = 200  # The largest number of headings, blocks or properties that are listed.
@@ -214,11 +214,8 @@ def parse_day(text: str) -> date:
     word = text.strip().lower()
     if word in near:
         return local_today() + timedelta(days=near[word])
-    try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", word):
-            return date.fromisoformat(word)
-    except ValueError:
-        pass
+    if day := iso_date(word):
+        return day
     raise EditRefused(f"{text!r} is not a date. Write one such as '2026-01-31', 'today', 'yesterday' or 'tomorrow'.")
 
 
@@ -256,7 +253,7 @@ def _file_info(view: VaultView, path: str) -> Info:
             "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
         }
     facts["links"] = {"out": len(graph.outgoing(queries, file.path)), "back": len(graph.backlinks(queries, file.path))}
-    return facts | {"note": standing(view.status)}
+    return facts | {"note": view.status.standing}
 
 
 def _vault_info(view: VaultView) -> Info:
@@ -265,7 +262,7 @@ def _vault_info(view: VaultView) -> Info:
         **view.queries.stats()._asdict(),
         "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
         "index": view.status.phase,
-        "note": " ".join(filter(None, [standing(view.status), *view.status.notes])),
+        "note": " ".join(filter(None, [view.status.standing, *view.status.notes])),
     }
 
 

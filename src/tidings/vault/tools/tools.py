@@ -25,7 +25,7 @@ from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
 from tidings.vault.index import graph
 from tidings.vault.library import VaultLibrary
 from tidings.vault.notes.sections import EditRefused
-from tidings.vault.tools import lookup, naming, read, results, write
+from tidings.vault.tools import lookup, read, results, write
 from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.tools.results import refusals_told
 from tidings.vault.tools.write import Edit, IndexReferences
@@ -166,7 +166,7 @@ class WriteTools:
         """Create a note, as in path='Projects/Plan.md', with its folders. One that exists is replaced only with
         `if_match` or overwrite=true; to change a part, use `edit`.
         """
-        place = await self.library.ask(lambda view: naming.to_create(view, path))
+        place = await self.library.ask(lambda view: lookup.to_create(view, path))
         done = await self.library.write(
             lambda writer: writer.write(place, content, if_match=if_match or None, overwrite=overwrite)
         )
@@ -179,7 +179,7 @@ class WriteTools:
         [{"find": "teh", "content": "the"}, {"section": "Tasks", "content": "- [ ] call"},
         {"property": "status", "value": "done"}, {"lines": "3-5", "content": ""}].
         """
-        place = await self.library.ask(lambda view: naming.surely(view, path))
+        place = await self.library.ask(lambda view: lookup.surely(view, path))
         parsed = write.parse_edits(edits)
         done = await self.library.write(lambda writer: writer.edit(place, parsed, if_match=if_match or None))
         return write.written(done, "Edited", with_diff=True)
@@ -199,8 +199,7 @@ class WriteTools:
             raise EditRefused("Which section? Give its heading, as in section='Tasks'.")
         if where == "start" and section:
             raise EditRefused("Give a section, or where='start', not both.")
-        heading = section or None
-        place = await self.library.ask(lambda view: naming.to_add_to(view, path, create=create))
+        place = await self.library.ask(lambda view: lookup.to_add_to(view, path, create=create))
         done = await self.library.write(
             lambda writer: writer.append(
                 *(place, content),
@@ -223,8 +222,8 @@ class WriteTools:
             await ctx.report_progress(0, files, f"{files:,} files have links to look at")
 
         await self._settled(ctx)
-        place = await self.library.ask(lambda view: naming.surely_any(view, path))
-        new = await self.library.ask(lambda view: naming.destination(view, place, to))
+        place = await self.library.ask(lambda view: lookup.surely_any(view, path))
+        new = await self.library.ask(lambda view: lookup.destination(view, place, to))
         references = IndexReferences(self.library, found)
         done = await self.library.write(
             lambda writer: writer.move(place, new, references=references, if_match=if_match or None, dry_run=dry_run)
@@ -240,7 +239,7 @@ class WriteTools:
         if_match: IfMatch = "",
     ) -> Annotated[CallToolResult, results.DeleteResult]:
         """Put a note, another file or a folder into the vault's trash (.trash)."""
-        place = await self.library.ask(lambda view: naming.surely_any(view, path))
+        place = await self.library.ask(lambda view: lookup.surely_any(view, path))
         links = await self.library.ask(lambda view: len(graph.backlinks(view.queries, place)))
         done = await self.library.write(
             lambda writer: writer.delete(place, if_match=if_match or None, recursive=recursive)
