@@ -117,10 +117,13 @@ class VaultServer(LiveServer[None]):
         folder = folder_for(self.vault, cache)
         self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
-        usual, title = _name_and_title(self.vault)
+        # A name on the disk need not be text.
+        folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
+        several = len(folders) > 1
+        title = f"{', '.join(folders)} (Obsidian vault{'s' if several else ''})"
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
         self._exact = ExactCalls(self)
-        super().__init__(name or usual, bus=bus, lifespan=self._lifespan, **options)
+        super().__init__(name or ("vaults" if several else folders[0]), bus=bus, lifespan=self._lifespan, **options)
         self.library = VaultLibrary(
             self.vault,
             VaultWriter(self.vault, read_only=read_only, texts=self.texts),
@@ -223,12 +226,3 @@ class _VaultResources:
         with anyio.move_on_after(_READ_SECONDS):
             await self.library.settled()
         return await ask()
-
-
-def _name_and_title(vault: Vault) -> tuple[str, str]:
-    """Returns the server's name for programs and for people."""
-    # A name on the disk need not be text.
-    folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in vault.mounts]
-    if len(folders) == 1:
-        return folders[0], f"{folders[0]} (Obsidian vault)"
-    return "vaults", f"{', '.join(folders)} (Obsidian vaults)"

@@ -192,10 +192,10 @@ class Disk:
 
 
 def check_version(
-    texts: Texts, path: str, if_match: str | None, now: FileContent | None, edit: Callable[[str], str] | None = None
+    texts: Texts, path: str, if_match: str, now: FileContent | None, edit: Callable[[str], str] | None = None
 ) -> None:
     """Raises `BadVersion`; or `Conflict`, with what `edit` would do, unless `now` is the version `if_match`."""
-    if if_match is None or (now is not None and now.version == if_match):
+    if not if_match or (now is not None and now.version == if_match):
         return
     if not re.fullmatch("[0-9a-f]{16}", if_match):
         raise outcomes.BadVersion(

@@ -46,7 +46,7 @@ class References(Protocol):
 
 
 def move(
-    disk: Disk, path: str, to: str, references: References, *, if_match: str | None = None, dry_run: bool = False
+    disk: Disk, path: str, to: str, references: References, *, if_match: str = "", dry_run: bool = False
 ) -> FileMoved:
     """Moves a file or folder; see `VaultWriter.move`."""
     with disk.everything():
@@ -111,7 +111,7 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
     return _Step(place, target, stat.S_ISDIR(found.st_mode))
 
 
-def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
+def _rename(disk: Disk, step: _Step, if_match: str) -> OpenFolder:
     with ExitStack() as stack:
         here = stack.enter_context(step.place.enter())
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
@@ -125,7 +125,7 @@ def _rename(disk: Disk, step: _Step, if_match: str | None) -> OpenFolder:
         return there
 
 
-def _try(disk: Disk, step: _Step, if_match: str | None) -> None:
+def _try(disk: Disk, step: _Step, if_match: str) -> None:
     """Refuses what `_rename` would refuse, and changes nothing."""
     with step.place.enter() as here:
         _check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
@@ -173,7 +173,7 @@ def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
         except (OSError, ValueError):
             left.append(repr(plan.path))
     try:
-        _rename(disk, _Step(step.to, step.place, step.is_folder), None)
+        _rename(disk, _Step(step.to, step.place, step.is_folder), "")
     except (OSError, ValueError):
         left.append(repr(step.to.path))
     return left
@@ -244,7 +244,7 @@ def _rewriter(references: References, mount: Mount, moved: Mapping[str, str]) ->
     return updated
 
 
-def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: bool = False) -> outcomes.FileDeleted:
+def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False) -> outcomes.FileDeleted:
     """Moves a file or folder to the trash; see `VaultWriter.delete`."""
     with disk.everything(), explained(path, "deleted"), ExitStack() as stack:
         place = disk.place(path, follow=False)
@@ -268,9 +268,9 @@ def delete(disk: Disk, path: str, *, if_match: str | None = None, recursive: boo
         return outcomes.FileDeleted(path, f"{trash}/{name}", tuple(touched))
 
 
-def _check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str | None, *, is_folder: bool) -> None:
+def _check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str, *, is_folder: bool) -> None:
     """Refuses a file that is not the version the caller has read (see `check_version`), and a version of a folder."""
-    if if_match is None:
+    if not if_match:
         return
     if is_folder:
         raise outcomes.NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")

@@ -48,7 +48,7 @@ class VaultWriter:
         path: str,
         text: str,
         *,
-        if_match: str | None = None,
+        if_match: str = "",
         create: Literal["allowed", "only", "never"] = "allowed",
         overwrite: bool = False,
     ) -> FileWritten:
@@ -64,7 +64,7 @@ class VaultWriter:
             if before is None:
                 if create == "never":
                     raise _not_there(path)
-            elif create == "only" or (if_match is None and not overwrite):
+            elif create == "only" or not (if_match or overwrite):
                 raise outcomes.AlreadyThere(
                     f"{path!r} already exists (version {before.version}). Choose another name; or read it, and give "
                     "its version as if_match to replace it."
@@ -73,7 +73,7 @@ class VaultWriter:
 
         return self._write(path, make, creating=create != "never")
 
-    def edit(self, path: str, edits: Sequence[Edit], *, if_match: str | None = None) -> FileWritten:
+    def edit(self, path: str, edits: Sequence[Edit], *, if_match: str = "") -> FileWritten:
         """Changes parts of a note: makes all of the edits, or none. Raises `EditRefused`, `NotText` or `NotThere`."""
         return self._change(path, lambda text: apply_edits(text, edits), if_match=if_match)
 
@@ -82,9 +82,9 @@ class VaultWriter:
         path: str,
         content: str,
         *,
-        if_match: str | None = None,
+        if_match: str = "",
         create: bool = True,
-        section: str | None = None,
+        section: str = "",
         at_start: bool = False,
     ) -> FileWritten:
         """Adds lines to the end of a note, or of one of its sections (see `edits.ReplaceSection`); or `at_start`.
@@ -94,7 +94,7 @@ class VaultWriter:
         """
 
         def edit(text: str) -> str:
-            if section is not None:
+            if section:
                 mode = "prepend" if at_start else "append"
                 return apply_edits(text, [ReplaceSection(section, content, mode, create=create)])
             return (prepend if at_start else append)(text, content)
@@ -102,12 +102,12 @@ class VaultWriter:
         return self._change(path, edit, if_match=if_match, create=create)
 
     def move(
-        self, path: str, to: str, *, references: References, if_match: str | None = None, dry_run: bool = False
+        self, path: str, to: str, *, references: References, if_match: str = "", dry_run: bool = False
     ) -> FileMoved:
         """Moves a file or folder to a free path, and updates the links to it. Raises `AlreadyThere` or `NotThere`."""
         return move(self._disk, path, to, references, if_match=if_match, dry_run=dry_run)
 
-    def delete(self, path: str, *, if_match: str | None = None, recursive: bool = False) -> FileDeleted:
+    def delete(self, path: str, *, if_match: str = "", recursive: bool = False) -> FileDeleted:
         """Moves a file, or a folder (`recursive`: one with files), to `.trash`. Raises `AlreadyThere` or `NotThere`."""
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
@@ -157,9 +157,7 @@ class VaultWriter:
         """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
         return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
 
-    def _change(
-        self, path: str, edit: Callable[[str], str], *, if_match: str | None, create: bool = False
-    ) -> FileWritten:
+    def _change(self, path: str, edit: Callable[[str], str], *, if_match: str, create: bool = False) -> FileWritten:
         def make(before: FileContent | None) -> str:
             check_version(self._disk.texts, path, if_match, before, edit)
             if before is None:

@@ -31,6 +31,8 @@ INSERTS: Final = {
     "fts": "INSERT INTO fts (rowid, title, body) VALUES (?, ?, ?)",
     **{table: f"INSERT INTO {table} VALUES (?, ?{', ?' * len(columns)})" for table, columns in ROWS.items()},  # noqa: S608
 }
+_LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
+_MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
 
 
 def collect(files: Sequence[tuple[int, IndexEntry]]) -> Rows:
@@ -150,10 +152,6 @@ class TagChanges:
         return _First(path, line, "/".join(shown.split("/")[: tag.count("/") + 1]))
 
 
-_LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
-_MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
-
-
 class _KnownFile(NamedTuple):
     id: int
     kind: str
@@ -237,10 +235,7 @@ class Index:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('roots', ?)", (json.dumps(roots),))
 
     def apply(self, entries: Sequence[IndexEntry], gone: Sequence[str] = (), same: Sequence[Same] = ()) -> None:
-        """Stores files that were read, and forgets those that are `gone`. Unchanged files cost nothing.
-
-        A file with the `same` content that has changed in the index since is left as it is.
-        """
+        """Stores files that were read, and forgets those that are `gone`. Of the `same`, only the stamps are stored."""
         try:
             self._apply(entries, gone, same)
         except UnicodeEncodeError:

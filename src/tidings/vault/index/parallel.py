@@ -41,11 +41,7 @@ _begun: dict[tuple[Mount, ...], "Ahead"] = {}
 def index_pool(
     tasks: int, *, small: int = 0, room: int = _WAITING_ANSWERS, command: Sequence[str] | None = None
 ) -> IndexPool:
-    """Returns a pool of worker processes for so many tasks, not yet started.
-
-    Tasks of at most `small` bytes are read by this process while the others start. `room` is the number of answers of
-    each process that may wait.
-    """
+    """Returns a pool, not yet started. Until it is, tasks of at most `small` bytes are read here."""
     return BulkPool(
         "tidings.vault.index.read_file:answer",
         pickle.loads,

@@ -145,8 +145,6 @@ class Queries:
             if self.connection.in_transaction:  # Some errors have ended it already.
                 self.connection.execute("ROLLBACK")
 
-    # Files
-
     def file(self, path: str) -> FileRow | None:
         row = self.connection.execute(f"SELECT {_FILE} FROM files WHERE path = ?", (path,)).fetchone()  # noqa: S608
         return FileRow(*row) if row else None
@@ -199,8 +197,6 @@ class Queries:
         )
         return [FileRow(*row) for row in rows]
 
-    # Folders
-
     def folder(self, path: str) -> FolderListing | None:
         """Returns the content of a folder; '' is the vault itself. Only folders with files somewhere below exist."""
         path = self._spelled(path.strip("/"))
@@ -239,8 +235,6 @@ class Queries:
         every = {above for (path,) in ask("SELECT DISTINCT folder FROM files") for above in upward(path)}
         return min((path for path in {*every, *self.mounts} if key(path) == wanted), default=folder)
 
-    # Tags
-
     def tags(self) -> list[TagCount]:
         rows = self.connection.execute("SELECT key, shown, notes, total FROM tag_counts ORDER BY key")
         return [TagCount(*row) for row in rows]
@@ -260,8 +254,6 @@ class Queries:
             {"tag": _tag_key(tag), "most": limit, "offset": offset},
         )
         return [ListedFiles(*row) for row in rows]
-
-    # Contents of notes
 
     def count(self, table: Literal["headings", "links", "tasks"], path: str) -> int:
         # They are numbered.

@@ -42,10 +42,7 @@ def _placed(document: str, begin: int, strict: bool = True) -> tuple[_Placed, in
 
 
 def canvas_links(text: str) -> list[NoteLink]:
-    """Returns the files on a canvas as links of the kind "canvas", and the links within its texts.
-
-    Their position is that of their string in the JSON. The target of a file is its path from the vault's root.
-    """
+    """Returns the files on a canvas, and the links in its texts, at the positions of their strings in the JSON."""
     found: list[NoteLink] = []
     for place, links in _places(text):
         line = text.count("\n", 0, place.start) + 1

@@ -61,6 +61,10 @@ _ITEM = re.compile(rf"[ \t>]*+{_MARKER}")
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 Span = tuple[int, int]
+_ID = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*\r?(?=\n|\Z)")
+_STARTS_BLOCK = re.compile(r"[ \t>]*+(?:\r?(?:\n|\Z)|(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}[ \t]|\0|\|)")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+_BLANK = re.compile(r"[ \t>]*+\r?(?:\n|\Z)")
 
 
 def mask(text: str) -> tuple[str, list[Span]]:
@@ -249,12 +253,6 @@ class _Scan:
     def _before_blank_line(self, position: int) -> int:
         found = _BLANK_LINE.search(self.text, position)
         return len(self.text) if found is None else found.start()
-
-
-_ID = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*\r?(?=\n|\Z)")
-_STARTS_BLOCK = re.compile(r"[ \t>]*+(?:\r?(?:\n|\Z)|(?:[-*+]|\d{1,9}[.)])[ \t]|#{1,6}[ \t]|\0|\|)")
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
-_BLANK = re.compile(r"[ \t>]*+\r?(?:\n|\Z)")
 
 
 def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -> list[NoteBlock]:

@@ -28,6 +28,19 @@ _QUOTE = re.compile(r"[ \t>]*+\Z")
 _TABLE = re.compile(r"[ \t>]*+\|")
 _NEAR = 1000
 _DEEPEST = 16  # Open brackets that are remembered. Nobody writes more, and they would take long.
+_LINE = re.compile(
+    r"\n(?: {0,3}(#{1,6})(?=[ \t\r\n]|\Z)[^\n]*"
+    r"|[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)++\[([^\n])\](?=[ \t\r\n]|\Z)[^\n]*"
+    r"| {0,3}(=+|-+)[ \t]*\r?(?=\n|\Z))"
+)
+_CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+$")
+_NO_TITLE = re.compile(r"\s*(?:$|[>|#\0]|[-*+][ \t]|\d{1,9}[.)][ \t]|[-=*_]+\s*$)| {4}|\t")
+_COMMA = re.compile(",")
+_COMMA_OR_SPACE = re.compile(r"[,\s]+")
+_ESCAPE = re.compile(r"\\([\"\\/])")
+_TAGS_KEY = re.compile(r"[{,\n][ \t]*[\"']?tags[\"']?[ \t]*:", re.IGNORECASE)
+_WHOLE_LINK = re.compile(rf"\s*{WIKI_LINK}\s*")
+_LINKS = re.compile(WIKI_LINK)
 
 
 def _tags(page: str, shift: int, line: int) -> list[NoteTag]:
@@ -137,21 +150,6 @@ def _may_follow(page: str, start: int, last: int) -> bool:
     if before in "_*":
         return "://" not in page[max(line, page.rfind(" ", near, start), near) : start]
     return line > 0 and (_QUOTE if before == ">" else _TABLE).match(page, line, start) is not None
-
-
-_LINE = re.compile(
-    r"\n(?: {0,3}(#{1,6})(?=[ \t\r\n]|\Z)[^\n]*"
-    r"|[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)++\[([^\n])\](?=[ \t\r\n]|\Z)[^\n]*"
-    r"| {0,3}(=+|-+)[ \t]*\r?(?=\n|\Z))"
-)
-_CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+$")
-_NO_TITLE = re.compile(r"\s*(?:$|[>|#\0]|[-*+][ \t]|\d{1,9}[.)][ \t]|[-=*_]+\s*$)| {4}|\t")
-_COMMA = re.compile(",")
-_COMMA_OR_SPACE = re.compile(r"[,\s]+")
-_ESCAPE = re.compile(r"\\([\"\\/])")
-_TAGS_KEY = re.compile(r"[{,\n][ \t]*[\"']?tags[\"']?[ \t]*:", re.IGNORECASE)
-_WHOLE_LINK = re.compile(rf"\s*{WIKI_LINK}\s*")
-_LINKS = re.compile(WIKI_LINK)
 
 
 def parse(text: str, name: str) -> Note:

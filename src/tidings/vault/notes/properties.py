@@ -34,10 +34,7 @@ _NEVER = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
 
 
 def _one_of(allowed: str) -> str:
-    """Returns an expression for these ASCII characters, and for all text beyond ASCII.
-
-    It is a negated set, since the compiler looks at each character of large ranges.
-    """
+    """Returns a set of these ASCII characters and all others; negated, since large ranges compile slowly."""
     others = "".join(re.escape(character) for character in map(chr, range(0x20, 0x7F)) if character not in allowed)
     return f"[^{others}{_NEVER}]"
 

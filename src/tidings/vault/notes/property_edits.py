@@ -21,6 +21,12 @@ from tidings.vault.notes.properties import Frontmatter, compose, load, scalar, s
 
 _COLON = re.compile(r"\s*:")
 _ALIAS = re.compile(r"\s*(\*[^\s,\]}]+)")
+_LETTER = "A-Za-z0-9_\xa1-\u1fff\u2070-\ud7ff\ue000-\ufdcf\uff01-\uffdc\U00010000-\U0001ffff"
+_PLAIN = re.compile(rf"(?:[{_LETTER}./+(]|-(?=[{_LETTER}]))(?:[{_LETTER}/.,+()'\"=;?!&*@$%<>|~^\[\]{{}}\\` #:-])*")
+_PLAIN_IN_FLOW = re.compile(rf"[{_LETTER}./+(](?:[{_LETTER}/.+()'\"=;&*@$%<>|~^ -])*")
+_ENDS_PLAIN = re.compile(r": | #|[: ]\Z|\A\.\.\.")
+_ESCAPED = re.compile('["\\\\\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class YamlSpan(NamedTuple):
@@ -110,14 +116,6 @@ def style_of(node: CollectionNode) -> str | None:
     styles = {item.style if isinstance(item, ScalarNode) else None for item in cast("list[Node]", node.value)}
     style = styles.pop() if len(styles) == 1 else None
     return style if style in ("'", '"') else None
-
-
-_LETTER = "A-Za-z0-9_\xa1-\u1fff\u2070-\ud7ff\ue000-\ufdcf\uff01-\uffdc\U00010000-\U0001ffff"
-_PLAIN = re.compile(rf"(?:[{_LETTER}./+(]|-(?=[{_LETTER}]))(?:[{_LETTER}/.,+()'\"=;?!&*@$%<>|~^\[\]{{}}\\` #:-])*")
-_PLAIN_IN_FLOW = re.compile(rf"[{_LETTER}./+(](?:[{_LETTER}/.+()'\"=;&*@$%<>|~^ -])*")
-_ENDS_PLAIN = re.compile(r": | #|[: ]\Z|\A\.\.\.")
-_ESCAPED = re.compile('["\\\\\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) -> str:

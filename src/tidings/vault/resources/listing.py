@@ -24,32 +24,6 @@ Reference = types.PromptReference | types.ResourceTemplateReference
 
 PAGE: Final = 500
 _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
-
-
-def page(view: VaultView, cursor: str | None) -> tuple[list[types.Resource], str | None]:
-    """Returns the resources after `cursor`, and the cursor of the next page. Raises `BadCursor`."""
-    first = [] if cursor else FAMILY.singles(priority=0.8)
-    room = PAGE - len(first)
-    rows: list[tuple[str, str, str, int, int]] = view.queries.connection.execute(
-        "SELECT path, kind, title, size, mtime FROM files WHERE path > ? ORDER BY path LIMIT ?",
-        (key_before(cursor) if cursor else "", room + 1),
-    ).fetchall()
-    resources = first + [resource(*row) for row in rows[:room]]
-    return resources, cursor_after(rows[room - 1][0]) if len(rows) > room else None
-
-
-def resource(path: str, kind: str, title: str, size: int, mtime: int) -> types.Resource:
-    """Returns a file of the vault as it is listed."""
-    return types.Resource(
-        name=path,
-        uri=uri("note" if kind == "note" else "attachment", path),
-        title=title,
-        mime_type=MARKDOWN if kind == "note" else mime_type(path),
-        size=size,
-        annotations=types.Annotations(priority=_PRIORITY[kind], last_modified=iso(mtime)),
-    )
-
-
 _NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
 _OTHERS: Final = "SELECT path FROM files WHERE kind <> 'note'"
@@ -60,8 +34,29 @@ _FOLDERS: Final = """WITH RECURSIVE above(path) AS (
     UNION
     SELECT rtrim(rtrim(path, replace(path, '/', '')), '/') FROM above WHERE path LIKE '%/%'
 ) SELECT path FROM above WHERE path <> ''"""
-
 _PATHS: Final = {"note": _NOTES, "folder": _FOLDERS, "backlinks": _FILES, "attachment": _OTHERS}
+
+
+def page(view: VaultView, cursor: str | None) -> tuple[list[types.Resource], str | None]:
+    """Returns the resources after `cursor`, and the cursor of the next page. Raises `BadCursor`."""
+    first = [] if cursor else FAMILY.singles(priority=0.8)
+    room = PAGE - len(first)
+    rows: list[tuple[str, str, str, int, int]] = view.queries.connection.execute(
+        "SELECT path, kind, title, size, mtime FROM files WHERE path > ? ORDER BY path LIMIT ?",
+        (key_before(cursor) if cursor else "", room + 1),
+    ).fetchall()
+    files = [
+        types.Resource(
+            name=path,
+            uri=uri("note" if kind == "note" else "attachment", path),
+            title=title,
+            mime_type=MARKDOWN if kind == "note" else mime_type(path),
+            size=size,
+            annotations=types.Annotations(priority=_PRIORITY[kind], last_modified=iso(mtime)),
+        )
+        for path, kind, title, size, mtime in rows[:room]
+    ]
+    return first + files, cursor_after(rows[room - 1][0]) if len(rows) > room else None
 
 
 def complete(

@@ -33,6 +33,11 @@ _SPACELESS = (
 _UNPARTED = re.compile(f"[{_SPACELESS}]")
 _PATIENCE = 0.25  # seconds for one regular expression in one text
 _SLICE = 200_000  # characters that are looked through in one go
+_SECONDS: Final = 0.2
+_STEPS: Final = 1_000  # The number of SQLite's virtual machine steps between two looks at the clock.
+_LONGER: Final = 2  # The largest difference in length of the two words.
+_VOCABULARY: Final = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, fts, row)"
+_NEAR: Final = "SELECT term FROM temp.words WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
 
 
 class OutOfTime(Exception):
@@ -177,14 +182,6 @@ def _end(words: list[str]) -> str:
 def parted(character: str) -> bool:
     """Returns whether a character is part of a word that has a beginning and an end."""
     return character.isalnum() and not unparted(character)
-
-
-_SECONDS: Final = 0.2
-_STEPS: Final = 1_000  # The number of SQLite's virtual machine steps between two looks at the clock.
-_LONGER: Final = 2  # The largest difference in length of the two words.
-
-_VOCABULARY: Final = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, fts, row)"
-_NEAR: Final = "SELECT term FROM temp.words WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
 
 
 def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:

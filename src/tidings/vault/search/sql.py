@@ -41,6 +41,11 @@ _HAS: Final = {
     "block": "SELECT file FROM blocks",
     "problem": "SELECT id FROM files WHERE problem IS NOT NULL",
 }
+_STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
+Sort = Literal["relevance", "modified", "path"]
+_BM25: Final = "bm25(fts, 8.0, 1.0)"  # Lower is better; only in a query on the full-text index itself. Titles weigh 8.
+# Rounded, so that no last digit decides what paths should. Words that most files have differ by a millionth.
+_ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +107,6 @@ def _compared(operator: str, text: str) -> Sql:
 
 def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"[+-]?[0-9]{1,300}(\.[0-9]{1,300})?", text) else None
-
-
-_STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,20 +343,10 @@ def _quoted(text: str, where: Where) -> str:
     return f'body : "{escaped}"' if where.body else f'"{escaped}"'
 
 
-Sort = Literal["relevance", "modified", "path"]
-
-_BM25: Final = "bm25(fts, 8.0, 1.0)"  # Lower is better; only in a query on the full-text index itself. Titles weigh 8.
-# Rounded, so that no last digit decides what paths should. Words that most files have differ by a millionth.
-_ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
-
-
 def selection(
     query: Query, condition: Condition, asked: list[Condition], *, sort: Sort, hidden: bool, page: Sql
 ) -> Sql:
-    """Returns the statement for rows of id, path, title, score, total, and the answers to `asked`.
-
-    The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
-    """
+    """Returns the statement for rows of id, path, title, score, total, and the answers to `asked`."""
     ranks, score = ("", ()), "0.0"
     if sort == "relevance" and condition.match:
         score = _BM25
@@ -362,6 +354,7 @@ def selection(
         table = f"r AS MATERIALIZED (SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?),"  # noqa: S608
         ranks, score = (table, (match,)), "ifnull(r.score, 0.0)"
     answers = [each.whole() for each in asked]
+    # The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
     found = _joined(
         f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
         *((f", {sql} AS a{n}", values) for n, (sql, values) in enumerate(answers)),

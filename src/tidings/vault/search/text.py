@@ -23,6 +23,7 @@ from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, 
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_MOST_SPANS = 200  # that are looked at, of one term in one file
 
 
 class Occurrence(NamedTuple):
@@ -209,9 +210,6 @@ def _blocks(text: str) -> list[int]:
         fence = found[1] if found else None
         alone = not line.strip() or heading is not None
     return list(dict.fromkeys(firsts))
-
-
-_MOST_SPANS = 200  # that are looked at, of one term in one file
 
 
 class LineMatch(NamedTuple):

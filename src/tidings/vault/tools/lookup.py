@@ -226,10 +226,7 @@ def surely_any(view: VaultView, path: str) -> str:
 
 
 def to_create(view: VaultView, path: str) -> str:
-    """Returns the path of a file that may not exist yet: a note, if its name has no other extension.
-
-    An existing file whose name differs only by case is meant: no vault should have both.
-    """
+    """Returns the path of a file that may be new: a note without another extension. Case does not make it new."""
     text = _plain(path).removeprefix("./")
     name = text.rpartition("/")[2]
     at = name.rfind(".")

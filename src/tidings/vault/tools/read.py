@@ -112,13 +112,7 @@ class ChosenNotes(NamedTuple):
 
 
 def read(
-    view: VaultView,
-    texts: Texts,
-    paths: Sequence[str],
-    chosen: ChosenNotes,
-    max_tokens: int,
-    *,
-    remarks: Sequence[str] = (),
+    view: VaultView, texts: Texts, paths: Sequence[str], chosen: ChosenNotes, max_tokens: int, *, remark: str = ""
 ) -> CallToolResult:
     """Returns notes, or a part of each, as far as they fit, and remarks about them.
 
@@ -129,7 +123,7 @@ def read(
         raise EditRefused("Name at least one note, as in paths=['Projects/Plan.md'].")
     room = max_tokens * CHARACTERS_PER_TOKEN
     pieces: list[ExcerptResult] = []
-    problems = list(remarks)
+    problems = [remark] if remark else []
     unread: list[str] = []
     for path in dict.fromkeys(paths):
         if room <= 0:
@@ -205,7 +199,7 @@ def daily(
     if path is None:
         where = " or ".join(map(repr, daily_places(view, day)))
         raise ResourceMissing(f"There is no daily note of {day}. It would be {where}. {cure}".rstrip())
-    return read(view, texts, [path], ChosenNotes(), max_tokens, remarks=[note] if note else [])
+    return read(view, texts, [path], ChosenNotes(), max_tokens, remark=note)
 
 
 def parse_day(text: str) -> date:

@@ -168,7 +168,7 @@ class WriteTools:
         """
         place = await self.library.ask(lambda view: lookup.to_create(view, path))
         done = await self.library.write(
-            lambda writer: writer.write(place, content, if_match=if_match or None, overwrite=overwrite)
+            lambda writer: writer.write(place, content, if_match=if_match, overwrite=overwrite)
         )
         return write.written(done, "Replaced")
 
@@ -181,7 +181,7 @@ class WriteTools:
         """
         place = await self.library.ask(lambda view: lookup.surely(view, path))
         parsed = write.parse_edits(edits)
-        done = await self.library.write(lambda writer: writer.edit(place, parsed, if_match=if_match or None))
+        done = await self.library.write(lambda writer: writer.edit(place, parsed, if_match=if_match))
         return write.written(done, "Edited", with_diff=True)
 
     async def append(
@@ -202,11 +202,7 @@ class WriteTools:
         place = await self.library.ask(lambda view: lookup.to_add_to(view, path, create=create))
         done = await self.library.write(
             lambda writer: writer.append(
-                *(place, content),
-                if_match=if_match or None,
-                create=create,
-                section=section or None,
-                at_start=where == "start",
+                place, content, if_match=if_match, create=create, section=section, at_start=where == "start"
             )
         )
         return write.written(done, "Added to")
@@ -226,7 +222,7 @@ class WriteTools:
         new = await self.library.ask(lambda view: lookup.destination(view, place, to))
         references = IndexReferences(self.library, found)
         done = await self.library.write(
-            lambda writer: writer.move(place, new, references=references, if_match=if_match or None, dry_run=dry_run)
+            lambda writer: writer.move(place, new, references=references, if_match=if_match, dry_run=dry_run)
         )
         file = await self.library.ask(lambda view: view.queries.file(place if dry_run else done.to))
         return write.moved(done, file.hash if file else None, dry_run=dry_run)
@@ -241,9 +237,7 @@ class WriteTools:
         """Put a note, another file or a folder into the vault's trash (.trash)."""
         place = await self.library.ask(lambda view: lookup.surely_any(view, path))
         links = await self.library.ask(lambda view: len(graph.backlinks(view.queries, place)))
-        done = await self.library.write(
-            lambda writer: writer.delete(place, if_match=if_match or None, recursive=recursive)
-        )
+        done = await self.library.write(lambda writer: writer.delete(place, if_match=if_match, recursive=recursive))
         said = f"Deleted {done.path}. It is in {done.trash} now."
         if links:
             said += f" {counted(links, 'link')} to it lead{'' if links > 1 else 's'} nowhere now."
@@ -260,7 +254,7 @@ class WriteTools:
     ) -> Annotated[CallToolResult, results.Renamed]:
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
         await self._settled(ctx)
-        notes, version = await self.library.ask(lambda view: write.tagged(view, tag, if_match or None))
+        notes, version = await self.library.ask(lambda view: write.tagged(view, tag, if_match))
         outcomes: list[Retagged] = []
         for start in range(0, len(notes), _BATCH):
             await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
@@ -280,24 +274,18 @@ class WriteTools:
         max_tokens: MaxTokens = 8000,
     ) -> Annotated[CallToolResult, results.Pieces]:
         """Read a daily note, create it, or add to it, where the app's own settings have it."""
-        day = read.parse_day(date)
+        day, note = read.parse_day(date), ""
         path = await self.library.ask(lambda view: read.daily_path(view, day))
-        note = ""
         if path is None and (create or append):
-            note = await self._begin_day(day, append, if_match)
+            now = dt.datetime.now().astimezone()
+            new, text, note = await self.library.ask(lambda view: write.daily_start(view, day, now, append))
+            if if_match:
+                raise Conflict(new, if_match, None)
+            await self.library.write(lambda writer: writer.write(new, text, create="only"))
         elif path is not None and append:
-            await self.library.write(lambda writer: writer.append(path, append, if_match=if_match or None))
+            await self.library.write(lambda writer: writer.append(path, append, if_match=if_match))
         cure = "Create it with create=true."
         return await self.library.ask(lambda view: read.daily(view, self.texts, day, max_tokens, cure=cure, note=note))
-
-    async def _begin_day(self, day: dt.date, append: str, if_match: str) -> str:
-        """Creates a daily note as the app would, and returns a note about it."""
-        now = dt.datetime.now().astimezone()
-        path, text, note = await self.library.ask(lambda view: write.daily_start(view, day, now, append))
-        if if_match:
-            raise Conflict(path, if_match, None)
-        await self.library.write(lambda writer: writer.write(path, text, create="only"))
-        return note
 
     async def _settled(self, ctx: Context) -> None:
         """Waits until the index is complete: a change everywhere must not miss a note."""
@@ -306,7 +294,10 @@ class WriteTools:
             await self.library.settled()
 
 
-def _explaining(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[..., Awaitable[CallToolResult]]:
+_Tool = Callable[..., Awaitable[CallToolResult]]
+
+
+def _explaining(tool: _Tool) -> _Tool:
     """Returns the tool, with its refusals as errors for the agent."""
 
     @wraps(tool)
@@ -320,34 +311,35 @@ def _explaining(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[...,
 def register(server: LiveServer[Any], library: VaultLibrary, texts: Texts, *, read_only: bool) -> None:
     """Adds the tools to a server."""
 
-    def add(function: Callable[..., Awaitable[CallToolResult]], title: str, hints: ToolAnnotations) -> None:
-        description = " ".join((inspect.getdoc(function) or "").split())
-        server.add_tool(_explaining(function), title=title, description=description, annotations=hints)
-        compact_tool(server, function.__name__)
-
-    def add_writing(function: Callable[..., Any], title: str, *, destroys: bool, idempotent: bool = False) -> None:
+    def add(tool: _Tool, title: str, *, destroys: bool | None = None, idempotent: bool = False) -> None:
+        """Adds a tool that writes if `destroys` is given."""
+        reads = destroys is None
         hints = ToolAnnotations(
-            read_only_hint=False, destructive_hint=destroys, idempotent_hint=idempotent, open_world_hint=False
+            read_only_hint=reads,
+            destructive_hint=destroys,
+            idempotent_hint=None if reads else idempotent,
+            open_world_hint=False,
         )
-        add(function, title, hints)
+        description = " ".join((inspect.getdoc(tool) or "").split())
+        server.add_tool(_explaining(tool), title=title, description=description, annotations=hints)
+        compact_tool(server, tool.__name__)
 
     read = ReadTools(library, texts)
-    only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    add(read.search, "Search the vault", only_reads)
-    add(read.read, "Read notes", only_reads)
-    add(read.links, "Follow links", only_reads)
-    add(read.tags, "List tags", only_reads)
-    add(read.recent, "See what changed last", only_reads)
-    add(read.structure, "List folders and files", only_reads)
-    add(read.info, "Get facts of a note or the vault", only_reads)
+    add(read.search, "Search the vault")
+    add(read.read, "Read notes")
+    add(read.links, "Follow links")
+    add(read.tags, "List tags")
+    add(read.recent, "See what changed last")
+    add(read.structure, "List folders and files")
+    add(read.info, "Get facts of a note or the vault")
     if read_only:
-        add(read.daily_note, "Open a daily note", only_reads)
+        add(read.daily_note, "Open a daily note")
         return
     write = WriteTools(library, texts)
-    add_writing(write.daily_note, "Open a daily note", destroys=False)
-    add_writing(write.write, "Write a note", destroys=True, idempotent=True)
-    add_writing(write.edit, "Edit a note", destroys=True)
-    add_writing(write.append, "Add to a note", destroys=False)
-    add_writing(write.move, "Move or rename", destroys=True)
-    add_writing(write.delete, "Delete to the trash", destroys=True)
-    add_writing(write.rename_tag, "Rename a tag everywhere", destroys=True, idempotent=True)
+    add(write.daily_note, "Open a daily note", destroys=False)
+    add(write.write, "Write a note", destroys=True, idempotent=True)
+    add(write.edit, "Edit a note", destroys=True)
+    add(write.append, "Add to a note", destroys=False)
+    add(write.move, "Move or rename", destroys=True)
+    add(write.delete, "Delete to the trash", destroys=True)
+    add(write.rename_tag, "Rename a tag everywhere", destroys=True, idempotent=True)

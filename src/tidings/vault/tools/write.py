@@ -71,9 +71,8 @@ def _parse(edit: Edit, which: str) -> edits.Edit:
         return edits.ReplaceBlock(edit.block, edit.content)
     lines = re.fullmatch(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?", edit.lines)
     if lines is None:
-        raise EditRefused(
-            f"{which}{edit.lines!r} is not a range of lines. Write one such as '3' or '3-5', with both ends."
-        )
+        cure = "Write one such as '3' or '3-5', with both ends."
+        raise EditRefused(f"{which}{edit.lines!r} is not a range of lines. {cure}")
     return edits.ReplaceLines(int(lines[1]), int(lines[2] or lines[1]), edit.content)
 
 
@@ -99,14 +98,14 @@ def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = Fals
     return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
 
 
-def tagged(view: VaultView, tag: str, if_match: str | None) -> tuple[list[str], str]:
+def tagged(view: VaultView, tag: str, if_match: str) -> tuple[list[str], str]:
     """Returns the notes with a tag, and the version of all of them together. Raises `ResourceMissing` or `Conflict`."""
     notes = [each.path for each in view.queries.with_tag(tag)]
     if not notes:
         raise no_such_tag(view, tag)
     versions = [(path, file.hash) for path in notes if (file := view.queries.file(path))]
     version = hashlib.blake2b(repr(versions).encode(), digest_size=8).hexdigest()
-    if if_match is not None and if_match != version:
+    if if_match and if_match != version:
         why = "Notes with this tag came, went or were edited: dry_run=true lists them as they are."
         raise Conflict(f"#{tag.strip().lstrip('#')}", if_match, version, why)
     return notes, version
@@ -154,10 +153,7 @@ def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple
 
 
 class IndexReferences:
-    """Answers questions of a move about links and names, from a thread that `VaultLibrary.write` has started.
-
-    `found` is called with the number of files with links that may have to change.
-    """
+    """Answers a move's questions in the thread of `VaultLibrary.write`; `found` gets the number of files with links."""
 
     def __init__(self, library: VaultLibrary, found: Callable[[int], Coroutine[Any, Any, None]]) -> None:
         self._library = library
