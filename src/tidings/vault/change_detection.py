@@ -1,15 +1,13 @@
 """Finds the resources that differ after a change of the index, by comparing.
 
 A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed resources
-*may* differ; each of them is compared before and after the batch is stored. A change that leaves a resource as it was
-is not published.
+*may* differ; each of them is compared before and after the batch is stored, and published only if it differs.
 
-Only resources with subscribers are compared. `SubscribedResources` remembers them for a while after their last
-subscriber has gone, since it may come back and ask what it missed. If it comes back later, or after a restart, to a log
-that is older than this memory, the resource is published as changed: it may have.
+`SubscribedResources` remembers resources for a while after their last subscriber has gone, since it may come back and
+ask what it missed. If it comes back later, to a log that is older than this memory, the resource is published.
 
-Searches can take long, and any change may affect them. So `Searches` compares them in the readers' threads, all of them
-after a change, and pauses in proportion to the time that took. The last change is always followed by a comparison.
+Searches can take long, and any change may affect them. So `Searches` compares them in the readers' threads, and pauses
+in proportion to the time that took. The last change is always followed by a comparison.
 """
 
 import asyncio
@@ -18,7 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -165,12 +163,12 @@ def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str]
     return Touched(paths, moved, linked=frozenset(found("links", "name")), tags=tags)
 
 
+@dataclass
 class ChangeDetector:
     """Finds the subscribed resources whose `fingerprint`, a text for each URI, differs."""
 
-    def __init__(self, fingerprint: Callable[[Queries, str], str]) -> None:
-        self._fingerprint = fingerprint
-        self._last: dict[str, str] = {}  # The current fingerprints of subscribed resources.
+    fingerprint: Callable[[Queries, str], str]
+    _last: dict[str, str] = field(default_factory=dict[str, str])  # The current ones of subscribed resources.
 
     def around(
         self, queries: Queries, what: Touched, subscriptions: Iterable[str], store: Callable[[], None]
@@ -188,9 +186,9 @@ class ChangeDetector:
                     affected.add(each)
         if wanted.prefixes:
             affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
-        before = {uri: self._last.get(uri) or self._fingerprint(queries, uri) for uri in sorted(affected)}
+        before = {uri: self._last.get(uri) or self.fingerprint(queries, uri) for uri in sorted(affected)}
         store()
-        after = {uri: self._fingerprint(queries, uri) for uri in before}
+        after = {uri: self.fingerprint(queries, uri) for uri in before}
         self._last |= {uri: now for uri, now in after.items() if uri in wanted.uris}
         return [uri for uri, now in after.items() if now != before[uri]]
 

@@ -195,6 +195,12 @@ def recent_brief(view: VaultView, count: str, since: str, *, today: date | None 
     when = f" since {start.isoformat()}" if start else ""
     if not notes:
         return [_told(view, f"No note changed{when}. Tell me so.")]
+    texts: list[ContentBlock] = []
+    room, each = _ROOM, max(_ROOM // len(notes), _LEAST_ROOM)
+    for note in notes:
+        share = min(each, room)
+        texts.append(_brought(view, note, share) if share >= _LEAST_ROOM else _pointed(note))
+        room -= min(share, note.size)
     return [
         _told(
             view,
@@ -204,16 +210,8 @@ def recent_brief(view: VaultView, count: str, since: str, *, today: date | None 
             "and tasks. Refer to notes as [[links]]. The texts come along below; of those that are only linked, read "
             "what you need.",
         ),
-        *_texts(view, notes),
+        *texts,
     ]
-
-
-def _texts(view: VaultView, notes: list[FileRow]) -> Iterator[ContentBlock]:
-    room, each = _ROOM, max(_ROOM // len(notes), _LEAST_ROOM)
-    for note in notes:
-        share = min(each, room)
-        yield _brought(view, note, share) if share >= _LEAST_ROOM else _pointed(note)
-        room -= min(share, note.size)
 
 
 def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
@@ -241,14 +239,11 @@ def tags_brief(view: VaultView, tag: str) -> list[ContentBlock]:
 
 def _alike(tags: Sequence[TagCount]) -> str:
     known = {tag.key: tag for tag in tags}
-    groups = alike({tag.key: tag.notes for tag in tags})
-    if not groups:
-        return "No two of them look alike."
     lines = [
         f"{', '.join(f'#{known[each].shown} ({known[each].notes})' for each in group)}: {why}"
-        for why, group in groups[:_GROUPS]
+        for why, group in alike({tag.key: tag.notes for tag in tags})
     ]
-    return _section("These look alike (with the number of notes):", lines, len(groups) - _GROUPS)
+    return _section("These look alike (with the number of notes):", lines) or "No two of them look alike."
 
 
 def _spellings(view: VaultView, tags: set[str]) -> str:
@@ -260,8 +255,7 @@ def _spellings(view: VaultView, tags: set[str]) -> str:
         if tag in tags:
             spellings[tag].append(f"#{shown} ({notes})")
     lines = [", ".join(forms) for forms in spellings.values() if len(forms) > 1]
-    heading = "These are one tag each to Obsidian, but written in several ways:"
-    return _section(heading, lines[:_GROUPS], len(lines) - _GROUPS) if lines else ""
+    return _section("These are one tag each to Obsidian, but written in several ways:", lines)
 
 
 def _singles(tags: Sequence[TagCount]) -> str:
@@ -272,8 +266,9 @@ def _singles(tags: Sequence[TagCount]) -> str:
     return f"Only one note has each of these: {', '.join(names[:_SINGLES])}{more}."
 
 
-def _section(heading: str, lines: list[str], more: int) -> str:
-    return f"{heading}\n{_bullets([*lines, f'and {more} more'] if more > 0 else lines)}"
+def _section(heading: str, lines: list[str]) -> str:
+    more = [f"and {len(lines) - _GROUPS} more"] if len(lines) > _GROUPS else []
+    return f"{heading}\n{_bullets([*lines[:_GROUPS], *more])}" if lines else ""
 
 
 def alike(counts: Mapping[str, int]) -> list[tuple[str, list[str]]]:

@@ -2,11 +2,9 @@
 
 `watch(vault)` yields three kinds of events. It begins with `LookAround`: nothing is known of earlier changes. Then
 `Changed` names what the system saw; changes in quick succession are merged. `LookAround` comes again where the system
-may have missed something: after a burst so large that its queue may have overflowed, at long intervals in any case, and
-at short ones where folders cannot be watched. A vault whose folder disappears is `WentAway`, and begins again with
-`LookAround` when it comes back.
-
-Events are hints: the consumer looks at the disk.
+may have missed something: after a very large burst, at long intervals in any case, and at short ones where folders
+cannot be watched. A vault whose folder disappears is `WentAway`, until `LookAround` when it comes back. Events are
+hints: the consumer looks at the disk.
 """
 
 import logging

@@ -49,14 +49,12 @@ def test_a_note_that_is_there_is_only_replaced_by_who_knows_it(root: Path, write
     version = writer.write("a.md", "one\n").version
     with pytest.raises(AlreadyThere, match=f"version {version}.*if_match"):
         writer.write("a.md", "two\n")
-    with pytest.raises(AlreadyThere):
-        writer.write("a.md", "two\n", create="only", overwrite=True)
     written = writer.write("a.md", "two\n", if_match=version)
     assert not written.created
     assert "-one\n+two" in written.diff
     assert writer.write("a.md", "three\n", overwrite=True).version == writer.read("a.md").version
     with pytest.raises(NotThere):
-        writer.write("b.md", "x", create="never")
+        writer.append("b.md", "x", create=False)
     assert not (root / "b.md").exists()
 
 

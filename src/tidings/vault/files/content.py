@@ -63,9 +63,8 @@ def encode(text: str, encoding: Encoding = "utf-8") -> bytes:
     try:
         return _MARKS[encoding] + text.encode(_CODECS.get(encoding, encoding))
     except UnicodeEncodeError as error:
-        raise NotText(
-            f"The text contains half a character (U+{ord(text[error.start]):04X}, a lone surrogate). Remove it."
-        ) from None
+        half = f"half a character (U+{ord(text[error.start]):04X}, a lone surrogate)"
+        raise NotText(f"The text contains {half}. Remove it.") from None
 
 
 def with_endings_of(before: str, text: str) -> str:

@@ -159,9 +159,8 @@ class Disk:
                     written = self._attempt(folder, place, make)
                 if written is not None:
                     return written
-        raise outcomes.WriteFailed(
-            f"{place.path!r} was not written: another program keeps changing it. Try again later."
-        )
+        why = "another program keeps changing it. Try again later."
+        raise outcomes.WriteFailed(f"{place.path!r} was not written: {why}")
 
     def _attempt(self, folder: OpenFolder, place: OpenedFile, make: Make) -> FileWritten | None:
         before, seen = self.look(folder, place)
@@ -185,9 +184,8 @@ class Disk:
         except FileNotFoundError:
             return None, None
         except OverflowError as error:
-            raise outcomes.FileTooLarge(
-                f"{place.path!r} has {error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
-            ) from None
+            size = f"{error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
+            raise outcomes.FileTooLarge(f"{place.path!r} has {size}") from None
         return decode(data, mtime=seen.st_mtime), seen
 
 
@@ -198,10 +196,9 @@ def check_version(
     if not if_match or (now is not None and now.version == if_match):
         return
     if not re.fullmatch("[0-9a-f]{16}", if_match):
-        raise outcomes.BadVersion(
-            f"{if_match[:80]!r} is not a version: a version has 16 digits, 0 to 9 and a to f. Give the version that "
-            "`read`, `info` or a write of the note returned, or leave out if_match."
-        )
+        rule = "a version has 16 digits, 0 to 9 and a to f"
+        cure = "Give the version that `read`, `info` or a write of the note returned, or leave out if_match."
+        raise outcomes.BadVersion(f"{if_match[:80]!r} is not a version: {rule}. {cure}")
     if now is None:
         raise outcomes.Conflict(path, if_match, None)
     read = texts.get(if_match)

@@ -148,9 +148,8 @@ def _became_a_link(name: str) -> BadPath:
 def replace(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result | None) -> bool:
     """Writes a file if it is still as it was `seen` (None: it did not exist). Returns whether it was.
 
-    A program other than Tidings that writes in the microseconds between the last look and the replacement is
-    overwritten; Tidings processes are kept out (see `OpenFolder.locked`). A new file never overwrites another one,
-    where the disk has hard links.
+    Another program that writes in the microseconds between the last look and the replacement is overwritten, since no
+    file system can do both in one step. A new file never overwrites another one, where the disk has hard links.
     """
     if seen is not None:
         # The system would allow to replace a file that may not be written.

@@ -28,12 +28,6 @@ _SHORT_FORMS = {
 }
 
 
-def _ordinal(number: int) -> str:
-    if number % 100 in {11, 12, 13}:
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
-
-
 def _week(when: date) -> tuple[int, int]:
     """Returns year and week as in the USA: weeks begin on Sunday, and the first one contains January 1."""
     to_saturday = 6 - when.isoweekday() % 7
@@ -71,14 +65,19 @@ def _padded(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
     return lambda t: f"{number(t):02}"
 
 
-def _as_ordinal(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
-    return lambda t: _ordinal(number(t))
+def _ordinal(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
+    def shown(when: datetime) -> str:
+        value = number(when)
+        ending = "th" if value % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+        return f"{value}{ending}"
+
+    return shown
 
 
 _TOKENS: dict[str, Callable[[datetime], object]] = {
     **_NUMBERS,
     **{2 * token: _padded(_NUMBERS[token]) for token in "MDwWHhkms"},
-    **{f"{token}o": _as_ordinal(_NUMBERS[token]) for token in ("Q", "M", "DDD", "D", "d", "w", "W")},
+    **{f"{token}o": _ordinal(_NUMBERS[token]) for token in ("Q", "M", "DDD", "D", "d", "w", "W")},
     "YYYYYY": lambda t: f"+{t.year:06}",
     "YYYYY": lambda t: f"{t.year:05}",
     "YYYY": lambda t: f"{t.year:04}",

@@ -75,9 +75,8 @@ def move(
             left = _undo(disk, step, [plan for plan in plans if plan.path in changed])
             there.discard()
             state = f"These could not be put back: {', '.join(left)}." if left else "Everything was put back."
-            raise outcomes.WriteFailed(
-                f"{path!r} was not moved, because of a note with links to it: {error} {state}"
-            ) from error
+            why = f"because of a note with links to it: {error} {state}"
+            raise outcomes.WriteFailed(f"{path!r} was not moved, {why}") from error
         touched = dict.fromkeys([*moved, *moved.values(), *changed])
         return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped))
 
@@ -289,10 +288,9 @@ def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
         found += [served[name] for name in files if name in served]
     if unseen:
         what = "something that is" if unseen == 1 else f"{unseen:,} files or folders that are"
-        raise BadPath(
-            f"The folder {place.path!r} contains {what} not served, because of a leading dot or an exclusion.",
-            "Move or delete its files one by one, or ask the user to do it: hidden files are not taken along.",
-        )
+        cure = "Move or delete its files one by one, or ask the user to do it: hidden files are not taken along."
+        why = "because of a leading dot or an exclusion"
+        raise BadPath(f"The folder {place.path!r} contains {what} not served, {why}.", cure)
     return sorted(found) or [place.real]
 
 

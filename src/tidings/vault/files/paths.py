@@ -6,11 +6,8 @@ returns a place outside the vault, whatever the text and the symbolic links at t
 that no link is put in between afterwards (see `folders.py`).
 
 Paths that could mean a place outside the vault, or something hidden, are always refused. Unwise names (ones that
-Windows or a phone cannot store, or with invisible characters) are refused only for new files.
-
-Temporary files of other programs are not served: a client that watches the vault would see them come and go. Copies
-that a sync client made of a conflicting note (`Plan (conflicted copy).md`) are somebody's text and are served, and so
-are notes whose names only resemble temporary ones (`~draft.md`).
+Windows or a phone cannot store, or with invisible characters) are refused only for new files. Temporary files of other
+programs are not served; copies that a sync client made of a conflicting note (`Plan (conflicted copy).md`) are.
 """
 
 import errno
@@ -118,9 +115,8 @@ def check_possible(path: str) -> None:  # noqa: C901 - one for each reason
     if "\\" in path:
         raise BadPath(f"The path {shown} contains a backslash.", "Write '/' between folders.")
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):
-        raise BadPath(
-            f"The path {shown} is absolute.", "Give it relative to the vault's folder, such as 'Projects/Plan.md'."
-        )
+        cure = "Give it relative to the vault's folder, such as 'Projects/Plan.md'."
+        raise BadPath(f"The path {shown} is absolute.", cure)
     if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", path):
         raise BadPath(f"The path {shown} contains control characters.", "Leave them out.")
     for segment in path.split("/"):
@@ -273,10 +269,9 @@ class Vault:
         except OSError:
             return f"The vault's folder {shown} does not exist: its disk seems to be missing. Connect it and try again."
         if empty:
-            return (
-                f"The vault's folder {shown} is a different one than before, and empty: its disk seems to be missing. "
-                "Connect it and try again; or restart the server if this is the vault."
-            )
+            cure = "Connect it and try again; or restart the server if this is the vault."
+            why = "a different one than before, and empty: its disk seems to be missing"
+            return f"The vault's folder {shown} is {why}. {cure}"
         self._identities[mount] = now
         return None
 
@@ -300,10 +295,8 @@ class Vault:
         inner = real.removeprefix(root).replace(os.sep, "/")
         within = real.startswith(root) and is_possible(inner) and not self._is_excluded(inner)
         if not within and real != os.fspath(mount.root):
-            raise BadPath(
-                f"A symbolic link at {quoted(path)} leads out of the vault or to something that is not served.",
-                "Use the path of its target, if that is in the vault.",
-            )
+            why = f"A symbolic link at {quoted(path)} leads out of the vault or to something that is not served."
+            raise BadPath(why, "Use the path of its target, if that is in the vault.")
 
 
 def uri(kind: str, path: str) -> str:

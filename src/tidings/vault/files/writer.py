@@ -1,15 +1,11 @@
 """`VaultWriter`: the one place that writes to a vault.
 
 Each write is atomic, and happens only if the file is still the one that was read: `if_match` takes the version that a
-read returned. Writers in one process, and in several on one machine, wait for each other. A write of another program
-(the app, a sync client) is noticed up to the moment before the file is replaced; the microseconds in between remain,
-since no file system can do both in one step.
-
-Permissions, owner, encoding and line endings are kept. Everything is synchronous: call it in a thread.
+read returned. Writers on one machine wait for each other; a write of another program is noticed up to the moment before
+the file is replaced. Permissions, owner, encoding and line endings are kept. Call it in a thread.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
 
 from tidings._kit.text import quoted
 from tidings.vault.files import outcomes
@@ -43,35 +39,21 @@ class VaultWriter:
         self._disk.texts.keep(content.version, content.text)
         return content
 
-    def write(
-        self,
-        path: str,
-        text: str,
-        *,
-        if_match: str = "",
-        create: Literal["allowed", "only", "never"] = "allowed",
-        overwrite: bool = False,
-    ) -> FileWritten:
+    def write(self, path: str, text: str, *, if_match: str = "", overwrite: bool = False) -> FileWritten:
         """Gives a file a whole new text; an existing file keeps its line endings. Missing folders are created.
 
-        `if_match` is the version to replace; `overwrite` replaces a file without it. Raises `AlreadyThere` or
-        `NotThere` if the file was not to be replaced, or created.
+        `if_match` is the version to replace; `overwrite` replaces a file without it, else `AlreadyThere` is raised.
         """
 
         def make(before: FileContent | None) -> str:
             wanted = text if before is None or before.problem else with_endings_of(before.text, text)
             check_version(self._disk.texts, path, if_match, before, lambda _: wanted)
-            if before is None:
-                if create == "never":
-                    raise _not_there(path)
-            elif create == "only" or not (if_match or overwrite):
-                raise outcomes.AlreadyThere(
-                    f"{path!r} already exists (version {before.version}). Choose another name; or read it, and give "
-                    "its version as if_match to replace it."
-                )
+            if before is not None and not (if_match or overwrite):
+                cure = "Choose another name; or read it, and give its version as if_match to replace it."
+                raise outcomes.AlreadyThere(f"{path!r} already exists (version {before.version}). {cure}")
             return wanted
 
-        return self._write(path, make, creating=create != "never")
+        return self._write(path, make, creating=True)
 
     def edit(self, path: str, edits: Sequence[Edit], *, if_match: str = "") -> FileWritten:
         """Changes parts of a note: makes all of the edits, or none. Raises `EditRefused`, `NotText` or `NotThere`."""
@@ -162,7 +144,7 @@ class VaultWriter:
             check_version(self._disk.texts, path, if_match, before, edit)
             if before is None:
                 if not create:
-                    raise _not_there(path)
+                    raise NotThere(f"There is no file {path!r}. Check the spelling, or allow it to be created.")
                 return edit("")
             if before.problem:
                 cure = "Save it as UTF-8 in an editor, or write all of it."
@@ -177,10 +159,6 @@ class VaultWriter:
         # The writer of a version knows it as if it had read it.
         self._disk.texts.keep(done.version, done.text)
         return done
-
-
-def _not_there(path: str) -> NotThere:
-    return NotThere(f"There is no file {path!r}. Check the spelling, or allow it to be created.")
 
 
 def _renamed(text: str, old: str, new: str) -> tuple[str, int]:
@@ -210,7 +188,6 @@ def _tag_name(text: str) -> str:
     """Returns a tag without its `#`. Raises `EditRefused` if it cannot be one."""
     name = text.strip().removeprefix("#")
     if "//" in f"/{name}" or [tag.name for tag in parse.parse(f"#{name}", "").tags] != [name]:
-        raise EditRefused(
-            f"{quoted(text)} is not a tag. Tags consist of letters, digits, '_', '-' and '/', and not of digits alone."
-        )
+        rule = "Tags consist of letters, digits, '_', '-' and '/', and not of digits alone."
+        raise EditRefused(f"{quoted(text)} is not a tag. {rule}")
     return name

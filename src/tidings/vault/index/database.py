@@ -3,14 +3,12 @@
 A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
 are numbered by `n` in the order of the text. `fts` has the searchable text under the same id: the `title`, and as
 `body` the whole text. Targets of links are not stored: they depend on which other files exist, and are resolved when
-needed, over `files.name` and `links.name`. `tag_counts` is derived from the other tables, so that no query has to
-count: one row for each tag, and for each tag that others are nested in. Names in `name` and `key` columns are made by
-`notes.model.key`. The index contains nothing that is not in the vault, so one of another version is rebuilt.
+needed, over `files.name` and `links.name`. `tag_counts` is derived, with a row also for each tag that others are nested
+in. Names in `name` and `key` columns are made by `notes.model.key`.
 
-It is kept in the user's cache folder, never in the vault. Each set of vaults has a folder there with numbered files. A
-server takes the first one that no other server uses, and holds a lock on a file beside it for as long as it runs: two
-servers on one vault do not disturb each other, and both find an index at their next start. A damaged file is
-rebuilt. If no file can be written, the index is in memory.
+Each set of vaults has a folder in the user's cache with numbered files. A server takes the first one that no other
+server uses, and locks a file beside it for as long as it runs. A file that is damaged, or of another version, is
+rebuilt. If none can be written, the index is in memory.
 """
 
 import hashlib
@@ -29,9 +27,7 @@ from tidings.vault.files.paths import Vault, VaultUnusable
 
 logger = logging.getLogger(__name__)
 
-PAGE: Final = 8192
-"""Bytes of a page. Most notes fit twice or more into one: the file is a fifth smaller than with the usual size."""
-
+PAGE: Final = 8192  # Most notes fit twice or more into a page: the file is a fifth smaller than with the usual size.
 _SLOTS: Final = 16
 _TIMEOUT: Final = 5.0  # Seconds that another process may keep the file locked.
 _LONGEST_LOG: Final = 64 * 2**20  # Bytes of the write-ahead log before SQLite moves it into the main file.
@@ -136,10 +132,8 @@ def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
     """Returns the chosen folder for the indices, or else `cache_folder`. Raises `VaultUnusable` if a vault holds it."""
     folder = chosen or cache_folder(vault)
     if vault.holds(folder):
-        raise VaultUnusable(
-            f"The folder for the index, {str(folder)!r}, lies in the vault and would be indexed itself. "
-            "Choose another folder."
-        )
+        why = "lies in the vault and would be indexed itself. Choose another folder."
+        raise VaultUnusable(f"The folder for the index, {str(folder)!r}, {why}")
     return folder
 
 

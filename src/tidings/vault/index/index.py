@@ -1,10 +1,8 @@
 """`Index`: the side that writes: entries, links, tag counts.
 
 `apply` is one transaction that replaces everything known of a file by its new entry. Whatever goes wrong, the index is
-as it was before. Entries are compared by their hash, so that a file which was merely touched costs next to nothing.
-
-A tag counts for those that it is nested in, too: a note with `#a/b` is in the total of `a`. A tag is shown as in its
-first occurrence: the one with the lowest path, then line.
+as it was before. A file whose hash is the same costs next to nothing. A tag counts for those that it is nested in, too:
+a note with `#a/b` is in the total of `a`. It is shown as in its first occurrence, by path, then line.
 """
 
 import json

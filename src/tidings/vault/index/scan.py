@@ -8,9 +8,8 @@
 The stamp of a file decides whether it is read. A file that changed just before it was read is read once more at the
 next occasion: it may change again unnoticed within the same tick of the clock.
 
-A path given to `look` may be a file, a folder (everything in it is looked at) or nothing (everything that was there is
-gone). The names on the disk decide: on a disk that ignores case, only the spelling that is written there counts. Other
-paths of the same file, by a hard or a symbolic link, are looked at too.
+A path given to `look` may be a file, a folder, or nothing any more. On a disk that ignores case, only the spelling that
+is written there counts. Other paths of the same file, by a hard or a symbolic link, are looked at too.
 """
 
 import os
@@ -68,10 +67,8 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
     emptied, before = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
     for mount in vault.mounts:
         if mount.name in emptied and before.get(mount.name, roots[mount.name]) != roots[mount.name]:
-            raise VaultAway(
-                f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: its disk seems to "
-                "be missing. Its index is kept until there are files."
-            )
+            cure = "its disk seems to be missing. Its index is kept until there are files."
+            raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: {cure}")
     index.keep_roots(roots)
     return ScanPlan(_with_hashes(changed, racy, index), [path for path in known if not walking.is_unread(path)])
 

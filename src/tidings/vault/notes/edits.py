@@ -143,21 +143,17 @@ def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
     wanted = r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find)))
     found = list(re.finditer(wanted, text))
     if not found:
-        raise EditRefused(f"The text {quoted(edit.find)} does not occur. {_similar(text, edit.find)}")
+        first = max(NEWLINE.split(edit.find[:10_000]), key=len).strip()
+        lines = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
+        near = closest(first, lines, key=lambda line: line[:120])
+        hint = f"The nearest is line {lines[near[0]]}: {quoted(near[0])}." if near else "Read the note again."
+        raise EditRefused(f"The text {quoted(edit.find)} does not occur. {hint}")
     if len(found) > 1 and not edit.all:
         where = sections.named_lines(sections.line_of(text, match.start()) for match in found[:50])
-        raise EditRefused(
-            f"The text occurs {len(found)} times ({where}). Give more of what surrounds it, or set all=true."
-        )
+        cure = "Give more of what surrounds it, or set all=true."
+        raise EditRefused(f"The text occurs {len(found)} times ({where}). {cure}")
     new = with_newlines(edit.replace, own_newline(text))
     return [TextChange(match.start(), match.end(), new) for match in found]
-
-
-def _similar(text: str, find: str) -> str:
-    first = max(NEWLINE.split(find[:10_000]), key=len).strip()
-    candidates = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
-    near = closest(first, candidates, key=lambda line: line[:120])
-    return f"The nearest is line {candidates[near[0]]}: {quoted(near[0])}." if near else "Read the note again."
 
 
 def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:

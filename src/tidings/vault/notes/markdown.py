@@ -1,10 +1,7 @@
 """Parts of a note's Markdown that are not text (code, mathematics, comments, HTML, escapes), and blocks with an id.
 
-`mask` returns the text, with the same length and line ends, with a filler in place of these parts. Tags, links and
-headings are then searched in the masked text.
-
-It takes time in proportion to the text, whatever the text: a mark that was not found once, in a paragraph or in the
-rest of the text, is not searched again.
+`mask` returns the text, with the same length and line ends, with a filler in place of these parts. It takes time in
+proportion to the text, whatever the text: a mark that was not found once is not searched again.
 
 A block that links can point at is a paragraph, a list item, or a whole list, table, quote or code block. Its id is at
 the end of the paragraph or item, or on a separate line after the block.

@@ -4,9 +4,7 @@ Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `fal
 are texts. A block that cannot be read is reported in words, never raised: such a note is still a note.
 
 Most blocks are simple: names with a text, a number or a list of these. `load_simple` reads them in a third of the time
-of the YAML parser, which gets every block with a line that is not of this kind.
-
-`property_edits.py` changes them.
+of the YAML parser, which gets every other block.
 """
 
 import json

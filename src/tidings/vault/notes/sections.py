@@ -1,10 +1,8 @@
 """Parts of a note: its lines, the section of a heading, a block; found, and changed without disturbing the rest.
 
 Lines count from 1 and end with a line feed, with or without a carriage return before it. A part that does not exist, or
-exists more than once, is refused with a suggestion.
-
-The blank lines after a heading and before the next one stay as they are. In a section without text they are set as in
-the note's other sections.
+exists more than once, is refused with a suggestion. Blank lines around headings stay as they are; in a section without
+text they are set as in the others.
 """
 
 import re
@@ -90,10 +88,9 @@ def find_section(text: str, heading: str, headings: Sequence[Heading] | None = N
     if len(found) > 1:
         last, parent = headings[found[-1]], _parents(headings)[found[-1]]
         such = f"{'#' * last.level} {last.text}" if parent is None else f"{headings[parent].text}#{last.text}"
-        raise EditRefused(
-            f"There are {len(found)} headings {quoted(heading)} ({named_lines(headings[at].line for at in found)}). "
-            f"Give the headings above it too, such as {such!r}, or edit by line numbers."
-        )
+        where = named_lines(headings[at].line for at in found)
+        cure = f"Give the headings above it too, such as {such!r}, or edit by line numbers."
+        raise EditRefused(f"There are {len(found)} headings {quoted(heading)} ({where}). {cure}")
     return span_of(text, headings, found[0])
 
 

@@ -193,7 +193,13 @@ def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:
         case _:
             return None
     lengths = (len(word) - _LONGER, len(word) + _LONGER)
-    _make_vocabulary(connection)
+    # A view of the index's words, which belongs to this read-only connection alone.
+    only: int = connection.execute("PRAGMA query_only").fetchone()[0]
+    connection.execute("PRAGMA query_only = 0")
+    try:
+        connection.execute(_VOCABULARY)
+    finally:
+        connection.execute(f"PRAGMA query_only = {only}")
     connection.set_progress_handler(Deadline(_SECONDS).passed, _STEPS)
     try:
         known = [term for (term,) in connection.execute(_NEAR, (word[:1], word[:1] + "\U0010ffff", *lengths))]
@@ -202,13 +208,3 @@ def meant_instead(connection: sqlite3.Connection, query: str) -> str | None:
     finally:
         connection.set_progress_handler(None, 0)
     return next(iter(get_close_matches(word, known, n=1, cutoff=0.75)), None)
-
-
-def _make_vocabulary(connection: sqlite3.Connection) -> None:
-    """Makes a view of the index's words, which belongs to this read-only connection alone."""
-    only: int = connection.execute("PRAGMA query_only").fetchone()[0]
-    connection.execute("PRAGMA query_only = 0")
-    try:
-        connection.execute(_VOCABULARY)
-    finally:
-        connection.execute(f"PRAGMA query_only = {only}")

@@ -62,9 +62,8 @@ def times(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     operator, value = found.groups() if found else ("", "")
     if span := re.fullmatch(r"([0-9]{1,4})([hdwmy])", value):
         if operator:
-            raise ValueError(
-                f"{value} is the time until now; leave out {operator}, or put a - in front for what is older"
-            )
+            cure = f"leave out {operator}, or put a - in front for what is older"
+            raise ValueError(f"{value} is the time until now; {cure}")
         return now - int(span[1]) * _UNITS[span[2]], None
     start, end = _period(value, now)
     return {"": (start, end), "<": (None, start), "<=": (None, end), ">": (end, None), ">=": (start, None)}[operator]
@@ -97,9 +96,8 @@ def _period(value: str, now: datetime) -> tuple[datetime, datetime]:
         case _:
             found = re.fullmatch(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?", value)
     if found is None:
-        raise ValueError(
-            f"{value} is not a date; write 2024-05-01, 2024-05, 2024, today, yesterday or 7d (h, d, w, m, y)"
-        )
+        forms = "2024-05-01, 2024-05, 2024, today, yesterday or 7d (h, d, w, m, y)"
+        raise ValueError(f"{value} is not a date; write {forms}")
     year, month, day = (int(part) if part else None for part in found.groups())
     try:
         start = today.replace(year=year or 0, month=month or 1, day=day or 1)

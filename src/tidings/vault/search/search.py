@@ -1,9 +1,7 @@
 """Running a search: a query, and the files that match it, with the lines that show why.
 
 SQL decides what it can, and ranks. Texts are read only if they are needed for the decision, in the order of the result,
-and for the hits that are shown.
-
-A search ends after `timeout`. It then returns what it found, and `problem` says that the answer is incomplete.
+and for the hits that are shown. After `timeout`, what was found is returned, with a `problem`.
 """
 
 import sqlite3

@@ -1,9 +1,8 @@
 """The results of the tools, and their refusals.
 
 A result is data for programs, beside a text. `note` says what to know about it: the index is still being built, or
-something was left out. Empty keys are left out.
-
-A refusal names the cause and the cure. Any other exception is a fault of the server, which the SDK logs.
+something was left out. Empty keys are left out. A refusal names the cause and the cure. Any other exception is a fault
+of the server, which the SDK logs.
 """
 
 from functools import partial

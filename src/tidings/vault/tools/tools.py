@@ -281,7 +281,7 @@ class WriteTools:
             new, text, note = await self.library.ask(lambda view: write.daily_start(view, day, now, append))
             if if_match:
                 raise Conflict(new, if_match, None)
-            await self.library.write(lambda writer: writer.write(new, text, create="only"))
+            await self.library.write(lambda writer: writer.write(new, text))
         elif path is not None and append:
             await self.library.write(lambda writer: writer.append(path, append, if_match=if_match))
         cure = "Create it with create=true."
