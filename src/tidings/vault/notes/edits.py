@@ -22,8 +22,8 @@ from tidings.vault.notes.sections import NEWLINE, EditRefused, own_newline, with
 _MOST_LINES = 120  # Lines of a diff that are shown.
 _WIDTH = 400  # Characters of a line that are shown.
 _MOST_COMPARED = 1_500  # Lines of each side that are compared one by one.
+# The mark of an item, a task, a heading or a quote. New text without a mark keeps the old one.
 _MARK = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\n]\][ \t]+)?|#{1,6}[ \t]+|>[ \t]*)")
-"""The mark of an item, a task, a heading or a quote. New text without a mark keeps the old one."""
 
 
 def diff(before: str, after: str, path: str) -> str:

@@ -91,9 +91,6 @@ class Candidate:
         return Occurrence(start, self.body[start:end], first, last)
 
 
-Test = Callable[[Candidate], bool]
-
-
 class Judge:
     """Makes tests for the parts of a query."""
 
@@ -102,7 +99,7 @@ class Judge:
         self._translator = translator
         self._deadline = deadline
 
-    def test(self, query: Query, where: Where = Where()) -> Test:  # noqa: B008, PLR0911 - frozen; one for each kind
+    def test(self, query: Query, where: Where = Where()) -> Callable[[Candidate], bool]:  # noqa: B008, PLR0911 - frozen; one for each kind
         condition = self._translator.condition(query, where)
         if condition.exact:
             self.asked.append(condition)

@@ -167,8 +167,7 @@ class Structure(TypedDict):
     note: NotRequired[str]
 
 
-Info = dict[str, Any]
-"""Facts about a note or about the whole vault."""
+Info = dict[str, Any]  # Facts about a note or about the whole vault.
 
 
 def answer(text: str, data: Any) -> CallToolResult:

@@ -169,6 +169,9 @@ class IndexReferences:
         return paths
 
     def candidates(self, name: str, /) -> Sequence[str]:
+        def question(view: VaultView) -> list[str]:
+            return view.queries.candidates(name)
+
         if name not in self._candidates:
-            self._candidates[name] = from_thread.run(self._library.ask, lambda view: view.queries.candidates(name))
+            self._candidates[name] = from_thread.run(self._library.ask, question)
         return self._candidates[name]
