@@ -103,8 +103,7 @@ class VaultLibrary:
     async def ask(self, question: Callable[[VaultView], T], *, search: bool = False) -> T:
         """Returns the answer of `question`, called in another thread with one state of the index.
 
-        A `search` may take long: searches wait for each other, and other questions do not wait for them. Raises
-        `IndexBlocked`, or `IndexDamaged` after rebuilding has begun.
+        Other questions do not wait for a `search`. Raises `IndexBlocked`, or `IndexDamaged` once rebuilding has begun.
         """
         await self._readable.wait()
         left = self._opened_at + _FIRST_SECONDS - time.monotonic()

@@ -112,10 +112,7 @@ class Disk:
             raise outcomes.ReadOnly("This server is read-only. Start it without --read-only to write.")
 
     def place(self, path: str, *, creating: bool = False, follow: bool = True) -> OpenedFile:
-        """Returns the place of a path, or raises `BadPath`; `WriteFailed` if the vault's disk seems to be missing.
-
-        With `follow`, a link at its end stands for its target, not for itself.
-        """
+        """Returns the place of a path; with `follow`, of a link's target. Raises `BadPath` or `WriteFailed`."""
         located = self.vault.locate(path, creating=creating)
         mount = self.vault.mount_of(path)
         if missing := self.vault.missing(mount):

@@ -20,7 +20,10 @@ _LINK: Final = 'files.path, files.kind, title, target, subpath, shown, links.kin
 _SOME: Final = "(SELECT value FROM json_each(?))"
 _NAMES_OF: Final = f"SELECT name FROM files WHERE path IN {_SOME}"  # noqa: S608 - our own text, as below
 _TARGETS: Final = "SELECT path, target, links.kind FROM links JOIN files ON files.id = links.file WHERE target <> ''"
-_LINKS_OF: Final = f"{_TARGETS.replace('links JOIN files', 'files CROSS JOIN links')} AND path IN {_SOME}"
+_LINKS_OF: Final = (
+    "SELECT path, target, links.kind FROM files CROSS JOIN links ON links.file = files.id "  # noqa: S608
+    f"WHERE target <> '' AND path IN {_SOME}"
+)
 _LINKS_TO: Final = f"{_TARGETS} AND links.name IN {_SOME}"
 
 

@@ -95,11 +95,13 @@ def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], pla
     """Returns the link from the bracket at `opening` to the end of `found`. `place` is its line and the shift."""
     angled, bare = found[_NAMED + 1], found[_NAMED + 2]
     written = _ESCAPED.sub(r"\1", bare) if angled is None else angled
+    if _EXTERNAL.match(written):
+        return None
     target, _, rest = written.partition("#")
     if "%" in written:
         target, rest = unquote(target), unquote(rest)
     target, subpath = target.strip(), f"#{rest}" if rest else ""
-    if _EXTERNAL.match(written) or not (target or subpath):
+    if not target and not subpath:
         return None
     line, shift = place
     closing = found.start()

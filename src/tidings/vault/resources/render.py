@@ -317,10 +317,7 @@ _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
 
 
 def render(view: VaultView, uri: str, *, today: date | None = None) -> RenderedResource:
-    """Returns the content of the resource at a URI.
-
-    Raises `BadAddress` if it is not a URI of a vault, `ResourceMissing` with the closest names, or `ResourceTooLarge`.
-    """
+    """Returns the content at a URI. Raises `BadAddress`, `ResourceMissing` with close names, or `ResourceTooLarge`."""
     address = parse_address(uri)
     try:
         content = _content(view, address, today or local_today())
