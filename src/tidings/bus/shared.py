@@ -195,7 +195,6 @@ class Engine:
         self._set(connected=True)
 
     def back(self) -> None:
-        """Records that the server answers."""
         if not self.state.connected:
             away = self._clock() - self.state.since
             logger.warning("The bus at %s is back after %.1f s; changes go out again", self.place, away)
@@ -217,13 +216,11 @@ class Engine:
         self._set(connected=False, reason="it is closed")
 
     def waiting(self, count: int) -> None:
-        """Records how many changes are not stored yet."""
         if count != self.state.waiting:
             self._measure("waiting", self._waiting.add, count - self.state.waiting)
             self.state = replace(self.state, waiting=count)
 
     def stored(self, count: int, seconds: float) -> None:
-        """Records that `count` changes were stored within `seconds`."""
         self._measure("published", self._published.add, count)
         self._measure("duration", self._duration.record, seconds)
 

@@ -140,12 +140,7 @@ class FastMcpAdapter(Adapter):
 
 
 def adapter_for(server: object) -> Adapter:
-    """Returns the adapter for `server`.
-
-    Raises:
-        TypeError: It is not a kind of server that Tidings supports.
-        ServerChanged: This version of it lacks something that Tidings needs.
-    """
+    """Returns the adapter for `server`. Raises `TypeError` if it is not a kind of server that Tidings supports."""
     if isinstance(server, MCPServer):
         return McpServerAdapter(cast("MCPServer[Any]", server))
     if isinstance(server, Server):

@@ -45,20 +45,15 @@ class Limits:
 
     streams: int = 20_000
     """Subscribers at once: listen streams and old-era sessions together."""
-
     streams_per_client: int = 2_000
     """Listen streams at once for one client: a signed-in principal, else a network address or a connection."""
-
     subscriptions: int = 10_000
     """URIs and prefixes for one stream or one old-era session."""
-
     backlog: int = 4_096
     """Distinct changes that may wait for one subscriber. Only subscribers with prefixes can exceed it: the others
     have at most one waiting change for each subscription."""
-
     write_deadline: float = 30.0
     """Seconds for which a reader may take nothing before its stream is cut off."""
-
     liveness: float = 60.0
     """Seconds for which an old-era session without an open stream counts as a subscriber, and after which a network
     peer that acknowledges nothing is given up."""
@@ -86,12 +81,7 @@ def uri_pattern(text: object) -> UriPattern:
 
 
 def check_options(*, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object) -> None:
-    """Checks the options of `attach()` and `LiveServer`.
-
-    Raises:
-        TypeError: An option has the wrong type.
-        ValueError: A pattern is not valid.
-    """
+    """Raises `TypeError` or `ValueError` if an option of `attach()` or `LiveServer` is not valid."""
     if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
         found = f"the class {bus.__name__}" if isinstance(bus, type) and _is_bus(bus) else _kind(bus)
         raise TypeError(f"bus is {found}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")

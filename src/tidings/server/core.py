@@ -154,14 +154,6 @@ class Core:
             raise _stopping()
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
 
-    def has_room(self) -> bool:
-        """Returns whether there is room for another subscriber now."""
-        try:
-            self.check_room()
-        except errors.LimitReached:
-            return False
-        return True
-
     def join(self, subscriber: Subscriber) -> None:
         """Registers `subscriber`: from now on it receives the changes it asked for."""
         self.hub.add(subscriber)

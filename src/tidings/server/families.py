@@ -123,11 +123,7 @@ class ResourceFamily(Mapping[str, ResourceKind]):
         return f"{self.prefix}{name}{path}{'?' + asked if asked else ''}"
 
     def split(self, uri: str) -> SplitUri:
-        """Takes a URI apart. Upper and lower case are the same in the scheme and the kind.
-
-        Raises:
-            BadAddress: It has another scheme, there is no such kind, or the kind does not take what it has.
-        """
+        """Takes a URI apart. Upper and lower case are the same in the scheme and the kind. Raises `BadAddress`."""
         scheme, _, rest = uri.partition("://")
         path, _, asked = rest.partition("?")
         name, _, encoded = path.partition("/")

@@ -46,8 +46,7 @@ class Hooks:
     async def settled(self, subscriptions: Iterable[str], *, unless: asyncio.Future[None] | None = None) -> bool:
         """Waits until the hooks for `subscriptions` have run. Returns False if `unless` was done before.
 
-        Raises:
-            Exception: A hook raised it, so that its source is not watched.
+        Raises what a hook raised, because its source is not watched then.
         """
         for subscription in subscriptions:
             if subscription in self._refused and subscription not in self._tasks:

@@ -15,17 +15,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import anyio
+import mcp_types as types
 from mcp.server.connection import Connection
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import (
-    INVALID_REQUEST,
-    CreateMessageResult,
-    EmptyResult,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
-)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings._kit.tasks import Background
@@ -123,7 +117,11 @@ class LegacyEra:
 
         They are not on a connection that cannot be written to, or if there is no room for another subscriber.
         """
-        served = connection_of(ctx).has_standalone_channel and self._core.has_room()
+        served = connection_of(ctx).has_standalone_channel
+        try:
+            self._core.check_room()
+        except LimitReached:
+            served = False
         capabilities: dict[str, dict[str, Any]] = result["capabilities"]
         for feature in FEATURES:
             if feature in capabilities:
@@ -183,7 +181,7 @@ class LegacyEra:
 
     # Requests
 
-    async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
+    async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Serves `resources/subscribe`. Subscribing again has no effect."""
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             session = self._session(ctx)
@@ -193,21 +191,21 @@ class LegacyEra:
                 self._core.policy.check([subscription], held=session.held_beside(subscription))
                 self._unpark(session)
                 await self._core.subscribe(session, subscription)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def unsubscribe(self, ctx: RequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def unsubscribe(self, ctx: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Serves `resources/unsubscribe`, also for what was not subscribed to."""
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
             self._core.unsubscribe(session, subscription)
-        return EmptyResult()
+        return types.EmptyResult()
 
     def _session(self, ctx: RequestContext) -> LegacySession:
         connection = connection_of(ctx)
         if not connection.has_standalone_channel:
             raise MCPError(
-                INVALID_REQUEST,
+                types.INVALID_REQUEST,
                 "Subscriptions need a session, and this server runs without sessions (stateless_http=True). "
                 "Use a client of the 2026-07-28 protocol, or a server with sessions.",
             )
@@ -283,18 +281,13 @@ class LegacyEra:
             session.wait(self._core.policy.limits.liveness, self._park)
 
 
-def resource_not_found(message: str, uri: str) -> MCPError:
-    """Returns this era's error for a resource that cannot be read because there is none."""
-    return MCPError(RESOURCE_NOT_FOUND, message, {"uri": uri})
-
-
 async def ask_model(ctx: Context[Any, Any], room: anyio.CapacityLimiter, prompt: str, max_tokens: int) -> str:
     """Asks the client's model with a request of its own, in the middle of a call. Raises `ModelDeclined`."""
     try:
         async with room:
             answer = await ctx.session.send_request(
                 model_request(prompt, max_tokens),
-                CreateMessageResult,
+                types.CreateMessageResult,
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_context.request_id),
             )
     except MCPError as error:

@@ -11,16 +11,12 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import anyio
+import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
-from mcp_types import (
-    InputRequiredResult,
-    SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
-    UnsubscribeRequestParams,
-)
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from pydantic import ValidationError
 
@@ -87,9 +83,9 @@ class Live:
         """Publishes changes, and shows who listens."""
         adapter.watch(self.notify.soon)
         server = self._server
-        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._modern.listen)
-        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._legacy.subscribe)
-        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._legacy.unsubscribe)
+        server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._modern.listen)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._legacy.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._legacy.unsubscribe)
         server.middleware.append(self._middleware)
         theirs = server.lifespan
 
@@ -304,12 +300,12 @@ def not_found_in_era(context: Context[Any, Any] | None, uri: str) -> Generator[N
     except ResourceNotFoundError as error:
         if context is None or is_modern(context.protocol_version):
             raise
-        raise legacy.resource_not_found(str(error), uri) from error
+        raise MCPError(legacy.RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
 
 
 async def with_model(
     ctx: Context[Any, Any], work: Callable[[AskModel | None], Awaitable[T]]
-) -> T | InputRequiredResult:
+) -> T | types.InputRequiredResult:
     """Returns what `work` returns, which can ask the client's model; it gets None if the client has none to ask.
 
     In the modern era the result may be questions for the client, and `work` runs again for their answers. So it has to

@@ -53,10 +53,7 @@ class SubscriptionPolicy:
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
         """Returns `subscriptions`, each once, if all are well-formed, allowed and, beside those `held`, not too many.
 
-        Raises:
-            LimitReached: There are too many.
-            InvalidUri: One is not a URI.
-            NotSubscribable: One is not among those that this server allows.
+        Raises `LimitReached`, `InvalidUri` or `NotSubscribable` otherwise.
         """
         distinct = list(dict.fromkeys(subscriptions))
         if len(distinct) + held > self.limits.subscriptions:

@@ -6,19 +6,12 @@ from contextlib import suppress
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 from weakref import WeakSet
 
+import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import LifespanResultT, Server
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    InputRequiredResult,
-    ListResourcesResult,
-    PaginatedRequestParams,
-    Resource,
-    ResourceTemplate,
-)
 from pydantic import AnyUrl
 from starlette.applications import Starlette
 
@@ -49,11 +42,11 @@ class ResourceProvider(Protocol):
         """
         ...
 
-    def templates(self) -> Sequence[ResourceTemplate]:
+    def templates(self) -> Sequence[types.ResourceTemplate]:
         """Returns the templates of the URIs."""
         ...
 
-    async def page(self, cursor: str | None) -> tuple[Sequence[Resource], str | None]:
+    async def page(self, cursor: str | None) -> tuple[Sequence[types.Resource], str | None]:
         """Returns the resources after `cursor` (from the first, if None), and the cursor of the next page, if any.
 
         Raises:
@@ -224,27 +217,29 @@ class LiveServer(MCPServer[LifespanResultT]):
         """Serves the resources of `provider`, too. The provider publishes their changes through `notify`."""
         self._provider = provider
         self._live.also_serves(provider.owns)
-        McpServerAdapter(self).lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list_page)
+        McpServerAdapter(self).lowlevel.add_request_handler(
+            "resources/list", types.PaginatedRequestParams, self._list_page
+        )
 
     async def _list_page(
-        self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         provider = cast("ResourceProvider", self._provider)
         cursor = params.cursor if params else None
         try:
             provided, following = await provider.page(cursor)
         except ValueError as error:
-            raise MCPError(INVALID_PARAMS, str(error), {"cursor": cursor}) from error
+            raise MCPError(types.INVALID_PARAMS, str(error), {"cursor": cursor}) from error
         registered = [] if cursor else await self.list_resources()
-        return ListResourcesResult(resources=[*registered, *provided], next_cursor=following)
+        return types.ListResourcesResult(resources=[*registered, *provided], next_cursor=following)
 
-    async def list_resource_templates(self) -> list[ResourceTemplate]:
+    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         """Returns the registered templates, and the provider's."""
         return [*await super().list_resource_templates(), *(self._provider.templates() if self._provider else ())]
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[LifespanResultT, Any] | None = None
-    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+    ) -> Iterable[ReadResourceContents] | types.InputRequiredResult:
         """Returns the contents of the resource at `uri`, from the provider if it owns the URI. See `MCPServer`."""
         if self._provider is not None and self._provider.owns(str(uri)):
             return await self._provider.read(str(uri))

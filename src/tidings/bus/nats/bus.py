@@ -50,9 +50,7 @@ class NatsServers:
     async def connect(self, seconds: float) -> NatsConnection:
         """Returns a connection to a server that answers within `seconds`. The one that was used last is tried last.
 
-        Raises:
-            BusUnavailable: None of them can be used. The message says why.
-            BusMismatch: A bus cannot use the server that answers.
+        Raises `BusUnavailable` if none of them can be used, `BusMismatch` if a bus cannot use the one that answers.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

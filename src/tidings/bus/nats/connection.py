@@ -113,7 +113,7 @@ class NatsWire(Client):
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         """Checks the server's introduction. At the first one, nothing has been sent to the server yet."""
-        self.info |= info
+        self.info.update(info)
         if initial_connection and self._insist_on_tls and not info.get("tls_required"):
             if not info.get("tls_available"):
                 raise nats.errors.Error(NO_TLS)
@@ -155,6 +155,7 @@ class NatsConnection:
         self.address = address
         self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._wire = NatsWire(insist_on_tls=insist_on_tls or address.tls, broken=self.fail)
+        self.info = self._wire.info  # The server's introduction: version, limits, the other servers of its cluster.
         self._connecting = True
         self._inbox = ""
         self._tokens = itertools.count()
@@ -197,11 +198,6 @@ class NatsConnection:
         self._connecting = False
         self._inbox = self._wire.new_inbox()
         await self.listen(f"{self._inbox}.*", self._answered)
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """The server's introduction: its version, its limits, the other servers of its cluster."""
-        return self._wire.info
 
     def inbox(self) -> str:
         """Returns a new subject for answers."""

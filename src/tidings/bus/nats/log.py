@@ -169,12 +169,7 @@ class Log:
 
 
 async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamState, Mark, LogPosition]:
-    """Joins the log of `stream`. Returns its state, its mark, and the position: `known` if nothing was missed there.
-
-    Raises:
-        BusMismatch: A bus cannot use the stream.
-        Exception: See `NatsConnection.ask`.
-    """
+    """Joins the log of `stream`. Returns its state, its mark, and the position: `known` if nothing was missed there."""
     await stream.prepare()
     for _ in range(_ATTEMPTS):
         mark = await stream.mark()

@@ -201,10 +201,9 @@ class NatsStream:
         self.shape = shape
 
     async def prepare(self) -> None:
-        """Creates the stream if it is missing, else checks it and raises its limits for the history.
+        """Creates the stream if it is missing, else raises its limits for the history.
 
-        Raises:
-            BusMismatch: A bus cannot use the stream.
+        Raises `BusMismatch` if a bus cannot use it.
         """
         for _ in range(_ATTEMPTS):
             try:

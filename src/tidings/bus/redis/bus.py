@@ -231,11 +231,10 @@ class Wakes:
             async with asyncio.timeout(self._server.timeout):
                 self._connection = connection = await self._server.connect()
                 await connection.ask("SUBSCRIBE", self._channel)
-        except Exception as error:
+        except BaseException as error:
             await self.close()
-            raise explain(error, self._server) from error
-        except BaseException:
-            await self.close()
+            if isinstance(error, Exception):
+                raise explain(error, self._server) from error
             raise
         return connection
 

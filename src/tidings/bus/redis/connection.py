@@ -54,11 +54,7 @@ class RedisConnection:
 
 
 class Server:
-    """The server at `url`, which gets `timeout` seconds to answer a connection.
-
-    Raises:
-        ValueError: It is not the URL of a Redis.
-    """
+    """The server at `url`, which gets `timeout` seconds to answer. Raises `ValueError` if a URL is not a Redis's."""
 
     def __init__(self, url: str, *, timeout: float) -> None:
         self._address = read_url(url)
