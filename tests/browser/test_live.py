@@ -42,7 +42,7 @@ async def look(browser: Browser, inspector: Inspector) -> AsyncGenerator[Look]:
         yield one
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", ["modern", pytest.param("legacy", marks=pytest.mark.thorough)])
 async def test_an_edited_note_appears_with_what_changed_and_how_long_it_took(look: Look, era: str) -> None:
     await look.connected(era)
     file = look.inspector.folder / "vault" / "Projects" / f"Plan {era}.md"

@@ -67,6 +67,7 @@ async def test_a_list_is_shown_while_it_changes_and_what_is_typed_stays(look: Lo
     await expect(text).to_have_value("typed")
 
 
+@pytest.mark.thorough
 async def test_what_ends_after_thousands_of_others_is_still_one_row_in_its_place(
     browser: Browser, inspector: Inspector
 ) -> None:

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, expect
 from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
-ERAS = ["modern", "legacy"]
+ERAS = ["modern", pytest.param("legacy", marks=pytest.mark.thorough)]
 SPEAK = """
 async (text) => {
     const headers = { 'X-Tidings': localStorage.getItem('tidings.key'), 'Content-Type': 'application/json' }

@@ -1,4 +1,4 @@
-"""A short chaos run on each engine: the long ones are `make chaos`."""
+"""A short chaos run on each engine, one of them in `make test`: the long ones are `make chaos`."""
 
 from pathlib import Path
 
@@ -7,7 +7,11 @@ import pytest
 from tests.chaos.run import run
 from tests.chaos.world import Plan
 
-ENGINES = ["sqlite", "nats", pytest.param("redis", marks=pytest.mark.redis)]
+ENGINES = [
+    "nats",
+    pytest.param("sqlite", marks=pytest.mark.thorough),
+    pytest.param("redis", marks=[pytest.mark.redis, pytest.mark.thorough]),
+]
 
 
 @pytest.mark.anyio

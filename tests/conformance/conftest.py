@@ -30,25 +30,29 @@ def entries() -> Mapping[str, Path]:
 
 @pytest.fixture(scope="session")
 def server_outcomes(
-    entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[Case, suite.Outcome]:
-    """What each scenario for servers came to."""
+    """What each selected scenario for servers came to."""
     with serving(tmp_path_factory.mktemp("conformance") / "server.log") as url:
-        return _outcomes(SERVER, lambda batch: suite.run_server(entries[batch.version], url, *batch.selection))
+        return _outcomes(request, SERVER, lambda one: suite.run_server(entries[one.version], url, *one.selection))
 
 
 @pytest.fixture(scope="session")
 def client_outcomes(
-    entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[Case, suite.Outcome]:
-    """What each scenario for clients came to."""
+    """What each selected scenario for clients came to."""
     with nursing(tmp_path_factory.mktemp("conformance")) as command:
-        return _outcomes(CLIENT, lambda batch: suite.run_client(entries[batch.version], command, *batch.selection))
+        return _outcomes(request, CLIENT, lambda one: suite.run_client(entries[one.version], command, *one.selection))
 
 
-def _outcomes(table: Table, run: Callable[[Batch], dict[str, suite.Outcome]]) -> Mapping[Case, suite.Outcome]:
+def _outcomes(
+    request: pytest.FixtureRequest, table: Table, run: Callable[[Batch], dict[str, suite.Outcome]]
+) -> Mapping[Case, suite.Outcome]:
+    selected = [item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec")]
+    wanted = {(case.version, case.spec) for case in selected if isinstance(case, Case)}
     with suite.turn(), ThreadPoolExecutor(AT_ONCE) as pool:
-        started = [(batch, pool.submit(run, batch)) for batch in batches(table)]
+        started = [(each, pool.submit(run, each)) for each in batches(table) if (each.version, each.spec) in wanted]
         return {
             Case(batch.version, name, batch.spec): outcome
             for batch, running in started
