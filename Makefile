@@ -11,6 +11,8 @@ endif
 VENV := .venv$(VERSION:%=-%)
 BIN := $(VENV)/bin
 export VENV
+# Tests start many programs, which start sooner from bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
