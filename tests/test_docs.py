@@ -131,17 +131,20 @@ class Loading(HTMLParser):
         self.found += [value for name in names if (value := given.get(name))]
 
 
+@pytest.mark.thorough
 def test_the_site_is_built_without_a_warning_in_little_time(site: Built) -> None:
     assert (site.code, site.words) == (0, "")
     assert site.cpu < 30
 
 
+@pytest.mark.thorough
 def test_the_site_has_every_page(site: Built) -> None:
     pages = [page.relative_to(ROOT / "docs").with_suffix(".html") for page in ROOT.glob("docs/**/*.md")]
     assert len(pages) > 40
     assert [str(page) for page in pages if not (site.folder / page).exists()] == []
 
 
+@pytest.mark.thorough
 def test_looking_at_the_site_fetches_nothing_from_elsewhere(site: Built) -> None:
     elsewhere = re.compile(r"\s*(?:[a-z]+:)?//", re.IGNORECASE)
     for page in site.folder.rglob("*.html"):
@@ -154,11 +157,13 @@ def test_looking_at_the_site_fetches_nothing_from_elsewhere(site: Built) -> None
 
 
 @pytest.mark.parametrize("name", tidings.__all__)
+@pytest.mark.thorough
 def test_the_reference_has_each_public_name(site: Built, name: str) -> None:
     text = re.sub(r"<[^>]+>", "", (site.folder / "reference/tidings.html").read_text("utf-8"))
     assert name == "__version__" or re.search(rf"\b{name}\b", text)
 
 
+@pytest.mark.thorough
 def test_docstrings_are_read_as_the_markdown_that_they_are(site: Built) -> None:
     buses = (site.folder / "reference/bus.html").read_text("utf-8")
     assert "<table" in buses

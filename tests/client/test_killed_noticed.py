@@ -41,11 +41,11 @@ LONGEST_PAUSE = 1.0 * 1.2
 
 WAYS = [
     ("auto", "/mcp", CONFIG),
-    ("auto", "/mcp", DEAF),
+    pytest.param("auto", "/mcp", DEAF, marks=pytest.mark.thorough),
     ("legacy", "/mcp", CONFIG),
-    ("legacy", "/sse", CONFIG),
+    pytest.param("legacy", "/sse", CONFIG, marks=pytest.mark.thorough),
     ("auto", "stdio", CONFIG),
-    ("legacy", "stdio", CONFIG),
+    pytest.param("legacy", "stdio", CONFIG, marks=pytest.mark.thorough),
 ]
 
 

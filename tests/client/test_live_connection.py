@@ -260,7 +260,7 @@ async def test_a_server_that_starts_anew_on_its_port_is_found_again(era: str) ->
         await client.aclose()
 
 
-@ERAS
+@pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
 async def test_a_command_that_dies_is_started_again(era: str) -> None:
     command = [sys.executable, "-m", "tests.client.peers", "live"]
     options: Any = {"env": environment(), "cwd": ROOT}

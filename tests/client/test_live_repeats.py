@@ -127,7 +127,7 @@ async def test_a_call_that_never_arrived_is_sent_again(era: str) -> None:
         assert library.asked["t5"] == 1
 
 
-@ERAS
+@pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
 async def test_a_call_whose_command_died_is_of_unknown_effect(era: str) -> None:
     command = [sys.executable, "-m", "tests.client.peers", "live"]
     options: Any = {"env": environment(), "cwd": ROOT}

@@ -78,6 +78,7 @@ def test_nothing_of_it_outlives_it_even_if_it_is_killed(tmp_path: Path) -> None:
         assert demo.left() == []
 
 
+@pytest.mark.thorough
 def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it_missed(tmp_path: Path) -> None:
     with shown(tmp_path, "--for", "600") as demo:
         demo.expect(r"vault +Shop/Orders\.md +fresh in")

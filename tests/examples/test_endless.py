@@ -42,7 +42,9 @@ runpy.run_path(path, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5])
+@pytest.mark.parametrize(
+    "seconds", [0.05, 0.3, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0.02, 0.1, 0.15, 0.2, 0.5))]
+)
 def test_both_eras_ends_quietly_on_ctrl_c_while_it_starts(seconds: float) -> None:
     program = [sys.executable, "-c", INTERRUPTED, EXAMPLES / "both_eras.py", str(seconds)]
     run = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)

@@ -70,7 +70,9 @@ def test_a_copy_is_fresh_again_after_its_server_was_killed() -> None:
     assert after.index("the client: error") < after.index("the client: connected") < after.index("'note 3' received")
 
 
-@pytest.mark.parametrize(("name", "processes"), [("surviving.py", 1), ("replicas.py", 3)])
+@pytest.mark.parametrize(
+    ("name", "processes"), [("surviving.py", 1), pytest.param("replicas.py", 3, marks=pytest.mark.thorough)]
+)
 def test_a_story_takes_all_its_processes_with_it_on_ctrl_c(name: str, processes: int) -> None:
     command = [sys.executable, EXAMPLES / name, "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as story:

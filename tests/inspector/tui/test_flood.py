@@ -100,6 +100,7 @@ def lines_drawn(pilot: Pilot[None]) -> int:
     return sum(each.drawn for each in pilot.app.screen.query(RowList))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("wire", "era"), [("stdio", "auto"), ("http", "legacy")])
 async def test_a_flood_over_a_wire_is_counted_whole_while_keys_are_answered(wire: str, era: str) -> None:
     async with over(wire, era) as pilot:
