@@ -202,7 +202,13 @@ class Renderer:
         limit = self._fetcher.limits.timeout
         timeout = limit if asked.timeout is None else min(asked.timeout, limit)
         until = anyio.current_time() + timeout
-        first = await self._first(asked)
+        first = await self._fetcher.fetch(replace(asked, accept=asked.accept or _ACCEPT))
+        if first.status >= 400:
+            raise failed(first)
+        kind = first.content_type.partition(";")[0].strip().lower()
+        if kind not in _RENDERED:
+            message = f"{first.url} is {kind}, which is not rendered: fetch it with mode 'http'."
+            raise NotRendered(message, url=asked.url)
         for _ in range(2):
             async with self._turn(url, until):
                 with anyio.move_on_at(until + _GRACE):
@@ -210,16 +216,6 @@ class Renderer:
                     if rendered is not None:
                         return rendered
         return RenderedPage(first.body, first.url, warnings=(_given_up("the browser crashed"),))
-
-    async def _first(self, asked: Request) -> Response:
-        response = await self._fetcher.fetch(replace(asked, accept=asked.accept or _ACCEPT))
-        if response.status >= 400:
-            raise failed(response)
-        kind = response.content_type.partition(";")[0].strip().lower()
-        if kind not in _RENDERED:
-            message = f"{response.url} is {kind}, which is not rendered: fetch it with mode 'http'."
-            raise NotRendered(message, url=asked.url)
-        return response
 
     @asynccontextmanager
     async def _turn(self, url: str, until: float) -> AsyncGenerator[None]:

@@ -110,23 +110,15 @@ def fit(text: str, room: int, start: int = 0, *, measure: Callable[[str], int] =
             least, most = (middle, most) if measure(text[start:middle]) <= room else (least, middle)
         end = least
     if end < total:
-        end = _better(text, start, end)
+        earliest = int(end - (end - start) * _SLACK)
+        places = ((text.rfind(mark, earliest, end), mark) for mark in ("\n\n", "\n", ". ", " "))
+        end = next((place + len(mark) for place, mark in places if place > start), max(end, start + 1))
     return Fit(text[start:end], start, end, total)
 
 
 def past_end(start: int, total: int) -> str:
     """Returns a message for a caller that goes on behind the end; empty otherwise."""
     return f"(There is nothing from there on: the whole text has {total:,} characters.)" if start >= total > 0 else ""
-
-
-def _better(text: str, start: int, end: int) -> int:
-    """Returns a good place to cut, not far before `end`."""
-    earliest = int(end - (end - start) * _SLACK)
-    for mark in ("\n\n", "\n", ". ", " "):
-        place = text.rfind(mark, earliest, end)
-        if place > start:
-            return place + len(mark)
-    return max(end, start + 1)
 
 
 def shares(sizes: Sequence[int], room: int) -> list[int]:

@@ -91,7 +91,6 @@ def _cut(content: str, start: int, end: int, heaviest: float, level: int) -> Ite
 
 
 def _best_cut(content: str, start: int, most: int, end: int) -> int:
-    """Returns the best place to cut `content` behind `start` and not behind `most`."""
     if most >= end:
         return end
     half = start + (most - start) // 2

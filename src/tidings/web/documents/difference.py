@@ -106,8 +106,9 @@ def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = M
     groups = list(lines_diff.grouped(changes, context))
     headings = HeadingsAbove(after)
     hunks = tuple(_hunks(old_lines, new_lines, groups, room, headings=headings, above=above, context=context))
-    if most is not None:
-        hunks = _counted(hunks, removed + len(lead) + len(rest), added + len(lead) + len(rest))
+    if most is not None:  # Not all lines of the one hunk were looked at.
+        around = len(lead) + len(rest)
+        hunks = tuple(_counted(hunk, removed + around, added + around) for hunk in hunks)
     return PageDiff(added, removed, hunks, len(groups), _left_out(hunks, len(groups), added, removed), exact)
 
 
@@ -153,7 +154,6 @@ def _hunks(
     above: int,
     context: int,
 ) -> Iterator[Hunk]:
-    """Yields as many hunks as there is room for."""
 
     def words(gone: Sequence[str], come: Sequence[str]) -> tuple[Spans, Spans]:
         # Called at the beginning of each change: once the room is full there, nothing more is shown or compared.
@@ -175,13 +175,9 @@ def _hunks(
         yield hunk
 
 
-def _counted(hunks: tuple[Hunk, ...], count: int, new_count: int) -> tuple[Hunk, ...]:
-    """Corrects the counts of the one hunk of lines that were not all looked at."""
-    lines = count + new_count
-    return tuple(
-        replace(hunk, count=count, new_count=new_count, left_out=hunk.left_out + lines - hunk.count - hunk.new_count)
-        for hunk in hunks
-    )
+def _counted(hunk: Hunk, count: int, new_count: int) -> Hunk:
+    missing = hunk.left_out + count + new_count - hunk.count - hunk.new_count
+    return replace(hunk, count=count, new_count=new_count, left_out=missing)
 
 
 def _left_out(hunks: tuple[Hunk, ...], places: int, added: int, removed: int) -> LeftOut | None:

@@ -38,7 +38,7 @@ _LINKED = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{1,2000}\)")
 _WORDS = re.compile(r"[^\W_]+")
 # One or two plain words, such as half of what pages hide: no instruction is that short.
 _CAPTION = re.compile(r"[A-Za-z]{0,30}[ ]?[A-Za-z]{0,30}[.:]?")
-_APART = "\n" + " " * 200 + "\n"  # Separates hidden parts, so that two of them are not taken for one sentence.
+APART = "\n" + " " * 200 + "\n"  # Separates parts, so that two of them are not taken for one sentence.
 _OPENING = frozenset("“„«「『")
 _CLOSING = frozenset("”»」』")
 NOTE = "[hidden text left out]"
@@ -137,7 +137,7 @@ def _in_hidden(parts: Sequence[str], seen: "InjectionReport", known: set[str]) -
         # A tab of an article about models may be shown and hidden.
         letters = _letters(seen.text)
         parts = [part for part in parts if _letters(plain(part)) not in letters]
-    text = _APART.join(part for part in parts if not _CAPTION.fullmatch(part))
+    text = APART.join(part for part in parts if not _CAPTION.fullmatch(part))
     found = [*hidden_in(text), *_new(InjectionReport(text), SUSPICIOUS, known)]
     return [located(one, "hidden text") for one in found]
 
@@ -341,7 +341,6 @@ class _HiddenLines:
 
 
 def _cuts(place: Place, part: str, lines: set[int]) -> Iterator[Place]:
-    """Yields the places to remove from a part with instructions in these lines."""
     start, end = place
     if len(part) <= _WHOLE:
         yield start + _markers(part), end

@@ -97,7 +97,6 @@ def _balanced(text: str) -> bool:
 
 
 def _needed(text: str, run: re.Match[str], directions: bool) -> str:
-    """Returns the characters of an invisible run that are needed at their place."""
     before, after = text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1]
     if _is_flag(text, run.start(), run[0]):
         return run[0]

@@ -67,7 +67,8 @@ async def map_reduce(
     if not kept:
         raise SampleFailed(asker.why)
     while len(groups := _groups(kept, size)) > 1:
-        kept = [await asker.merge("\n\n".join(group)) for group in groups]
+        merge = "Merge these notes on parts of a page into shorter ones."
+        kept = [await asker.note(merge, "\n\n".join(group)) for group in groups]
     answer = await asker.conclude("\n\n".join(kept), budget)
     return ModelSummary(*_parsed(answer), chunks=len(read), unread=len(chunks) - len(read), failed=failed)
 
@@ -83,19 +84,16 @@ class _Asker:
         """Returns notes on each text, or None. All are asked for at once: `sample` limits how many."""
         found: list[str | None] = [None] * len(texts)
 
-        async def note(number: int) -> None:
+        async def note_on(number: int) -> None:
             try:
-                found[number] = await self._note("Write short notes on this part of a page.", texts[number])
+                found[number] = await self.note("Write short notes on this part of a page.", texts[number])
             except SampleFailed as error:
                 self.why = str(error)
 
         async with anyio.create_task_group() as group:
             for number in range(len(texts)):
-                group.start_soon(note, number)
+                group.start_soon(note_on, number)
         return [one or None for one in found]
-
-    async def merge(self, notes: str) -> str:
-        return await self._note("Merge these notes on parts of a page into shorter ones.", notes)
 
     async def conclude(self, text: str, budget: int) -> str:
         task = (
@@ -107,7 +105,7 @@ class _Asker:
             raise SampleFailed(self.why)
         return answer
 
-    async def _note(self, task: str, text: str) -> str:
+    async def note(self, task: str, text: str) -> str:
         note = await self._ask(task, text, _NOTE)
         # A model may write more than it was asked for, which would not fit into the next prompt.
         return note if estimate(note) <= _NOTE else chunk("", note, max_tokens=_NOTE, margin_ratio=0)[0]["text"]

@@ -19,8 +19,6 @@ from tidings.web.documents.sentences import Salience, Sentence, sentences_of, st
 
 _BETWEEN = "\n\n"
 _MOST = 200_000  # The most sentences that are read.
-
-
 _SEPARATOR = 1.5
 _MISSES = 400  # The search ends after so many sentences in a row that do not fit.
 _NEW = 0.2  # The share of its words that must be new.

@@ -137,7 +137,7 @@ def _unparsed(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
 def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
     about = as_dict(value)
     if (graph := as_list(about.get("@graph"))) and isinstance(graph[0], dict):
-        about = as_dict(graph[0])  # The metadata of JSON-LD is that of its first object.
+        about = cast("dict[str, Any]", graph[0])  # The metadata of JSON-LD is that of its first object.
     whole = written(value) if method == "json" else "\n".join(map(written, as_list(value)))
     text, over = bounded(whole, options.caps.characters, "the JSON")
     rows = _rows(value, options)
@@ -170,7 +170,7 @@ def _said(about: dict[str, Any], *keys: str) -> str | None:
         if items := as_list(value):
             value = items[0]
         if isinstance(value, dict):
-            value = as_dict(value).get("name")
+            value = cast("dict[str, Any]", value).get("name")
         if isinstance(value, str) and not isinstance(value, Number) and value.strip():
             return " ".join(value.split())[:500]
     return None
@@ -210,7 +210,6 @@ def _key(key: str) -> str:
 
 
 def _described(value: Any) -> str:
-    """Describes the type of a value."""
     if isinstance(value, dict):
         return f"object of {len(cast('dict[str, Any]', value)):,} keys"
     if isinstance(value, list):

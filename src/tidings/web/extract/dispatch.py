@@ -108,12 +108,13 @@ def encodable(value: T) -> T:
                 value.encode()
         except UnicodeEncodeError:
             return cast("T", value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-    elif isinstance(value, tuple):
+        return value
+    if isinstance(value, tuple):
         before = cast("tuple[Any, ...]", value)
         after = tuple(map(encodable, before))
-        if any(one is not other for one, other in zip(before, after, strict=True)):
-            return cast("T", after)
-    elif is_dataclass(value) and not isinstance(value, type):
+        same = all(one is other for one, other in zip(before, after, strict=True))
+        return cast("T", before if same else after)
+    if is_dataclass(value) and not isinstance(value, type):
         parts = ((one.name, getattr(value, one.name)) for one in fields(value))
         changed = {name: after for name, part in parts if (after := encodable(part)) is not part}
         return cast("T", replace(value, **changed)) if changed else value

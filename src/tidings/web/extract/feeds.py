@@ -147,7 +147,8 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
     tree = read_tree(body, charset, options.bounds, "a feed")
     if tree is None:
         return Extracted("feed", "rss", empty="empty")
-    method, head, items = _identified(tree.root)
+    root, warnings = tree
+    method, head, items = _identified(root)
     if head is None:
         return written_tree(tree, url, options)
     parts = _parts(head)
@@ -158,9 +159,9 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
         author=_author(parts),
         published_at=_when(parts, _PUBLISHED),
         modified_at=_when(parts, _UPDATED),
-        language=tree.root.get(LANGUAGE) or line(_first(parts, "language", "dc:language")) or None,
+        language=root.get(LANGUAGE) or line(_first(parts, "language", "dc:language")) or None,
         description=plain(_first(parts, "subtitle", "description", "tagline", "itunes:summary")) or None,
-        warnings=tree.warnings,
+        warnings=warnings,
         entries=tuple(_entry(item, url) for item in items[: options.caps.entries]),
     )
     return _finished(feed, len(items), options.caps)

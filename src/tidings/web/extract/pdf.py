@@ -82,7 +82,6 @@ def _opened(body: bytes) -> Any:
 
 
 def _declared(pdf: Any, key: str) -> str:
-    """Returns a value of the document's metadata, for example Title, Author or CreationDate."""
     return " ".join(pdf.get_metadata_value(key).replace("\0", "").split())[:500]
 
 
@@ -203,7 +202,6 @@ def _levels(lines: Sequence[PdfLine]) -> dict[float, int]:
 
 
 def _joined(lines: Sequence[PdfLine], levels: dict[float, int]) -> Iterator[PdfPart]:
-    """Yields the headings and paragraphs of a page."""
     steps = Counter(round(step) for before, line in pairwise(lines) if 0 < (step := before.y - line.y) < 200)
     step, count = steps.most_common(1)[0] if steps else (0, 0)
     gap = step if count > 2 else 0  # The most common distance between lines; 0 if there are too few.

@@ -10,7 +10,7 @@ types, because the child reads untrusted content: nothing in an answer can run c
 import json
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Self, cast
 
 from tidings._kit.pool import WorkerFailed, WorkerPool
 from tidings._kit.worker import LastAnswer, WorkerLimits
@@ -18,8 +18,6 @@ from tidings.web.extract import model
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, Unsupported
-
-GIB: Final = 1024**3
 
 Job = tuple[bytes, str, str, ExtractOptions]  # Body, content type, URL, options.
 Failure = Unsupported | ExtractionFailed | BadSelector
@@ -42,7 +40,7 @@ class ExtractionPool:
         *,
         count: int | None = None,
         timeout: float = 20.0,
-        memory: int = GIB,
+        memory: int = 1024**3,
         wait: float = 60.0,
         jobs: int = 500,
         idle: float = 120.0,

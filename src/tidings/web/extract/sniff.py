@@ -82,7 +82,6 @@ def _binary(start: bytes) -> str | None:
 
 
 def _feed(start: bytes, at: bytes) -> str | None:
-    """Returns the content type of a feed, or None if the body does not begin as one."""
     if doctype := _DOCTYPE.match(at):
         at = _SKIPPED.sub(b"", at[doctype.end() :], count=1)
     found = _FEED.match(at)
@@ -102,9 +101,9 @@ def _text(body: bytes, start: bytes, at: bytes, said: str, url: str) -> str:
     if (nameless or said.endswith("json")) and at[:1] == b"{" and _JSON_FEED.search(start):
         return "application/feed+json"
     if nameless:
-        return _by_file_name(url) or _guessed(body, start, at)
+        return _NAMES.get(file_ending(url)) or _guessed(body, start, at)
     if said == "text/plain":
-        return _by_file_name(url) or ("text/markdown" if _is_marked(at, body) else said)
+        return _NAMES.get(file_ending(url)) or ("text/markdown" if _is_marked(at, body) else said)
     if said == "text/html" and at[:1] in (b"{", b"[") and _is_json(body):
         return "application/json"
     return said
@@ -120,15 +119,14 @@ def looks_binary(start: bytes) -> bool:
     return len(start) - len(start.translate(None, _CONTROLS)) - zeros > max(2, len(start) // 50)
 
 
-def _by_file_name(url: str) -> str | None:
-    try:
-        return _NAMES.get(splitext(urlsplit(url).path)[1].lower())
-    except ValueError:
-        return None
+def file_ending(url: str) -> str:
+    """Returns the ending of the file name in a URL, such as `.py`; empty if it has none."""
+    with suppress(ValueError):
+        return splitext(urlsplit(url).path)[1].lower()
+    return ""
 
 
 def _guessed(body: bytes, start: bytes, at: bytes) -> str:
-    """Returns the content type of a body without a label."""
     if _PIECE.match(at):
         return "text/html"
     if at[:1] in (b"{", b"[") and _is_json(body):

@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
-from posixpath import splitext
 from typing import Final
-from urllib.parse import urlsplit
 
 from tidings.web.extract.html.page import iso_date, web_address
 from tidings.web.extract.model import Extracted, ExtractOptions, PageLink, bounded, fenced
-from tidings.web.extract.sniff import as_text
+from tidings.web.extract.sniff import as_text, file_ending
 
 _HEADING = re.compile(r"^(\s{0,3})(#{1,6}\s)", re.MULTILINE)
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
@@ -33,7 +31,9 @@ def read_text(body: bytes, charset: str | None, _url: str, options: ExtractOptio
 def read_code(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     """Reads text that is not prose as one code block."""
     text, warnings = bounded(_text(body, charset), options.caps.characters, "the text")
-    markdown = fenced(text, _language(url)) if text else ""
+    ending = file_ending(url)
+    language = _LANGUAGES.get(ending, ending[1:] if re.fullmatch(r"\.[a-z0-9+#-]{1,12}", ending) else "")
+    markdown = fenced(text, language) if text else ""
     return Extracted("text", "text", markdown, text, warnings=warnings, empty=None if text else "empty")
 
 
@@ -41,14 +41,6 @@ def _text(body: bytes, charset: str | None) -> str:
     text = _UNSEEN.sub("", as_text(body, charset).replace("\f", "\n"))
     # The indentation of the first line stays: it may belong to a figure.
     return text.rstrip().lstrip("\n\N{ZERO WIDTH NO-BREAK SPACE}") if text.strip() else ""
-
-
-def _language(url: str) -> str:
-    try:
-        ending = splitext(urlsplit(url).path)[1].lower()
-    except ValueError:
-        return ""
-    return _LANGUAGES.get(ending, ending[1:] if re.fullmatch(r"\.[a-z0-9+#-]{1,12}", ending) else "")
 
 
 _FRONT: Final = re.compile(r"(---|\+\+\+)[ \t]*\n(.{0,50000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)

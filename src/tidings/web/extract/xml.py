@@ -12,7 +12,7 @@ and elements are counted first. Broken XML is read as far as possible, with a wa
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from html.entities import html5
 from typing import Any, cast
@@ -38,12 +38,7 @@ _OWN = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _MOST_GROWTH = 1_000_000  # Characters that entities may add.
 
 
-@dataclass(frozen=True)
-class Tree:
-    """The root, and a warning if the text is not well-formed."""
-
-    root: Element
-    warnings: tuple[ExtractWarning, ...]
+Tree = tuple[Element, tuple[ExtractWarning, ...]]  # The root, and a warning if the text is not well-formed.
 
 
 def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -> Tree | None:
@@ -80,7 +75,7 @@ def _parsed(text: bytes) -> Tree | None:
         return None
     fault = f"line {faults[0].line}: {faults[0].message}" if faults else ""
     warning = ExtractWarning("extraction_fallback", f"it is not well-formed ({fault}): parts may be missing")
-    return Tree(cast("Element", root), (warning,) if fault else ())
+    return cast("Element", root), (warning,) if fault else ()
 
 
 def _without_doctype(text: bytes) -> tuple[bytes, dict[bytes, bytes]]:
@@ -135,19 +130,20 @@ def read_xml(body: bytes, charset: str | None, url: str, options: ExtractOptions
 
 def written_tree(tree: Tree, url: str, options: ExtractOptions) -> Extracted:
     """Writes a tree as an outline."""
-    markdown, warnings = bounded("\n".join(_lines(tree.root)), options.caps.characters, "the XML")
+    root, faults = tree
+    markdown, warnings = bounded("\n".join(_lines(root)), options.caps.characters, "the XML")
     text = "\n".join(line.replace("- ", "", 1) for line in markdown.split("\n"))
-    titles = (_flat(child)[:500] for child in tree.root if local(child.tag).lower() in {"title", "name"})
-    has_content = any(one.items() or (one.text or "").strip() or (one.tail or "").strip() for one in tree.root.iter())
+    titles = (_flat(child)[:500] for child in root if local(child.tag).lower() in {"title", "name"})
+    has_content = any(one.items() or (one.text or "").strip() or (one.tail or "").strip() for one in root.iter())
     return Extracted(
         kind="data",
         method="xml",
         markdown=markdown,
         text=text,
         title=next(filter(None, titles), None),
-        language=tree.root.get(LANGUAGE),
-        links=_links(tree.root, url),
-        warnings=(*tree.warnings, *warnings),
+        language=root.get(LANGUAGE),
+        links=_links(root, url),
+        warnings=(*faults, *warnings),
         empty=None if has_content else "empty",
     )
 
@@ -178,7 +174,6 @@ def _lines(root: Element) -> Iterator[str]:
 
 
 def _links(root: Element, url: str) -> tuple[PageLink, ...]:
-    """Returns the texts and attributes that are web addresses."""
     found: dict[PageLink, None] = {}
     for element in root.iter():
         for value in (element.text or "", *(value for _, value in element.items())):

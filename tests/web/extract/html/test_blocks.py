@@ -10,7 +10,18 @@ from tidings.web.extract.html.features import NAMES, FeatureReader, worth
 from tidings.web.extract.html.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.tree import parse
-from tidings.web.extract.html.vocabulary import FOOTER, FORM, GROUPS, MAIN, MUTE, NAV, UNSEEN, groups_of, words_of
+from tidings.web.extract.html.vocabulary import (
+    FOOTER,
+    FORM,
+    GROUPS,
+    MAIN,
+    MUTE,
+    NAV,
+    UNSEEN,
+    _groups,  # pyright: ignore[reportPrivateUsage]
+    groups_of,
+    words_of,
+)
 
 URL = "https://harbour.example/"
 
@@ -70,8 +81,8 @@ def test_names_belong_to_groups() -> None:
     assert "advert" in of("ads")
 
 
-def test_words_without_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.extract.html.vocabulary._KEPT", 2)
+def test_words_without_end_are_forgotten() -> None:
+    assert _groups.cache_info().maxsize
     assert all(groups_of([f"sidebar{letter}"]) == groups_of(["sidebar"]) for letter in "abcdefg")
 
 

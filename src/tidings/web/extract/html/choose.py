@@ -10,6 +10,7 @@ trees is the logarithm of the odds; it is compiled to one Python expression, whi
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -59,17 +60,13 @@ def loaded(written: dict[str, Any]) -> Model:
 
 def compiled(trees: Sequence[list[Any] | float]) -> Sum:
     """Compiles the sum of `trees` to a function."""
-    features = "".join(f"f{number}, " for number in range(1 + max(map(_last, trees), default=-1)))
     written = "+".join(["0.0", *map(_written, trees)])
+    last = max(map(int, re.findall(r"f(\d+)", written)), default=-1)
+    features = "".join(f"f{number}, " for number in range(last + 1))
     names: dict[str, object] = {}
     # The code contains only names of features and the numbers that `_written` formatted.
     exec(f"def total(row):\n [{features}*_] = row\n return {written}", names)  # noqa: S102
     return cast("Sum", names["total"])
-
-
-def _last(tree: list[Any] | float) -> int:
-    """Returns the highest number of a feature in a tree."""
-    return max(int(tree[0]), _last(tree[2]), _last(tree[3])) if isinstance(tree, list) else -1
 
 
 def _written(tree: list[Any] | float) -> str:

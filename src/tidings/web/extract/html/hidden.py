@@ -186,7 +186,6 @@ def _simple(css: str) -> Iterator[tuple[str, str]]:
 
 
 def _uncommented(css: str) -> str:
-    """Returns the rules in lower case, without comments."""
     css = css.lower().replace("<!--", "")
     kept: list[str] = []
     at = 0

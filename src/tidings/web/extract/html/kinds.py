@@ -153,7 +153,6 @@ def _of_words(page: HtmlPage) -> list[float]:
 
 
 def _lines_with(pattern: re.Pattern[str], text: str) -> int:
-    """Returns the number of lines with a match."""
     found = at = 0
     while at >= 0 and (match := pattern.search(text, at)):
         found += 1

@@ -248,7 +248,6 @@ def _language(page: HtmlPage) -> str | None:
 
 
 def _canonical(page: HtmlPage) -> str | None:
-    """Returns the page's own canonical URL, if it is a web address."""
     rels = ((link.get("href"), link.get("rel") or "") for link in page.parts["link"])
     linked = (href for href, rel in rels if href and "canonical" in rel.lower().split())
     said = next(linked, page.metas.get("og:url"))
@@ -266,7 +265,6 @@ def web_address(base: str, link: str) -> str | None:
     return None
 
 
-_LONGEST_EMBEDDED = 5_000_000
 _BODIES = ("articleBody", "text", "reviewBody", "description")
 _WORTH = 25  # Words from which a description is useful.
 
@@ -274,7 +272,7 @@ _WORTH = 25  # Words from which a description is useful.
 def discourse(page: HtmlPage) -> bytes | None:
     """Returns the posts of a Discourse topic as HTML, from the page's embedded data; None if there are none."""
     for _, said in page.blocks.noted["data-preloaded"]:
-        if len(said) <= _LONGEST_EMBEDDED and (posts := list(_posts(said))):
+        if len(said) <= 5_000_000 and (posts := list(_posts(said))):
             return f"<html><body>{''.join(posts)}</body></html>".encode()
     return None
 
@@ -316,12 +314,11 @@ def _long_text(values: Mapping[str, Any], keys: Iterable[str]) -> str | None:
 
 _PDF = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+\-Z])(?:(\d\d)'?(\d\d)?'?)?)?")
 _SPACED = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d(?::\d\d)?)\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?")
-_LONGEST_DATE = 100
 
 
 def moment(text: str | None) -> str | None:
     """Returns the date of a feed as ISO 8601: RFC 822 (RSS), ISO 8601 (Atom) and forms in between."""
-    text = " ".join((text or "")[:_LONGEST_DATE].split())
+    text = " ".join((text or "")[:100].split())
     if not text:
         return None
     if text[:4].isdigit():

@@ -6,6 +6,7 @@ learned worth: the usual share of content under that name.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _INLINE_TAGS = (
@@ -83,23 +84,13 @@ _WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
 _PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
 # Most words belong to no group, which one search shows faster than one for each group.
 _ANY = re.compile("|".join(pattern for _, pattern in GROUPS))
-_KEPT = 50_000
 
 
-class _Groups(dict[str, int]):
-    """The groups of each word, cached."""
-
-    def __missing__(self, word: str) -> int:
-        if len(self) > _KEPT:  # A page can have any number of words.
-            self.clear()
-        found = 0
-        if _ANY.search(word):
-            found = sum([1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word)])
-        self[word] = found
-        return found
-
-
-_groups = _Groups()
+@lru_cache(50_000)
+def _groups(word: str) -> int:
+    if not _ANY.search(word):
+        return 0
+    return sum([1 << number for number, pattern in enumerate(_PATTERNS) if pattern.search(word)])
 
 
 def words_of(name: str) -> list[str]:
@@ -112,5 +103,5 @@ def groups_of(words: Iterable[str]) -> int:
     """Returns a bit for each group that one of `words` belongs to."""
     found = 0
     for word in words:
-        found |= _groups[word]
+        found |= _groups(word)
     return found
