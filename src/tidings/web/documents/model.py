@@ -163,12 +163,12 @@ def content_hash(content: str) -> str:
 def source_id(canonical_url: str, retrieved_at: datetime, hash_of_content: str) -> str:
     """Returns the id of a version of a page, made from its URL, the day (UTC) and its content."""
     day = retrieved_at.astimezone(UTC).date().isoformat()
-    return _digest(f"{canonical_url}|{day}|{hash_of_content}")
+    return content_hash(f"{canonical_url}|{day}|{hash_of_content}")[:_LENGTH]
 
 
 def page_id(canonical_url: str) -> str:
     """Returns the id of a page, whatever its content."""
-    return _digest(canonical_url)
+    return content_hash(canonical_url)[:_LENGTH]
 
 
 def canonical(claimed: str | None, final_url: str, status: int = 200) -> str:
@@ -194,7 +194,3 @@ def canonical(claimed: str | None, final_url: str, status: int = 200) -> str:
 def _site(url: Url) -> tuple[str, int]:
     port = 443 if (url.scheme, url.port) == ("http", 80) else url.port
     return url.host.removeprefix("www."), port
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]

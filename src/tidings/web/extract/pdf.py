@@ -95,16 +95,6 @@ def _language(pdf: Any) -> str | None:
     return language if _LANGUAGE.fullmatch(language) else None
 
 
-def _page(pdf: Any, number: int) -> PdfPage | None:
-    """Returns a page, or None if it is broken."""
-    try:
-        with closing(pdf[number]) as page:
-            lines = tuple(_lines(page))
-            return PdfPage(lines, pictured=not lines and _has_pictures(page))
-    except _pdfium.PdfiumError:
-        return None
-
-
 def _lines(page: Any) -> Iterator[PdfLine]:
     with closing(page.get_textpage()) as letters:
         if letters.count_chars() <= 0:
@@ -288,12 +278,14 @@ def _pages(pdf: Any, count: int, most: int) -> tuple[list[PdfPage], int]:
     pages: list[PdfPage] = []
     broken = size = 0
     for number in range(count):
-        page = _page(pdf, number)
-        if page is None:
+        try:
+            with closing(pdf[number]) as page:
+                lines = tuple(_lines(page))
+                pages.append(PdfPage(lines, pictured=not lines and _has_pictures(page)))
+        except _pdfium.PdfiumError:
             broken += 1
             continue
-        pages.append(page)
-        size += sum(len(line.text) for line in page.lines)
+        size += sum(len(line.text) for line in lines)
         if size > most:
             break
     return pages, broken

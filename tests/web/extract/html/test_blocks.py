@@ -8,7 +8,7 @@ from tests.web.extract.sample import article
 from tidings.web.extract.html.blocks import Blocks
 from tidings.web.extract.html.features import NAMES, FeatureReader, worth
 from tidings.web.extract.html.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
-from tidings.web.extract.html.page import read_page
+from tidings.web.extract.html.page import read_page, types_of
 from tidings.web.extract.html.tree import parse
 from tidings.web.extract.html.vocabulary import (
     FOOTER,
@@ -134,7 +134,7 @@ def test_links_are_relative_to_the_base_of_the_page() -> None:
 def test_the_types_a_page_names_are_known() -> None:
     data = '[{"@type": ["Article", 7], "author": {"@type": "Person"}}, {"@type": {}}, 3]'
     page = read_page(f"<script type='application/ld+json'>{data}</script><p>x".encode(), URL)
-    assert page.types == ["Article", "Person"]
+    assert [name for one in page.data for name in types_of(one)] == ["Article", "Person"]
 
 
 def test_other_parts_of_media_are_no_text() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tidings.web.extract.html.features import DATE, PRICE
-from tidings.web.extract.html.page import HtmlPage
+from tidings.web.extract.html.page import HtmlPage, types_of
 from tidings.web.extract.html.vocabulary import GROUPS
 
 KINDS: Final = ("article", "service", "forum", "product", "collection", "listing", "documentation")
@@ -91,7 +91,7 @@ def _of_url(url: str) -> list[float]:
 def _of_metadata(page: HtmlPage) -> list[float]:
     metas = page.metas
     graph = metas.get("og:type", "").lower()
-    types = Counter(page.types)
+    types = Counter(name for one in page.data for name in types_of(one))
     items = Counter(item.rstrip("/").rpartition("/")[2] for _, item in page.blocks.noted["itemtype"])
     names = (one.get(key) or "" for one in (page.root, page.body) for key in ("class", "id"))
     maker = " ".join((*names, metas.get("generator", "")))

@@ -47,13 +47,9 @@ class HtmlPage:
     title: str  # The text of the `title` element.
     hidden: tuple[str, ...]  # Text that readers do not see.
 
-    @property
-    def types(self) -> list[str]:
-        """The schema.org types in JSON-LD, in order."""
-        return [name for one in self.data for name in _types(one)]
 
-
-def _types(one: dict[str, Any]) -> list[str]:
+def types_of(one: dict[str, Any]) -> list[str]:
+    """Returns the schema.org types of an object in JSON-LD."""
     kind = one.get("@type")
     return [name for name in ([kind] if isinstance(kind, str) else as_list(kind)) if isinstance(name, str)]
 
@@ -148,7 +144,7 @@ _PLAIN_ADDRESS: Final = re.compile(
 
 def with_metadata(found: Extracted, page: HtmlPage) -> Extracted:
     """Returns `found` with the metadata of its page; None for what the page does not state."""
-    about = [one for one in page.data if not _SUBJECTS.isdisjoint(_types(one))]
+    about = [one for one in page.data if not _SUBJECTS.isdisjoint(types_of(one))]
     metas = page.metas
     sites = (one.get("name") for one in page.data if one.get("@type") == "WebSite")
     publishers = (as_dict(one.get("publisher")).get("name") for one in page.data)
