@@ -6,24 +6,34 @@ cannot, it does not say so. That is noticed here, from the HTTP answers and from
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
-from tidings.errors import ConnectionLost, SessionExpired
-
-if TYPE_CHECKING:
-    from tidings.client.link import Link
+from tidings.errors import ConnectionLost, SessionExpired, TidingsError
 
 _STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
 
 
+class ConnectionOwner(Protocol):
+    """The part of a link that is used here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def over(self) -> bool: ...
+    @property
+    def is_open(self) -> bool: ...
+    def lose(self, error: TidingsError) -> None: ...
+    def stop_clock(self, *, is_so: bool) -> None: ...
+
+
 class HttpHealth:
     """Gets the outcome of each exchange with the web server. Of signing in, only the outcome is reported."""
 
-    def __init__(self, link: "Link", *, has_stream: bool) -> None:
-        self._link = link
+    def __init__(self, owner: ConnectionOwner, *, has_stream: bool) -> None:
+        self._owner = owner
         self._waiting: asyncio.TimerHandle | None = None
         self._signing_in = 0
         self.status: int | None = None  # The last HTTP status, or an earlier one that explains more.
@@ -49,14 +59,14 @@ class HttpHealth:
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
         """Notes an answer. `has_session`: the request named a session."""
-        name = self._link.name
+        name = self._owner.name
         if self.status not in _TELLING:
             self.status = status
         if self.first_status is None:
             self.first_status = status
         if isinstance(call, QueueEntry):
             call.http_status = status
-        if method == "POST" and not has_session and self._link.is_open and not self.stream_opened.is_set():
+        if method == "POST" and not has_session and self._owner.is_open and not self.stream_opened.is_set():
             self.deaf = True  # In the old era, a server without sessions has no stream.
             self.stream_opened.set()
         elif method == "GET" and status >= 300 and not self.stream_opened.is_set():
@@ -68,9 +78,9 @@ class HttpHealth:
         elif status == 404 and has_session:
             if isinstance(call, QueueEntry):
                 call.may_have_arrived = False
-            self._link.lose(SessionExpired(f"{name} no longer knows this session.", server=name))
+            self._owner.lose(SessionExpired(f"{name} no longer knows this session.", server=name))
         elif method == "GET" and status >= 400:
-            self._link.lose(ConnectionLost(f"{name} offers no stream any more (HTTP {status}).", server=name))
+            self._owner.lose(ConnectionLost(f"{name} offers no stream any more (HTTP {status}).", server=name))
 
     def failed(self, call: object, method: str, error: Exception, *, sent: bool) -> None:
         """Notes that there is no complete answer. `sent` is false if the request certainly did not reach the server."""
@@ -78,15 +88,15 @@ class HttpHealth:
             call.may_have_arrived = False
         self.broken = error
         if method == "GET" and (self.stream_opened.is_set() or not sent):  # Else the SDK tries once more.
-            name = self._link.name
-            self._link.lose(ConnectionLost(f"{name} is away: {type(error).__name__}", server=name))
+            name = self._owner.name
+            self._owner.lose(ConnectionLost(f"{name} is away: {type(error).__name__}", server=name))
 
     def signing_in(self, call: object, *, busy: bool) -> None:
         """Notes that the `auth` object signs in, which may involve a person, or has done so."""
         self._signing_in += 1 if busy else -1
         if isinstance(call, QueueEntry):
             call.hold() if busy else call.release()
-        self._link.stop_clock(is_so=self.somebody_signs_in)
+        self._owner.stop_clock(is_so=self.somebody_signs_in)
 
     def held_back(self, call: object, *, is_so: bool) -> None:
         """Notes that a request waits for an `auth` object, or does so no more."""
@@ -105,10 +115,10 @@ class HttpHealth:
 
     def stream_over(self, call: object, method: str) -> None:
         """Notes that the stream of events has ended, in good order."""
-        if method == "GET" and not self._link.over:
+        if method == "GET" and not self._owner.over:
             self.stream_ended = True
             self.close()
             # After that, the SDK has silently given up opening it again.
-            gone = f"{self._link.name} ended its stream of notifications for good."
-            error = ConnectionLost(gone, server=self._link.name)
-            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._link.lose, error)
+            gone = f"{self._owner.name} ended its stream of notifications for good."
+            error = ConnectionLost(gone, server=self._owner.name)
+            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._owner.lose, error)

@@ -6,19 +6,16 @@ Missed changes cannot be asked for: on a new connection, and when the stream is 
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_from_wire
 from mcp_types import LoggingLevel, RootsListChangedNotification
 
 from tidings.changes import Filter
-from tidings.client.feed import without
+from tidings.client.feed import ChangeListener, without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
-
-if TYPE_CHECKING:
-    from tidings.client.subscriptions import Subscriptions
 
 # Seconds for the server to open the session's stream. After that, it counts as a server without one.
 _STREAM_SECONDS: Final = 5.0
@@ -29,7 +26,7 @@ class LegacyFeed:
     """The feed of the handshake eras."""
 
     link: Link
-    listener: "Subscriptions"
+    listener: ChangeListener
     seconds: float
 
     def __post_init__(self) -> None:

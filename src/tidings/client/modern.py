@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
@@ -19,12 +19,9 @@ from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.client import sdk_seam
-from tidings.client.feed import without
+from tidings.client.feed import ChangeListener, without
 from tidings.client.link import Link
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
-
-if TYPE_CHECKING:
-    from tidings.client.subscriptions import Subscriptions
 
 _METHOD: Final = "subscriptions/listen"
 # The delays before a stream is opened again, by how often in a row it ended at once.
@@ -91,7 +88,7 @@ class ModernFeed:
     """The feed of the 2026 era. `known` is the part of the filter that was announced without a gap, up to `cursor`."""
 
     link: Link
-    listener: "Subscriptions"
+    listener: ChangeListener
     seconds: float
     _: KW_ONLY
     since: str | None = None
