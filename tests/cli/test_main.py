@@ -39,7 +39,7 @@ def test_the_command_alone_shows_its_help() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_is_in_the_file_of_its_name_and_says_what_the_list_says(name: str) -> None:
+def test_each_command_is_found_and_its_help_begins_as_in_the_list(name: str) -> None:
     command = load(name)
     assert command.get_short_help_str(limit=200) == COMMANDS[name]
     assert tidings_command(name, "-h").exit_code == 0

@@ -106,10 +106,6 @@ def test_a_snippet_is_not_printed_while_a_package_is_missing(notes: Path, monkey
     assert "needs more packages" in refused(notes, "--config", "cursor")
 
 
-def test_the_clients_are_those_that_there_are_snippets_for() -> None:
-    assert client_config.CLIENTS == client_config.CLIENTS
-
-
 def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/srv/.cache/uv/archive-v0/Xy1/bin/python")
     assert client_config.program("vault")[1:] == ["--from", "tidings[vault]", "tidings"]
