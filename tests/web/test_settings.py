@@ -16,7 +16,7 @@ def named(name: str) -> Setting:
 
 def test_the_table_in_the_documentation_is_the_table() -> None:
     rows = [f"| `{each.option}` | `{each.variable}` | {each.shown} | {each.help} |" for each in SETTINGS]
-    table = "\n".join(["| option | variable | default | is |", "|---|---|---|---|", *rows])
+    table = "\n".join(["| option | variable | default | meaning |", "|---|---|---|---|", *rows])
     assert table in DOCS.read_text("utf-8")
 
 

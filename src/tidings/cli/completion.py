@@ -37,9 +37,9 @@ Names = list[tuple[str, str]]
 def command(shell: str | None, *, install: bool) -> None:
     """Set up shell completion for commands, servers, tools and resources.
 
-    Prints the script for SHELL (bash, zsh or fish; by default yours), or installs it. If bash has no bash-completion,
-    --install adds a line to ~/.bashrc. Completion asks the server for the names of tools, resources and prompts, and
-    caches them for some minutes.
+    Prints the completion script for bash, zsh or fish (by default, for your own shell). With --install, installs it
+    instead. If bash has no bash-completion, --install adds a line to ~/.bashrc. Completion asks the server for the
+    names of tools, resources and prompts, and caches them for five minutes.
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SHELLS:

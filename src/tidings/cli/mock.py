@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     help="List the sessions that the inspector recorded, and exit.",
 )
 @http_options
-@click.option("--server", metavar="NAME", help="The server to serve, if the session has several.")
+@click.option("--server", metavar="NAME", help="Serve this server of the session, if it has several.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="Replay the recorded changes: 1 at the original pace, 2 twice as fast, 0 at once.",
+    help="Replay the recorded changes: 1 at the original pace, 2 twice as fast, 0 without pauses.",
 )
 @log_options
 @click.pass_context

@@ -247,7 +247,7 @@ _OPTIONS: Final = (
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Time limit for a connection (default 30) and for an answer (default 60). Each progress notification "
-        "restarts it, at most five times.",
+        "restarts the limit for the answer, up to five times the limit in all.",
     ),
     click.option(
         "--header",

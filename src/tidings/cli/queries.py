@@ -159,7 +159,7 @@ def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneSh
 def prompt_command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *, no_check: bool) -> None:
     """Get a prompt and print its messages.
 
-    The text of a single message is printed alone; several messages have their roles as headings.
+    A single message is printed as plain text. Several messages are printed with their roles as headings.
     """
     arguments: dict[str, str] = {}
     for pair in pairs:

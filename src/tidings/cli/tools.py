@@ -161,7 +161,12 @@ def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
 @click.option("--args", "document", metavar="JSON", help="All arguments as one JSON object.")
 @click.option("--requests", type=click.IntRange(min=1), metavar="N", help=f"Number of calls (default {_REQUESTS}).")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Call for S seconds instead.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Call for S seconds, instead of a number of times.",
+)
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1, max=1000),

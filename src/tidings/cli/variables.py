@@ -34,7 +34,8 @@ class Configured(click.Command):
             if option.envvar is None and option.allow_from_autoenv:
                 option.envvar = f"{self.prefix}{long_name(option)[2:].replace('-', '_').upper()}"
         variable, option = next(iter(self.variables.items()))
-        self.epilog = f"Options can also be set with variables: {long_name(option)} is {variable}.\n\n{FEW}"
+        example = f"{variable} for {long_name(option)}"
+        self.epilog = f"Options can also be set with environment variables, for example {example}.\n\n{FEW}"
 
     @property
     def variables(self) -> dict[str, click.Option]:

@@ -30,7 +30,7 @@ from tidings.cli.terminal import styled
     metavar="CMD",
     help="Instead of printing, run this shell command each time, with the content as its input.",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N times.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after printing, or running CMD, N times.")
 @log_options
 def command(
     options: OneShotOptions, uris: tuple[str, ...], program: str | None, count: int | None, *, diff: bool
@@ -38,7 +38,8 @@ def command(
     """Print a resource, and print it again after each change.
 
     A server without subscriptions is polled every few seconds. If the connection is lost, the command waits until the
-    server is back. With --json, prints one line each time. The command of --exec finds the URI in TIDINGS_URI.
+    server is back. With --json, it prints one line each time. The command of --exec gets the URI in the environment
+    variable TIDINGS_URI.
     """
     from tidings.cli.live_conversation import Loop
 

@@ -33,13 +33,13 @@ class Settings:
         least=0.1,
         most=600,
     )
-    max_redirects: int = setting(5, "count", "the most redirects to follow", most=50)
-    retries: int = setting(2, "count", "the most retries after a temporary failure", most=10)
-    requests_per_minute: int = setting(60, "count", "the most requests to one host in a minute", least=1)
-    per_host: int = setting(4, "count", "the most requests to one host at the same time", least=1)
-    at_once: int = setting(32, "count", "the most requests to all hosts at the same time", least=1)
+    max_redirects: int = setting(5, "count", "the maximum number of redirects to follow", most=50)
+    retries: int = setting(2, "count", "the maximum number of retries after a temporary failure", most=10)
+    requests_per_minute: int = setting(60, "count", "the maximum number of requests to one host per minute", least=1)
+    per_host: int = setting(4, "count", "the maximum number of requests to one host at the same time", least=1)
+    at_once: int = setting(32, "count", "the maximum number of requests to all hosts at the same time", least=1)
     user_agent: str = setting(
-        "Tidings", "text", "the User-Agent header; its first word is the name to look for in robots.txt"
+        "Tidings", "text", "the User-Agent header; its first word selects the rules in robots.txt"
     )
     robots: Robots = setting(  # noqa: RUF009 - a field
         "optional",
@@ -54,10 +54,12 @@ class Settings:
     block_domain: tuple[str, ...] = setting((), "domains", "never fetch from these domains and their subdomains")
     cache_ttl: float = setting(300.0, "seconds", "how long a stored page is used without asking the site again")
     keep: float = setting(86400.0, "seconds", "how long a fetched version is kept", least=1)
-    max_entries: int = setting(1000, "count", "the most versions to keep; the oldest are removed first", least=1)
+    max_entries: int = setting(
+        1000, "count", "the maximum number of versions to keep; the oldest are removed first", least=1
+    )
     max_store: int = setting(256 * MIB, "size", "the size limit of all versions together", least=MIB)
     store: Path | None = setting(  # noqa: RUF009 - a field
-        None, "file", "keep pages and watches in this file, so that they survive the process"
+        None, "file", "keep pages and watches in this file, so that they survive a restart"
     )
     answer_tokens: int = setting(8000, "count", "the default length of an answer's text, in tokens", least=100)
     chunk_tokens: int = setting(4000, "count", "the default size of a chunk, in tokens", least=50)
@@ -65,10 +67,10 @@ class Settings:
     workers: int = setting(0, "count", "processes that read pages; 0 means one for each core, at most four", most=64)
     read_timeout: float = setting(20.0, "seconds", "the time limit for reading one page", least=0.1)
     read_memory: int = setting(1024 * MIB, "size", "the memory limit of one process that reads pages", least=128 * MIB)
-    render: bool = setting(False, "flag", "offer rendering with Chromium; needs `tidings[render]`")
-    watch_min: float = setting(60.0, "seconds", "the shortest time between two looks at a watched page", least=0.1)
-    watch_max: float = setting(86400.0, "seconds", "the longest time between two looks at a watched page", least=0.1)
-    max_watches: int = setting(10_000, "count", "the most pages to watch at the same time")
+    render: bool = setting(False, "flag", "offer rendering with Chromium; needs the extra `render`")
+    watch_min: float = setting(60.0, "seconds", "the shortest time between two checks of a watched page", least=0.1)
+    watch_max: float = setting(86400.0, "seconds", "the longest time between two checks of a watched page", least=0.1)
+    max_watches: int = setting(10_000, "count", "the maximum number of pages to watch at the same time")
 
     def __post_init__(self) -> None:
         settle(self, SETTINGS)
