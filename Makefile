@@ -28,8 +28,8 @@ ifndef TESTS
 	@echo "Preparing the conformance suite; its output is in $(VENV)/conformance.log"
 	@$(BIN)/python tests/conformance/suite.py >$(VENV)/conformance.log 2>&1 || true # its tests report what is missing
 endif
-	@# Tests often wait, so three files run at a time, in their order: the longest are among the first.
-	$(BIN)/pytest $(COVERAGE) -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+	@# Tests often wait, so four files run at a time, in their order: the longest are among the first.
+	$(BIN)/pytest $(COVERAGE) -n 4 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
 
 coverage: COVERAGE := --cov
 coverage: test ## the same tests with branch coverage, which must be 95 % or more; takes nearly twice as long
@@ -39,7 +39,7 @@ thorough: $(VENV)/.ready-dev $(PAGE) ## the tests that take longest: more of the
 
 newest lowest: $(VENV)/.ready-dev $(PAGE) ## the tests, or TESTS=..., with the newest or lowest versions that pyproject.toml permits
 	@scripts/setup $@
-	$(VENV)-$@/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
+	$(VENV)-$@/bin/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
 
 check: $(VENV)/.ready-dev ## format, lint, types, layering
 	$(BIN)/ruff format --check .

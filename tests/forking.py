@@ -2,7 +2,8 @@
 
 To import the SDK takes most of a second, which each `python …` spends anew. `Forked("-m", "tidings", …)` runs the same
 program in a process of its own. Nothing of Tidings is imported beforehand: a program that lacks an import still fails.
-Where the start itself is tried, or what is imported, a test starts Python.
+`command("-m", "tidings", …)` is a command line that does the same for whoever starts programs: a client, the inspector.
+Where the start itself is tried, or what is imported, or where a process is killed, a test starts Python.
 """
 
 import atexit
@@ -13,6 +14,8 @@ import importlib
 import json
 import os
 import runpy
+import select
+import shutil
 import signal
 import socket
 import struct
@@ -20,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -123,6 +127,11 @@ def run(
         return subprocess.CompletedProcess(words, code, out.read(), err.read())
 
 
+def command(*words: str) -> list[str]:
+    """The command line of a program that starts at once, in place of `python` and these words."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("forked.py")), _forker()[1], *words]
+
+
 @contextlib.contextmanager
 def _pipe() -> Any:
     """What is read from, which stays open, and the descriptor that is written to."""
@@ -137,41 +146,50 @@ _one_at_a_time = threading.Lock()
 
 
 def _ask(order: dict[str, Any], descriptors: list[int]) -> None:
-    control = _forker()
+    control, _ = _forker()
     socket.send_fds(control, [b"\n"], descriptors)
     control.sendall(json.dumps(order).encode() + b"\n")
 
 
 @functools.cache
-def _forker() -> socket.socket:
-    """Where the process that forks takes orders. It ends with this one."""
+def _forker() -> tuple[socket.socket, str]:
+    """Where the process that forks takes orders: of this process, with which it ends, and of `forked.py`."""
     ours, theirs = socket.socketpair()
+    address = str(Path(tempfile.mkdtemp(prefix="tidings-fork-"), "orders"))
     env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
     with theirs:
-        command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        command = [sys.executable, "-P", __file__, str(theirs.fileno()), address]
         # In a session of its own, Ctrl-C is for the tests alone, which then stop what they started.
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, start_new_session=True)
 
     def end() -> None:
         ours.close()
         process.wait(20)
+        shutil.rmtree(Path(address).parent)
 
     atexit.register(end)
-    return ours
+    while not Path(address).exists():  # It is bound before anything is imported.
+        assert process.poll() is None, "the process that forks did not start"
+        time.sleep(0.005)
+    return ours, address
 
 
-def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _serve(control: socket.socket, listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for each order, until there are no more. Returns in the child: what it has to be, and its streams."""
-    with control, control.makefile("rb") as orders:
+    with control, listener:
         while True:
-            _, descriptors, _, _ = socket.recv_fds(control, 1, 4)
-            if not descriptors:
+            ready, _, _ = select.select([control, listener], [], [])
+            source = control if control in ready else listener.accept()[0]
+            _, descriptors, _, _ = socket.recv_fds(source, 1, 4)
+            if not descriptors and source is control:
                 sys.exit()
-            order = json.loads(orders.readline())
-            if not os.fork():
+            order = json.loads(_line(source)) if len(descriptors) == 4 else None
+            if order and not os.fork():
                 break
             for each in descriptors:
                 os.close(each)
+            if source is not control:
+                source.close()
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -183,10 +201,26 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
     for each in descriptors:
         os.close(each)
     news.sendall(NUMBER.pack(pid))
+    if order.get("tied"):
+        threading.Thread(target=_kill_with, args=(news, pid), daemon=True).start()
     _, status = os.waitpid(pid, 0)
     with contextlib.suppress(OSError):  # Nobody asks any more.
         news.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
     os._exit(0)
+
+
+def _line(source: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += source.recv(65_536)
+    return line
+
+
+def _kill_with(news: socket.socket, pid: int) -> None:
+    """Kill a process when nobody is left who asks about it."""
+    if not news.recv(1):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _become(order: dict[str, Any], streams: list[int]) -> None:
@@ -205,6 +239,7 @@ def _become(order: dict[str, Any], streams: list[int]) -> None:
     sys.stderr = _stream(2, "w", "backslashreplace")
     if any(name.startswith("COVERAGE_PROCESS") for name in os.environ):
         coverage.process_startup()
+    sys.path[:0] = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     first, *rest = order["words"]
     if first == "-m":
         sys.path.insert(0, order["cwd"])
@@ -224,7 +259,10 @@ def _stream(number: int, mode: str, errors: str) -> Any:
 if __name__ == "__main__":
     import coverage
 
+    orders = socket.socket(socket.AF_UNIX)
+    orders.bind(sys.argv[2])
+    orders.listen(64)
     for name in ("jsonschema", "mcp.server.mcpserver", "uvicorn"):
         importlib.import_module(name)
     gc.freeze()  # What is there already is garbage in no child.
-    _become(*_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _become(*_serve(socket.socket(fileno=int(sys.argv[1])), orders))

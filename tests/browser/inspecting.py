@@ -17,6 +17,8 @@ from typing import Any
 import anyio
 from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
+from tests import forking
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 SCREENS = ROOT / "test-results" / "screens"
@@ -32,7 +34,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 def program(name: str, *arguments: str, era: str | None = None, connect: bool = True) -> dict[str, Any]:
     """An entry of a catalog for one of the programs beside this file."""
-    return command(sys.executable, str(HERE / f"{name}.py"), *arguments, era=era, connect=connect)
+    return command(*forking.command(str(HERE / f"{name}.py"), *arguments), era=era, connect=connect)
 
 
 def command(*words: str, era: str | None = None, connect: bool = True) -> dict[str, Any]:

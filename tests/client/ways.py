@@ -1,7 +1,6 @@
 """Every way to each of the servers that the contract is tried with: over a transport, in an era."""
 
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 from fastmcp import FastMCP
 
+from tests import forking
 from tests.client import everything
 from tests.client.peers import BUILD, EVERYTHING, FAST, LIVE, MODERN, STOCK, Peer
 from tests.server.serving import ROOT, serving
@@ -78,7 +78,7 @@ async def reached(way: Way) -> AsyncGenerator[Any]:
 def stdio(peer: Peer) -> list[str]:
     if peer is EVERYTHING:
         return everything.command("stdio")
-    return [sys.executable, "-m", "tests.client.peers", peer.name]
+    return forking.command("-m", "tests.client.peers", peer.name)
 
 
 def environment() -> dict[str, str]:

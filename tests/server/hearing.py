@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from pydantic import BaseModel
 
+from tests import forking
 from tests.server.sample import FENCE
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Change, Cursor
 
@@ -179,9 +179,8 @@ async def web(app: Any) -> AsyncGenerator[str]:
 
 def stdio(*arguments: str) -> StdioServerParameters:
     # With this process's environment, so that the coverage of the server counts too.
-    return StdioServerParameters(
-        command=sys.executable, args=["-m", "tests.server.sample", *arguments], cwd=ROOT, env=dict(os.environ)
-    )
+    python, *words = forking.command("-m", "tests.server.sample", *arguments)
+    return StdioServerParameters(command=python, args=words, cwd=ROOT, env=dict(os.environ))
 
 
 @asynccontextmanager

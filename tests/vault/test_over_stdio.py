@@ -1,6 +1,5 @@
 """A vault as an AI client sees it: a command that is started, spoken to over its input and output, and stopped."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import tidings
+from tests import forking
 from tidings.changes import ResourceUpdated
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def command(root: Path, *options: str) -> Sequence[str]:
-    return [sys.executable, "-m", "tidings", "vault", str(root), "--cache", str(root.parent / "cache"), *options]
+    return forking.command("-m", "tidings", "vault", str(root), "--cache", str(root.parent / "cache"), *options)
 
 
 def started(root: Path) -> StdioServerParameters:

@@ -1,6 +1,5 @@
 """The web server as an AI client sees it: a command that is started, spoken to, and woken by a site that changes."""
 
-import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 import tidings
+from tests import forking
 from tests.cli.test_web import started
 from tests.web.agent import STORY, html
 from tests.web.fetch.servers import Site, site
@@ -34,7 +34,7 @@ async def place() -> AsyncGenerator[Site]:
 
 
 def command(*options: str) -> Sequence[str]:
-    return [sys.executable, "-m", "tidings", "web", *OPTIONS, *options]
+    return forking.command("-m", "tidings", "web", *OPTIONS, *options)
 
 
 def stdio() -> StdioServerParameters:
