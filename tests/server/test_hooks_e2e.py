@@ -109,9 +109,12 @@ async def test_a_subscriber_is_told_that_it_is_one_when_the_watch_has_started(wa
 async def test_a_hook_can_say_that_there_is_no_such_resource(way: Way) -> None:
     mcp = build()
 
+    class NoSuchCity(ResourceNotFound):
+        """An error of the program's own, which clients see as what it derives from."""
+
     @mcp.on_first_subscriber("city://{name}")
     async def watch(name: str, uri: str) -> None:
-        raise ResourceNotFound(f"There is no city {name}", data={"uri": uri})
+        raise NoSuchCity(f"There is no city {name}", data={"uri": uri})
 
     async with hearing(way, mcp) as ear:
         with pytest.raises(MCPError) as refused:

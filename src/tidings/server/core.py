@@ -271,13 +271,15 @@ def rpc_errors(*, not_found: int) -> Generator[None]:
     try:
         yield
     except errors.TidingsError as error:
-        codes: dict[type[errors.TidingsError], int] = {
-            errors.ResourceNotFound: not_found,
-            errors.InvalidUri: types.INVALID_PARAMS,
-            errors.NotSubscribable: types.INVALID_PARAMS,
-        }
+        match error:
+            case errors.ResourceNotFound():
+                code = not_found
+            case errors.InvalidUri() | errors.NotSubscribable():
+                code = types.INVALID_PARAMS
+            case _:
+                code = types.INTERNAL_ERROR
         data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
-        raise MCPError(code=codes.get(type(error), types.INTERNAL_ERROR), message=error.message, data=data) from error
+        raise MCPError(code=code, message=error.message, data=data) from error
 
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:
