@@ -6,6 +6,7 @@ import pty
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -105,6 +106,16 @@ def test_where_bash_looks_by_itself_nothing_of_the_users_is_changed(tmp_path: Pa
     (tmp_path / ".bashrc").write_text("BASH_COMPLETION_VERSINFO=(2 11)\n")
     assert "Added" not in installed(tmp_path)
     assert (tmp_path / ".bashrc").read_text() == "BASH_COMPLETION_VERSINFO=(2 11)\n"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_a_program_that_bashrc_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    (tmp_path / ".bashrc").write_text(f"BASH_COMPLETION_VERSINFO=(2 11)\nsleep 60 & echo $! >{shlex.quote(str(pid))}\n")
+    try:
+        assert "Added" not in installed(tmp_path)
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def test_the_own_shell_is_the_default(tmp_path: Path) -> None:

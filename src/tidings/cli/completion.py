@@ -73,7 +73,9 @@ def _has_bash_completion() -> bool:
         done = subprocess.run(  # noqa: S603 - fixed words
             program,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            # Not pipes: what ~/.bashrc starts in the background would hold them open.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,  # An interactive bash would take the terminal.
             timeout=10,
             check=False,
