@@ -108,7 +108,7 @@ class RedisSession:
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the same as `RedisLog.since`; None while the server is out of reach."""
-        if not self.connected:
+        if self._finishing or not self.connected:
             return None
         answer: asyncio.Future[Sequence[Entry] | None] = asyncio.get_running_loop().create_future()
         self._questions.append((cursor, answer))
