@@ -428,17 +428,18 @@ class BrokerBus(SharedBus[BrokerSession]):
         try:
             return await session.waiting.put(change, max(seconds, 0.0))
         except NotStored as late:
-            error = self._not_stored(late, session.waiting) if self._session is session else self._closed()
+            error = self._not_stored(late, session) if self._session is session else self._closed()
             raise error from None
 
-    def _not_stored(self, late: NotStored, waiting: Waiting) -> Exception:
-        trouble = self._engine.trouble
+    def _not_stored(self, late: NotStored, session: BrokerSession) -> Exception:
+        # Once there is a connection again, an earlier trouble is not the reason any more.
+        trouble = None if session.connected else self._engine.trouble
         kind = BusMismatch if isinstance(trouble, BusMismatch) else BusUnavailable
         why = trouble or f"The server at {self._place} did not store the change within {self._timeout:g} s."
         if late.kept:
             return kind(f"{why} The change is kept, and published when the server is back.")
         return kind(
-            f"{why} The change is not kept, because {len(waiting)} others wait already. Publish it again later."
+            f"{why} The change is not kept, because {len(session.waiting)} others wait already. Publish it again later."
         )
 
     def _closed(self) -> BusUnavailable:
