@@ -45,6 +45,7 @@ _CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": 
 
 _MAX_MESSAGE: Final = 32 * 2**20
 _CHUNK: Final = 64 * 2**10
+_LONGEST_POLL: Final = 86_400.0  # Seconds. The system refuses to wait for more than about 24 days.
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
@@ -56,6 +57,10 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
 
 class Unusual(Exception):
     """This request needs the live client."""
+
+
+class _TooLong(Exception):
+    """A line is longer than a message may be."""
 
 
 class _Refused(Exception):
@@ -122,14 +127,13 @@ class CommandPipe:
     def line(self, deadline: float) -> bytes:
         """Returns the next line of output. `deadline` is by the monotonic clock.
 
-        Raises `TimeoutError` if none came in time, `EOFError` if the command ended or closed its output, and
-        `OverflowError` if a line is longer than a message may be.
+        Raises `TimeoutError` if none came in time, and `EOFError` if the command ended or closed its output.
         """
         while not self._lines:
             if self._out not in self._open:
                 raise EOFError
             left = deadline - time.monotonic()
-            ready = self._poll.poll(max(left, 0) * 1000)
+            ready = self._poll.poll(min(max(left, 0), _LONGEST_POLL) * 1000)
             if not ready and left <= 0:
                 raise TimeoutError
             for pipe, _ in ready:
@@ -157,7 +161,7 @@ class CommandPipe:
                 self._incoming.clear()
             self._incoming += rest
             if len(self._incoming) > _MAX_MESSAGE:
-                raise OverflowError
+                raise _TooLong
 
     def exit_code(self) -> int | None:
         """Reads the rest of standard error and returns the exit code; None if the command still runs."""
@@ -165,7 +169,7 @@ class CommandPipe:
         while self._err in self._open and (left := until - time.monotonic()) > 0:
             for pipe, _ in self._poll.poll(left * 1000):
                 if pipe != self._in:
-                    with contextlib.suppress(OverflowError):
+                    with contextlib.suppress(_TooLong):
                         self._read(pipe)
         return self._wait(max(until - time.monotonic(), 0.05))
 
@@ -378,7 +382,7 @@ class WireClient:
                 raise TimeoutError
             try:
                 line = self._pipe.line(deadline)
-            except OverflowError:
+            except _TooLong:
                 raise MessageTooLarge(
                     f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit.",
                     server=self._name,
