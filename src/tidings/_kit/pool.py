@@ -273,12 +273,12 @@ class WorkerPool(Generic[T]):
             await self._run(process, process.wait_until_ready, _START_SECONDS)
         except (WorkerGone, TimeoutError) as error:
             failure = error
-        if self._is_left():  # Left while it started.
-            raise self._crashed(await self._end(process)) from failure
-        if failure is not None:
-            await self._end(process)
-            raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from failure
-        return process
+        if failure is None and not self._is_left():
+            return process
+        code = await self._end(process)
+        if failure is None or self._is_left():  # Left while it started.
+            raise self._crashed(code) from failure
+        raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from failure
 
     def _answer(self, process: WorkerProcess, job: object) -> T:
         process.send(job)
@@ -298,6 +298,7 @@ class WorkerPool(Generic[T]):
         except WorkerGone:
             raise
         except BaseException:
+            future.cancel()  # Nobody waits for it any more: the loop may be closed before the thread ends.
             process.kill()
             await self._end(process)
             raise
