@@ -189,8 +189,10 @@ class Connection:
         while self.state is State.CONNECTING and not opening.done():
             self._hurry.clear()
             hurry = asyncio.ensure_future(self._hurry.wait())
-            await asyncio.wait((opening, hurry), return_when=asyncio.FIRST_COMPLETED)
-            hurry.cancel()
+            try:
+                await asyncio.wait((opening, hurry), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                hurry.cancel()
         if not opening.done():
             opening.cancel()
             await asyncio.wait((opening,))
