@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import anyio
 from pydantic import TypeAdapter, ValidationError
@@ -95,15 +95,20 @@ def _as_dict(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
+class StatePut(NamedTuple):
+    """An invocation to save, and whether a subscription keeps it current."""
+
+    invocation: cache.Invocation
+    covered: bool
+
+
 @dataclass(frozen=True, slots=True)
 class WriteBatch:
     """The content of one transaction: the newest for each entry, and the state that belongs to it."""
 
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
-    # None removes an entry.
-    # An invocation to save, and whether a subscription keeps it current; None removes an entry.
-    entries: dict[Place, tuple[cache.Invocation, bool] | None] = field(default_factory=dict[Place, Any])
+    entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, Any])  # None removes an entry.
     cleared: bool = False  # True if everything from before is removed first.
 
 
@@ -169,7 +174,7 @@ class _File:
         self._unwritten = batch
         try:
             # Encoded before the transaction, which keeps other processes waiting.
-            contents = {place: encode(put[0]) for place, put in batch.entries.items() if put}
+            contents = {place: encode(put.invocation) for place, put in batch.entries.items() if put}
             size = sum(4096 + len(content or "") for content in contents.values())  # Each begins a page.
             self._database.write(lambda connection: self._write(connection, batch, contents), size)
         except Exception as error:  # noqa: BLE001 - it is tried again, and the client works without
@@ -211,7 +216,7 @@ class _File:
         if not batch.cleared or batch.subscriptions or batch.cursor is not None or batch.entries:
             self._write_state(connection, batch)
         for place, put in batch.entries.items():
-            self._write_entry(connection, place, contents.get(place), covered=put is not None and put[1])
+            self._write_entry(connection, place, contents.get(place), covered=put is not None and put.covered)
 
     def _write_state(self, connection: sqlite3.Connection, batch: WriteBatch) -> None:
         mine = self._identity
@@ -260,7 +265,7 @@ class StateFile:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-state")
         self._subscriptions: frozenset[str] = frozenset()
         self._cursor: str | None = None
-        self._entries: dict[Place, tuple[cache.Invocation, bool] | None] = {}
+        self._entries: dict[Place, StatePut | None] = {}
         self._cleared = False
         self._unsaved = False
         self._timer: asyncio.TimerHandle | None = None
@@ -277,7 +282,7 @@ class StateFile:
 
     def note_put(self, invocation: cache.Invocation, covered: bool) -> None:
         """Saves `invocation`. `covered`: a subscription to its URI was established before it was read, and still is."""
-        self._note(cache.place_of(invocation), (invocation, covered))
+        self._note(cache.place_of(invocation), StatePut(invocation, covered))
 
     def note_removed(self, kind: cache.ContentKind, key: str) -> None:
         self._note((kind, key), None)
@@ -317,7 +322,7 @@ class StateFile:
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
-    def _note(self, place: Place, put: tuple[cache.Invocation, bool] | None) -> None:
+    def _note(self, place: Place, put: StatePut | None) -> None:
         # The newest last: the order in which they are loaded.
         self._entries.pop(place, None)
         self._entries[place] = put
