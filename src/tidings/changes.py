@@ -82,7 +82,7 @@ UNTIL_KEY: Final = "dev.tidings/until"
 MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""
 
-_MAX_VERSION: Final = 2**63 - 1  # The largest number that every engine can store.
+_MAX_VERSION: Final = 2**63 - 1  # The largest that every engine can store. No server of ours has a greater one.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 

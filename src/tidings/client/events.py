@@ -308,7 +308,10 @@ class EventHub:
             logger.error("an event handler failed", exc_info=error)
 
     async def stream(self, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Yields every event until the client is closed. If more than `limit` wait, the oldest are missed."""
+        """Yields every event from now on, until the client is closed.
+
+        At most `limit` events wait for a slow reader. Then the oldest are dropped, and `EventsMissed` says how many.
+        """
         waiting: deque[Event] = deque()
         missed = 0
         wake, on_close = asyncio.Event(), self._on_close

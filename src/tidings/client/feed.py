@@ -32,15 +32,27 @@ class ChangeFeed(Protocol):
 
     supported: bool  # True if the server offers subscriptions to resources.
 
-    # True if changes are missed at present: a stream was lost, and is not open again yet.
     @property
-    def is_deaf(self) -> bool: ...
-    # Subscribes to exactly `wanted`. Returns what was refused, and why.
-    async def sync(self, wanted: Filter) -> dict[str, TidingsError]: ...
-    def hear(self, method: str, params: object) -> bool: ...  # Returns True if a notification announced a change.
-    async def ping(self) -> None: ...  # Asks the server for any answer.
-    async def set_log_level(self, level: LoggingLevel) -> None: ...  # Asks for messages of this level and above.
+    def is_deaf(self) -> bool:
+        """True if changes are missed at present: a stream was lost, and is not open again yet."""
+        ...
+
+    async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
+        """Subscribes to exactly `wanted`. Returns what was refused, and why."""
+        ...
+
+    def hear(self, method: str, params: object) -> bool:
+        """Takes a notification. Returns True if it announced a change."""
+        ...
+
+    async def ping(self) -> None:
+        """Asks the server for any answer."""
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Asks for log messages of this level and above."""
+
     async def roots_changed(self) -> None: ...
+
     async def aclose(self) -> None: ...
 
 

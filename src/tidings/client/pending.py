@@ -266,7 +266,7 @@ class Pending:
         return self._find(request_id).entry
 
     def resolve(self, request_id: str, result: object) -> None:
-        """Answers with a result of the SDK or with a plain value: see the module's docstring.
+        """Answers with a result of the SDK or with a plain value: see `tidings.client.pending`.
 
         Raises:
             NotPending: No such request waits.

@@ -156,12 +156,12 @@ def adapter_for(server: object) -> Adapter:
 def _watch_provider(provider: Any, soon: Soon) -> None:
     """Watches a provider of components and those in it. A FastMCP server is one, and so is a server mounted in it."""
 
-    def added(component: Any) -> None:
-        removed(component.key)
-
     def removed(key: str) -> None:
         # The key of a component begins with its kind.
         soon({"tool": _TOOLS, "prompt": _PROMPTS}.get(key.partition(":")[0], _RESOURCES))
+
+    def added(component: Any) -> None:
+        removed(component.key)  # The same list has changed.
 
     def provider_added(provider: Any, **_: Any) -> None:
         _watch_provider(provider, soon)

@@ -113,9 +113,11 @@ class Notifier:
             await self._submit(change)
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
-        """Publishes `change` as `publish` does, but shortly, from any thread, without waiting.
+        """Publishes `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
 
-        Equal changes in one turn are merged.
+        Raises:
+            InvalidUri: It has no valid URI.
+            TypeError: It is not a change.
         """
         _check(change)
         with self._lock:

@@ -305,7 +305,7 @@ class Past:
     async def since(self, link: StreamLink, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the changes after `cursor`; None if they are not known. Raises the reason of the connection's end."""
         log, tail, version = self._log, self._log.tail, cursor.version
-        if self._question is None:
+        if self._question is None:  # Questions at the same time share one.
             self._question = asyncio.get_running_loop().create_task(self._ask(link))
             self._questions.add(self._question)
             self._question.add_done_callback(self._answered)

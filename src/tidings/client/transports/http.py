@@ -134,7 +134,7 @@ class _WatchedClient(httpx2.AsyncClient):
         return response
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _SignIn(httpx2.Auth):
     """An `auth` object, watched while it signs in. Whatever it raises becomes `NotAuthorized`."""
 
@@ -194,7 +194,7 @@ def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:
     return httpx2.Response(401, json={"jsonrpc": "2.0", "id": None, "error": details}, request=request)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _QuietWriter(AsyncResource):
     """Writes to the SDK, whose transport logs in the context of the sender."""
 
