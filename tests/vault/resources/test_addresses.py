@@ -122,6 +122,11 @@ def test_a_template_matches_the_uris_of_its_kind(kind: ResourceKind) -> None:
     assert [str(value) for value in (address.mode, address.limit, address.offset)][: len(wanted)] == [*wanted.values()]
 
 
+def test_a_tag_made_to_be_slow_is_not() -> None:
+    many = "/" * 200_000
+    assert parse_address(f"vault://tag/ #/a{many}b{many}").argument == f"a{many}b"
+
+
 def test_no_template_but_the_right_one_matches_a_uri() -> None:
     templates = {kind.name: UriTemplate.parse(FAMILY.template(kind)) for kind in FAMILY.values()}
     for uri in ("vault://note/a/b.md?limit=3", "vault://recent?limit=3", "vault://search/a%2Fb", "vault://tag/a/b"):

@@ -128,6 +128,11 @@ def test_a_path_may_be_copied_from_a_link_or_a_uri(shelf: Shelf, path: str) -> N
     assert lookup.meant(shelf.view(), path)[0] == "Sub/B.md"
 
 
+def test_a_link_made_to_be_slow_is_not(shelf: Shelf) -> None:
+    with pytest.raises(BadPath):
+        lookup.meant(shelf.view(), "[[" + "a" * 200_000)
+
+
 def test_a_long_line_is_shown_around_its_link(shelf: Shelf) -> None:
     shelf.put({"Long.md": "x" * 250 + " [[A]] " + "y" * 900})
     (link,) = [

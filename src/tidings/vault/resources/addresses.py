@@ -87,7 +87,8 @@ def parse_address(uri: str) -> VaultAddress:
         case "search":
             argument = argument.strip()
         case "tag":
-            argument = re.sub(r"^[\s#/]+|[\s/]+$", "", argument)
+            # The lookbehind keeps a long run of slashes in the middle from being tried from each of them.
+            argument = re.sub(r"^[\s#/]+|(?<![\s/])[\s/]+$", "", argument)
         case _:
             argument = argument.strip("/")
     if kind.argument and not argument and kind.name != "folder":

@@ -187,7 +187,7 @@ def _plain(path: str) -> str:
     text = path.strip()
     if text.startswith("vault://"):
         text = path_of(text)
-    elif link := re.fullmatch(r"!?\[\[([^\]|#]+)[^\]]*\]\]", text):
+    elif link := re.fullmatch(r"!?\[\[([^\]|#]++)[^\]]*+\]\]", text):
         text = link[1].strip()
     if not text:
         raise BadPath("The path is empty.", "Give the path of a note, such as 'Projects/Plan.md'.")
