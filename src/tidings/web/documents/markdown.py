@@ -13,7 +13,7 @@ nest: code within a list is part of the list. Of more than `MOST` blocks, the la
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from posixpath import commonprefix
+from itertools import takewhile
 from typing import NamedTuple
 
 from tidings._kit.text import shortened
@@ -302,7 +302,8 @@ class HeadingsAbove:
 
 def common(paths: Sequence[Path]) -> Path:
     """Returns the headings that all paths begin with."""
-    return tuple(commonprefix(paths))
+    same = takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))
+    return tuple(level[0] for level in same)
 
 
 def _headings(content: str, blocks: Iterable[BlockSpan]) -> Iterator[tuple[BlockSpan, str, Path]]:
