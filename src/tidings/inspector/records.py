@@ -49,7 +49,7 @@ _LARGEST_NUMBER: Final = 2**53  # Larger numbers are not exact everywhere.
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
 LIST_NAMES: Final[tuple[ListName, ...]] = ("tools", "resources", "templates", "prompts")
-# The key that identifies an item of each list.
+#: The key that identifies an item of each list.
 LIST_KEYS: Final = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
 
 ChangeName = Literal["resource-updated", "tools-list-changed", "resources-list-changed", "prompts-list-changed"]
@@ -59,7 +59,7 @@ CHANGE_METHODS: Final[dict[str, ChangeName]] = {
     "notifications/resources/list_changed": "resources-list-changed",
     "notifications/prompts/list_changed": "prompts-list-changed",
 }
-# The change that announces differences in each list.
+#: The change that announces differences in each list.
 LIST_CHANGES: Final[dict[str, ChangeName]] = {
     "tools": "tools-list-changed",
     "resources": "resources-list-changed",
