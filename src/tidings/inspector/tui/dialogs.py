@@ -119,7 +119,7 @@ class AskLine(Dialog[str | None]):
     """Asks for one line. `check` returns what is wrong with it, or an empty text."""
 
     def __init__(self, title: str, value: str = "", hint: str = "", check: Callable[[str], str] | None = None) -> None:
-        super().__init__(title, hint or f"Enter does it. {UNCHANGED}")
+        super().__init__(Static(title, markup=False), hint or f"Enter does it. {UNCHANGED}")
         self._value, self._check = value, check
 
     def body(self) -> ComposeResult:
