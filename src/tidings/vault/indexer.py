@@ -48,9 +48,9 @@ PublishChanges = Callable[[Sequence[str], bool, float | None], Awaitable[None]]
 class IndexListener(Protocol):
     """Gets to know what the indexer does."""
 
-    def index_changed(self) -> None: ...  # Also the state of the index.
-    async def settings_changed(self) -> None: ...  # Those of the app.
-    async def index_closes(self) -> None: ...  # All readers have to be closed: it is about to be closed or replaced.
+    def index_changed(self) -> None: ...  # The index, its state, or the app's settings changed.
+    async def settings_changed(self) -> None: ...  # The app's settings changed.
+    async def index_closes(self) -> None: ...  # The index is about to be closed or replaced: close all readers.
     def index_opened(self, index: Index) -> None: ...
 
 

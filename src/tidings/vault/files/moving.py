@@ -277,7 +277,10 @@ def _check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: st
 
 
 def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
-    """Returns all files in a folder, or itself if it is empty. Raises `BadPath` if it contains what is not served."""
+    """Returns all files in a folder, or itself if it is empty.
+
+    Raises `BadPath` if it contains something that is not served, and would be moved unnoticed.
+    """
     found: list[str] = []
     unseen = 0
     for at, folders, files in os.walk(place.mount.root.joinpath(*place.folder, place.name)):

@@ -7,7 +7,8 @@ that no link is put in between afterwards (see `folders.py`).
 
 Paths that could mean a place outside the vault, or something hidden, are always refused. Unwise names (ones that
 Windows or a phone cannot store, or with invisible characters) are refused only for new files. Temporary files of other
-programs are not served; copies that a sync client made of a conflicting note (`Plan (conflicted copy).md`) are.
+programs are not served, since a client that watches the vault would see them come and go. Copies that a sync client
+made of a conflicting note (`Plan (conflicted copy).md`) are somebody's text, and are served.
 """
 
 import errno

@@ -52,7 +52,8 @@ class BadQuery(ValueError):
 HAS = ("task", "todo", "done", "link", "embed", "attachment", "tag", "property", "alias", "heading", "block", "problem")
 KINDS = ("note", "canvas", "base", "attachment")
 
-_UNITS = {unit: timedelta(hours=hours) for unit, hours in (("h", 1), ("d", 24), ("w", 168), ("m", 720), ("y", 8760))}
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
+_UNITS["y"] = timedelta(days=365)
 _BYTES = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 
 

@@ -1,9 +1,8 @@
 """Feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0, JSON Feed 1 and 1.1.
 
-The root element tells the XML formats apart; otherwise they are read
-alike: the parts of an entry are found by name in all namespaces that feeds use. Common errors are corrected: undeclared
-HTML, dates of any format, ids that are missing or repeated. A body that is labelled as a feed and is not is read as XML
-or JSON.
+The root element tells the XML formats apart; otherwise they are read alike: the parts of an entry are found by name in
+all namespaces that feeds use. Common errors are corrected: undeclared HTML, dates of any format, ids that are missing
+or repeated. A body that is labelled as a feed and is not is read as XML or JSON.
 """
 
 import re

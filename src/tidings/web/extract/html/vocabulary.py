@@ -19,8 +19,8 @@ _SILENT_TAGS = (
     "canvas audio video map link meta title"
 )
 SILENT: Final = frozenset(_SILENT_TAGS.split())
-# Inline elements whose beginning and end are recorded.
 HEADINGS: Final = frozenset(f"h{level}" for level in range(1, 7))
+# Inline elements whose beginning and end are recorded.
 MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
 
 PASS, MARK, POINT, SKIP = range(4)
