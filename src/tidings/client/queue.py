@@ -113,7 +113,10 @@ class RequestQueue:
     ) -> QueueEntry:
         """Waits for a turn, or with `aside` takes one at once. Call `end` afterwards.
 
-        While it waits, it may be cancelled, run out of time (`within`, in seconds) or be disconnected, which raises.
+        Raises:
+            RequestCancelled: It was cancelled while it waited.
+            RequestTimedOut: Its turn did not come within so many seconds.
+            Disconnected: The client was disconnected while it waited.
         """
         entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside)
         if aside:
