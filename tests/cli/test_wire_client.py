@@ -33,6 +33,10 @@ def test_the_era_is_found_out(behaviour: str, era: str, version: str) -> None:
     assert (said["era"], said["protocolVersion"], said["serverInfo"]["name"]) == (era, version, "odd")
 
 
+def test_a_time_limit_may_be_longer_than_the_system_can_wait() -> None:
+    assert tidings("info", odd("modern"), "--json", "--timeout", "1e10").json["era"] == "modern"
+
+
 def test_the_old_era_can_be_insisted_on() -> None:
     assert tidings("info", odd("modern"), "--json", "--era", "legacy").json["era"] == "legacy"
 
