@@ -28,15 +28,21 @@ async def asked(era: str, transport: str = "memory", **options: Any) -> AsyncGen
 
 
 class Curious(Library):
-    """A server of the modern era that asks by its results."""
+    """A server of the modern era that asks by its results, unless `question` is None."""
 
-    question = types.InputRequiredResult(input_requests={"who": types.ElicitRequest(params=FORM)})
+    question: types.InputRequiredResult | None = types.InputRequiredResult(
+        input_requests={"who": types.ElicitRequest(params=FORM)}
+    )
 
     async def _read(self, ctx: Any, params: Any) -> Any:
-        return await super()._read(ctx, params) if params.input_responses else self.question
+        return await super()._read(ctx, params) if params.input_responses or self.question is None else self.question
 
     async def _get_prompt(self, ctx: Any, params: Any) -> Any:
-        return await super()._get_prompt(ctx, params) if params.input_responses else self.question
+        return (
+            await super()._get_prompt(ctx, params) if params.input_responses or self.question is None else self.question
+        )
 
     async def call_tool(self, ctx: Any, params: Any) -> Any:
-        return await super().call_tool(ctx, params) if params.input_responses else self.question
+        return (
+            await super().call_tool(ctx, params) if params.input_responses or self.question is None else self.question
+        )

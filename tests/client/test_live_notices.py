@@ -139,6 +139,24 @@ async def test_a_failed_read_or_prompt_leaves_what_was_there(era: str) -> None:
 
 
 @ERAS
+async def test_a_read_drops_every_older_copy_of_what_changed_or_is_gone(era: str) -> None:
+    library = Library()
+    async with connected(library, era) as client:
+        with anyio.fail_after(SECONDS):
+            await client.read_resource_from_template("a://{x}", {"x": "1"})
+            library.texts["a://1"] = "new"
+            read = await client.read_resource("a://1")
+            assert client.cache.get_resource("a://1") is read
+            assert client.cache.get_resource_template("a://{x}") is None
+            told = hear(client, ResourceUpdated)
+            library.broken["a://1"] = MCPError(-32002, "Resource not found", {"uri": "a://1"})
+            with pytest.raises(ResourceNotFound):
+                await client.read_resource("a://1")
+        assert client.cache.get_resource("a://1") is None
+        assert told == [ResourceUpdated("a://1")]
+
+
+@ERAS
 async def test_a_resource_or_template_that_is_not_there_is_said_to_be_so(era: str) -> None:
     library = Library()
     library.broken["note://9"] = MCPError(-32002, "Resource not found", {"uri": "note://9"})

@@ -156,6 +156,32 @@ async def test_nothing_that_was_reached_with_an_answer_is_cached() -> None:
         assert not client.is_fresh("note://1")
 
 
+async def test_an_older_result_is_dropped_when_a_newer_one_was_reached_with_an_answer() -> None:
+    library = Curious()
+    question, library.question = library.question, None
+    async with connected(library, answer=lambda _: {"name": "Ada"}) as client:
+        cache = client.cache
+
+        async def invoke(x: str) -> None:
+            await client.read_resource("note://1")
+            await client.read_resource_from_template("a://{x}", {"x": x})
+            await client.get_prompt("p1")
+            await client.call_tool("t1")
+
+        with anyio.fail_after(SECONDS):
+            await invoke("1")
+            assert cache.get_resource("note://1")
+            assert cache.get_resource_template("a://{x}")
+            assert cache.get_prompt("p1")
+            assert cache.get_tool_call_result("t1")
+            library.question = question
+            await invoke("2")
+        assert cache.get_resource("note://1") is None
+        assert cache.get_resource_template("a://{x}") is None
+        assert cache.get_prompt("p1") is None
+        assert cache.get_tool_call_result("t1") is None
+
+
 @ERAS
 async def test_a_disconnect_ends_what_a_person_is_asked(era: str) -> None:
     async with asked(era, answer="ask") as client:

@@ -1,13 +1,15 @@
 """Requests: in their turn, within their time, to be cancelled while they wait and while they run."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import anyio
 import pytest
+from mcp.server.mcpserver import Context, MCPServer
 
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
-from tidings.client import ClientConfig, LiveClient, Status, Timeouts, connect
+from tidings.client import Backoff, ClientConfig, LiveClient, Status, Timeouts, connect
 from tidings.client.events import RequestChanged, ToolCallResultChanged
 from tidings.errors import Disconnected, RequestCancelled, RequestTimedOut
 
@@ -127,6 +129,83 @@ async def test_a_request_that_takes_too_long_fails_alone(era: str) -> None:
                 await client.read_resource("note://1", timeout=0.01)
             assert (await client.read_resource("note://2", timeout=SECONDS)).text
         assert client.connected
+
+
+@ERAS
+async def test_a_timeout_names_the_limit_that_was_reached(era: str) -> None:
+    library = Library()
+    library.gates["note://1"] = anyio.Event()
+    config = ClientConfig(timeouts=Timeouts(request=60, total=0.1))
+    async with connected(library, era, config=config) as client:
+        with anyio.fail_after(SECONDS):
+            with pytest.raises(RequestTimedOut) as late:
+                await client.read_resource("note://1")
+            assert "within 0.1 s in all" in late.value.message
+            assert "Timeouts(total=...)" in late.value.message
+            assert "60" not in late.value.message
+            assert "request=" not in late.value.message
+            with pytest.raises(RequestTimedOut) as late:
+                await client.read_resource("note://1", timeout=0.01)
+            assert "within 0.01 s;" in late.value.message
+            assert "Timeouts(request=...)" in late.value.message
+
+
+async def test_a_timeout_names_the_limit_that_was_reached_in_spite_of_progress() -> None:
+    mcp = MCPServer("steps")
+
+    @mcp.tool()
+    async def walk(ctx: Context) -> None:
+        for step in itertools.count():
+            await ctx.report_progress(step)
+            await anyio.sleep(0.02)
+
+    config = ClientConfig(timeouts=Timeouts(request=0.2, total=0.5))
+    async with connect(mcp, config=config) as client:
+        with anyio.fail_after(SECONDS), pytest.raises(RequestTimedOut, match=r"within 0\.5 s in all"):
+            await client.call_tool("walk")
+
+
+async def test_a_request_that_waits_for_a_connection_names_the_limit_that_was_reached() -> None:
+    library = Library()
+    config = ClientConfig(timeouts=Timeouts(total=0.2), backoff=Backoff(delays=(60,), tries=None))
+    async with on_the_web(library) as url:
+        client = connect(url, config=config)
+        await client.connect()
+    try:
+        with anyio.fail_after(SECONDS):
+            await eventually(lambda: not client.connected)
+            with pytest.raises(RequestTimedOut, match=r"no connection came back.*Timeouts\(total=\.\.\.\)"):
+                await client.read_resource("note://1")
+    finally:
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("template", "params", "message"),
+    [
+        ("w://{city}", {"town": "oslo"}, "has no variable 'town'.*city"),
+        ("w://{city}", {}, "needs a value for 'city'"),
+        ("w://{country}/{+path}", {"country": "no"}, "needs a value for 'path'"),
+        ("w://{city}{?day}", {"city": "oslo", "dya": "1"}, "has no variable 'dya'.*'day'"),
+    ],
+)
+async def test_a_template_is_not_read_with_other_variables_than_its_own(
+    template: str, params: dict[str, str], message: str
+) -> None:
+    library = Library()
+    library.templates.append(template)
+    async with connected(library) as client:
+        with pytest.raises(ValueError, match=message):
+            await client.read_resource_from_template(template, params)
+        assert not any(uri.startswith("w://") for uri in library.asked)
+
+
+async def test_a_template_is_read_without_the_variables_of_its_query() -> None:
+    library = Library()
+    library.templates.append("w://{city}{?day}")
+    async with connected(library) as client:
+        filled = await client.read_resource_from_template("w://{city}{?day}", {"city": "oslo"})
+        assert filled.expanded_uri == "w://oslo"
 
 
 @ERAS

@@ -12,6 +12,8 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import CompleteResult, PromptReference, ReadResourceResult, ResourceTemplateReference
 from pydantic_core import to_json
 
+from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.uri_templates import variables
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
@@ -71,6 +73,8 @@ class Calls:
 
     async def read(self, uri: str, metadata: Metadata | None, seconds: float | None = None) -> ResourceRead:
         read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, seconds=seconds)
+        if entry.asked_user or self._differs(read):
+            self.cache.clear_resource_and_resource_template(uri)  # No older read may pass for the last one.
         if not entry.asked_user:
             self.subscriptions.has_read(read, generation)
         self.events.emit(events.ResourceContentChanged(uri, read))
@@ -78,14 +82,8 @@ class Calls:
 
     async def refresh(self, uri: str) -> ResourceRead:
         """Reads a resource again, outside the queue. Announced only if it differs from before."""
-        try:
-            read, generation, entry = await self._read(uri, None, aside=True)
-        except ResourceNotFound:
-            if self.cache.copies(uri):
-                self.cache.clear_resource_and_resource_template(uri)
-                self.events.emit(ResourceUpdated(uri))
-            raise
-        changed = any(digest(copy.result) != read.digest for copy in self.cache.copies(uri))
+        read, generation, entry = await self._read(uri, None, aside=True)
+        changed = self._differs(read)
         if changed:  # Nothing announced it, for example because there was no connection.
             self.cache.clear_resource_and_resource_template(uri)
         is_new = self.cache.get_resource(uri) is None
@@ -97,6 +95,10 @@ class Calls:
                 self.events.emit(ResourceUpdated(uri))
             self.events.emit(events.ResourceContentChanged(uri, read))
         return read
+
+    def _differs(self, read: ResourceRead) -> bool:
+        """Returns whether the cache has a copy with other content, read by URI or through a template."""
+        return any(digest(copy.result) != read.digest for copy in self.cache.copies(read.uri))
 
     async def _read(
         self, uri: str, metadata: Metadata | None, *, aside: bool, seconds: float | None = None
@@ -117,8 +119,11 @@ class Calls:
             result, entry = await self.requests.run(
                 "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=seconds
             )
-        except BaseException:
+        except BaseException as error:
             self.unread.put_back(uri, change, changes)
+            if isinstance(error, ResourceNotFound) and self.cache.copies(uri):
+                self.cache.clear_resource_and_resource_template(uri)
+                self.events.emit(ResourceUpdated(uri))
             raise
         read = ResourceRead(uri, result, metadata=metadata)
         if self.events.wanted(events.ReadCompleted):
@@ -139,11 +144,14 @@ class Calls:
         except InvalidUriTemplate as error:
             text = f"The server's resource template {uri_template!r} is not valid ({error})."
             raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
+        _check_variables(uri_template, params)
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
         if self.cache.get_resource(uri) is read:
             self.cache.put(filled)
+        else:
+            self.cache.clear_resource_template(uri_template)
         self.events.emit(events.ResourceTemplateContentChanged(uri_template, filled))
         return filled
 
@@ -160,7 +168,9 @@ class Calls:
             safe=True,
         )
         prompt = PromptGet(name, result, texts, metadata=metadata)
-        if not entry.asked_user:
+        if entry.asked_user:
+            self.cache.clear_prompt(name)
+        else:
             self.cache.put(prompt)
         self.events.emit(events.PromptContentChanged(name, prompt))
         return prompt
@@ -200,6 +210,8 @@ class Calls:
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
         if keep:
             self.cache.put(call)
+        else:
+            self.cache.clear_tool_call_result(call.tool_name)
         self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
 
     async def request(
@@ -247,6 +259,18 @@ class Calls:
 
         result, _ = await self.requests.run("completion/complete", {"argument": given}, send, safe=True)
         return result
+
+
+def _check_variables(uri_template: str, params: Mapping[str, str]) -> None:
+    """Raises `ValueError` for a missing or a misspelled variable: the URI without it is that of another resource."""
+    names = list(dict.fromkeys(variable.name for variable in variables(uri_template)))
+    for name in params:
+        if name not in names:
+            meant = did_you_mean(name, names) or there_are(names)
+            raise ValueError(f"The resource template {uri_template!r} has no variable {name!r}.{meant}")
+    for variable in variables(uri_template):
+        if variable.name not in params and not variable.optional:
+            raise ValueError(f"The resource template {uri_template!r} needs a value for {variable.name!r}.")
 
 
 def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, ValueT] | None:

@@ -107,7 +107,7 @@ class Requests:
     async def _connected(self, entry: QueueEntry, until: float) -> Link:
         with anyio.CancelScope(deadline=until) as entry.scope:
             return await self.connection.ready()
-        raise entry.cancel_reason or self._late(entry, self.timeouts.total, "no connection came back in that time")
+        raise entry.cancel_reason or self._late(entry, None, "no connection came back in that time")
 
     async def _send(self, link: Link, entry: QueueEntry, send: Send[ResultT], seconds: float, until: float) -> ResultT:
         entry.attempts += 1
@@ -133,7 +133,9 @@ class Requests:
         # The scope was cancelled: by the caller, by the clock, or because the connection was lost.
         if entry.cancel_reason is None and link.over:
             raise self._lost(link)
-        raise entry.cancel_reason or self._late(entry, seconds, "the connection stays open")
+        # A person's answer extends `entry.until`: then the request's own limit was reached.
+        is_total = entry.scope.deadline >= entry.until == until
+        raise entry.cancel_reason or self._late(entry, None if is_total else seconds, "the connection stays open")
 
     async def _failure(self, link: Link, entry: QueueEntry, error: MCPError) -> TidingsError:
         if entry.http_status == 503:
@@ -151,9 +153,15 @@ class Requests:
     def _lost(link: Link) -> TidingsError:
         return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
 
-    def _late(self, entry: QueueEntry, seconds: float, rest: str) -> RequestTimedOut:
-        cure = "Give it longer with timeout=... or Timeouts(request=...), or cancel earlier."
-        text = f"No answer to {entry.method} within {seconds:g} s; {rest}. {cure}"
+    def _late(self, entry: QueueEntry, seconds: float | None, rest: str) -> RequestTimedOut:
+        """Returns the error for the limit that was reached: `seconds` for an answer, or None for the total."""
+        if seconds is None:
+            limit, cure = f"{self.timeouts.total:g} s in all", "Timeouts(total=...)."
+        else:
+            limit, cure = f"{seconds:g} s", "timeout=... or Timeouts(request=...), or cancel earlier."
+        if entry.method == "ping":
+            cure = "Timeouts(ping=...)."
+        text = f"No answer to {entry.method} within {limit}; {rest}. Give it longer with {cure}"
         return RequestTimedOut(text, method=entry.method, server=self.connection.name)
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
