@@ -83,6 +83,7 @@ def test_importing_the_package_imports_none_of_its_rooms_and_no_sdk() -> None:
     assert "mcp" not in modules
 
 
+@pytest.mark.thorough
 def test_a_type_checker_knows_the_type_of_each_public_name_without_guessing(tmp_path: Path) -> None:
     packages = [tidings, bus, changes, client, server]
     scripts, source = Path(sys.executable).parent, Path(tidings.__file__).parents[1]

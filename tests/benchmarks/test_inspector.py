@@ -9,6 +9,7 @@ from benchmarks import inspector
 
 
 @pytest.mark.browser
+@pytest.mark.thorough
 def test_2000_tools_are_looked_at_in_a_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.json"
     assert inspector.main(["--quick", "--only", "tools", "--json", str(file)]) in (0, 1)  # How fast is not judged here.

@@ -23,6 +23,7 @@ def small_wheel(folder: Path) -> Path:
     return wheel
 
 
+@pytest.mark.thorough
 def test_what_pip_brought_is_weighed_and_nothing_else(tmp_path: Path) -> None:
     found = install.weigh(str(small_wheel(tmp_path)), tmp_path / "scratch")
     assert found.packages == 1

@@ -116,7 +116,7 @@ async def test_after_many_kills_every_copy_equals_the_truth_over_stdio(era: str,
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
 async def test_nothing_counts_as_fresh_right_after_the_server_died(era: str, tmp_path: Path) -> None:
     files = Files(tmp_path / "files", 1, seed=3)
     copies: dict[str, str] = {}
