@@ -3,6 +3,7 @@
 | part | uvicorn's name | without it |
 |---|---|---|
 | leave signals to the program | `Server.capture_signals` | `HttpServer` raises `UvicornChanged` |
+| stop at once | `Server.server_state.connections`, and the `transport` of each | the stop waits for them |
 | hang up on slow senders | `H11Protocol`: `conn`, `loop`, `transport` | a warning; nobody is hung up on |
 | write a chunk past `send` | `RequestResponseCycle` of httptools: its state | `send` is called |
 | the connection under a response | `transport` of the object that `send` belongs to | None |
@@ -65,7 +66,12 @@ class HttpServer:
     def stop(self, *, at_once: bool = False) -> None:
         """Lets `serve` return: after open requests have ended, or `at_once` without them."""
         self._server.should_exit = True
-        self._server.force_exit = self._server.force_exit or at_once
+        if at_once:
+            self._server.force_exit = True
+            # From Python 3.12 on, a server counts as closed only when all its connections are.
+            for connection in tuple(self._server.server_state.connections):
+                if (transport := getattr(connection, "transport", None)) is not None:
+                    transport.abort()
 
 
 def _without_signals(config: "uvicorn.Config") -> "uvicorn.Server":
