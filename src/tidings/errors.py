@@ -6,7 +6,7 @@
     │   ├── ConnectionLost        retryable    the connection was lost
     │   ├── SessionExpired        retryable    the server no longer knows this session
     │   ├── NotConnected                       the client is not connected yet, or was disconnected
-    │   └── GaveUp                             all configured attempts failed
+    │   └── GaveUp                             a lost connection did not come back in the configured attempts
     ├── TransportError            transport    the transport is broken or wrong
     │   ├── BadTarget                          the target is not valid
     │   ├── CommandFailed                      a stdio server did not start, or ended at once
@@ -37,7 +37,8 @@
 
 Each error has a `code` (stable, for programs), a `category` (one of the six above), `retryable` (true if the same call
 may succeed later with nothing else changed) and a `help_page`. It may have the `server`, the `method`, the `elapsed`
-seconds and the `data` of the other side. Errors never contain secrets.
+seconds, the `data` of the other side, and `retry_after`, the seconds that the other side asks to wait. Errors never
+contain secrets.
 
 Wrong arguments of a program, such as a negative window, raise Python's `ValueError` and `TypeError`.
 """
@@ -66,6 +67,7 @@ class TidingsError(Exception):
     code: ClassVar[str] = ""
     category: ClassVar[Category]
     retryable: ClassVar[bool] = False
+    retry_after: float | None = None  # The seconds that the server asks to wait, by `Retry-After`.
 
     def __init_subclass__(
         cls, *, code: str | None = None, category: Category | None = None, retryable: bool | None = None
@@ -119,7 +121,7 @@ class NotConnected(NoConnection, code="not-connected"):
 
 
 class GaveUp(NoConnection, code="gave-up"):
-    """All configured attempts to connect failed."""
+    """A connection was lost, and all configured attempts to connect again failed."""
 
 
 class TransportError(TidingsError, category=Category.TRANSPORT):

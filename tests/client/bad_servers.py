@@ -17,9 +17,9 @@ from tidings.changes import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, LiveClient, State, Timeouts, connect
 from tidings.errors import TidingsError, leaves
 
-ONCE = Backoff(delays=(0.01,), tries=0)
+ONCE = Backoff(delays=(0.01,), tries=0, lost_tries=0)
 QUICK = ClientConfig(
-    backoff=Backoff(delays=(0.01,), tries=2), timeouts=Timeouts(connect=5, request=5, total=10, ping=2)
+    backoff=Backoff(delays=(0.01,), tries=2, lost_tries=2), timeouts=Timeouts(connect=5, request=5, total=10, ping=2)
 )
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 ERAS = [MODERN, LEGACY]

@@ -94,6 +94,9 @@ class Log:
         self.told.append((call, method, type(error).__name__, sent))
         self.errors.append(error)
 
+    def asked_to_wait(self, status: int, header: str | None) -> None:
+        """Not looked at."""
+
     def stream_over(self, call: Any | None, method: str) -> None:
         """Not looked at."""
 

@@ -113,8 +113,8 @@ class _Complaints(logging.Handler):
 class ConnectionMachine(RuleBasedStateMachine):
     """A connection whose links are opened, refused and lost by the rules."""
 
-    @initialize(tries=st.sampled_from([0, 1, 3, None]), patient=st.booleans())
-    def begin(self, tries: int | None, patient: bool) -> None:
+    @initialize(tries=st.sampled_from([0, 1, 3, None]), lost=st.sampled_from([0, 1, 3, None]), patient=st.booleans())
+    def begin(self, tries: int | None, lost: int | None, patient: bool) -> None:
         self.complaints = _Complaints()
         logging.getLogger("tidings").addHandler(self.complaints)
         self.loop = asyncio.new_event_loop()
@@ -122,7 +122,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         events = EventHub()
         events.on(StateChanged, self.note)
         config = ClientConfig(
-            backoff=Backoff(delays=(3600.0 if patient else 0.0,), jitter=0, tries=tries),
+            backoff=Backoff(delays=(3600.0 if patient else 0.0,), jitter=0, tries=tries, lost_tries=lost),
             timeouts=Timeouts(ping_interval=3600),
         )
         options: Any = {"attach": self.attach, "detach": self.detach, "gave_up": self.given_up.append}

@@ -10,36 +10,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from numbers import Real
+from typing import Final
+
+_FIRST_JITTER: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """The delays before attempts: `delays[0]`, `delays[1]`, … seconds; the last one repeats.
 
-    Each delay is shortened or lengthened at random by up to `jitter` of itself, so that a thousand clients of one
-    server do not come back in the same instant. After `tries` attempts in a row the client gives up, and says so;
-    None never does. A successful connection starts the count again.
+    Each delay is shortened or lengthened at random by up to `jitter` of itself. With 1, full jitter, a pause is
+    anything from 0 to twice the delay, by default at most 30 s: a thousand clients that lost one server come back
+    spread out. The pauses before a first connection vary by a fifth at most, so that its few tries last.
+
+    A client that never was connected gives up after `tries` further attempts. A client that lost its connection tries
+    again without end, or gives up after `lost_tries` attempts in a row. None never gives up.
     """
 
-    delays: Sequence[float] = (1.0, 2.0, 4.0)
-    jitter: float = 0.2
+    delays: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 15.0)
+    jitter: float = 1.0
     tries: int | None = 3
+    lost_tries: int | None = None
 
     def __post_init__(self) -> None:
         if not self.delays or any(not is_number(delay) or delay < 0 for delay in self.delays):
             raise ValueError(f"Backoff needs one or more delays in seconds, none negative, not {self.delays!r}")
-        if not is_number(self.jitter) or not 0 <= self.jitter < 1:
-            raise ValueError(f"Backoff needs 0 <= jitter < 1, not {self.jitter!r}")
-        if self.tries is not None and (isinstance(self.tries, bool) or self.tries < 0):
-            raise ValueError(f"Backoff needs tries >= 0, or None for no end, not {self.tries!r}")
+        if not is_number(self.jitter) or not 0 <= self.jitter <= 1:
+            raise ValueError(f"Backoff needs 0 <= jitter <= 1, not {self.jitter!r}")
+        for name, tries in (("tries", self.tries), ("lost_tries", self.lost_tries)):
+            if tries is not None and (isinstance(tries, bool) or tries < 0):
+                raise ValueError(f"Backoff needs {name} >= 0, or None for no end, not {tries!r}")
 
     def delay(self, attempt: int) -> float:
         """Returns the seconds before an attempt without jitter. The first attempt is 0; a negative one counts as 0."""
         return self.delays[min(max(attempt, 0), len(self.delays) - 1)]
 
-    def pause(self, attempt: int, chance: Callable[[], float] = random.random) -> float:
-        """Returns the seconds before an attempt, with jitter."""
-        return jittered(self.delay(attempt), below=self.jitter, above=self.jitter, chance=chance)
+    def pause(self, attempt: int, chance: Callable[[], float] = random.random, *, first: bool = False) -> float:
+        """Returns the seconds before an attempt, with jitter. `first`: there was no connection yet."""
+        jitter = min(self.jitter, _FIRST_JITTER) if first else self.jitter
+        return jittered(self.delay(attempt), below=jitter, above=jitter, chance=chance)
 
 
 @dataclass

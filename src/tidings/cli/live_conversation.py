@@ -131,7 +131,8 @@ class LiveConversation:
     server: ServerFacts
 
     def __init__(self, options: OneShotOptions) -> None:
-        config = ClientConfig(timeouts=timeouts(options), backoff=Backoff(tries=0), list_changed=NO_LISTS)
+        once = Backoff(tries=0, lost_tries=0)
+        config = ClientConfig(timeouts=timeouts(options), backoff=once, list_changed=NO_LISTS)
         self._loop = Loop()
         self._calls: set[Any] = set()
         self._garbage = ""

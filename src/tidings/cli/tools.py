@@ -240,7 +240,7 @@ class Load:
 
         config = ClientConfig(
             timeouts=timeouts(self.options),
-            backoff=Backoff(tries=0),
+            backoff=Backoff(tries=0, lost_tries=0),
             list_changed=NO_LISTS,
             cache=CacheLimits(entries=1),
             concurrency=self.concurrency,

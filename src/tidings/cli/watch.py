@@ -73,7 +73,7 @@ class _Watch:
 
         config = ClientConfig(
             timeouts=replace(timeouts(self.options), ping_interval=10.0, ping=5.0),
-            backoff=Backoff(delays=(0.5, 1.0, 2.0), tries=None),
+            backoff=Backoff(tries=0),  # Only a server that was there once is waited for.
             list_changed=NO_LISTS,
         )
         client = live_client(self.options, config)
@@ -81,7 +81,7 @@ class _Watch:
         client.on(RefreshFailed, lambda event: logger.info("Cannot read %s now: %s", event.uri, event.error.message))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(client.aclose)
-            await _connected(client)
+            await client.connect()
             if not client.supports_subscriptions:
                 logger.info("The server has no subscriptions: polling it every few seconds.")
             async with contextlib.aclosing(client.watch(self.uris)) as reads:
@@ -94,6 +94,9 @@ class _Watch:
         if event.error is not None and not self._away and event.old == "connected":
             self._away = True
             logger.info("The connection was lost (%s) Waiting for the server.", event.error.message)
+        elif event.error is not None and event.next_retry is not None:
+            seconds = event.next_retry.timestamp() - time.time()
+            logger.info("The server is still away (%s) Trying again in %.0f s.", event.error.message, seconds)
         elif event.new == "connected" and self._away:
             self._away = False
             logger.info("The server is back.")
@@ -127,31 +130,6 @@ class _Watch:
             return
         text = harmless(text) if terminal else text
         click.echo(text, nl=not text.endswith("\n"))
-
-
-async def _connected(client: Any) -> None:
-    """Connects. A first try that fails is an error: only a server that was there once is waited for."""
-    from tidings.client.events import StateChanged
-
-    broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def seen(event: StateChanged) -> None:
-        if event.error is not None and not broken.done():
-            broken.set_exception(event.error)
-
-    forget = client.on(StateChanged, seen)
-    connecting = asyncio.ensure_future(client.connect())
-    try:
-        await asyncio.wait((connecting, broken), return_when=asyncio.FIRST_COMPLETED)
-        if broken.done():
-            broken.result()
-        await connecting
-    finally:
-        forget()
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
-        if not broken.done():
-            broken.cancel()
 
 
 def _text_of(content: Content) -> str:

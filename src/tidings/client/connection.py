@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -28,8 +29,7 @@ from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
 
-# Errors that no further attempt can cure, even after a successful connection.
-_HOPELESS: Final = (errors.BadTarget, errors.NotAuthorized, errors.UnsupportedVersion)
+_LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
 _SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
 
 
@@ -46,6 +46,7 @@ class Connection:
     detach: Callable[[], Awaitable[None]]
     gave_up: Callable[[TidingsError], None]
     is_busy: Callable[[], bool] = lambda: False
+    asks_person: bool = False  # Signing in may need a person.
 
     def __post_init__(self) -> None:
         self._wakeup = Wakeup()
@@ -120,7 +121,7 @@ class Connection:
     async def connect(self) -> None:
         """Connects, and waits until that succeeded. Raises a `TidingsError` if the client gave up."""
         if self._task is None:
-            self.error, self.tries, self._retries = None, 0, 0
+            self.error, self.tries, self._retries, self._was_connected = None, 0, 0, False
             self._signal(Signal.CONNECT)
             self._task = asyncio.create_task(self._supervise(), name=f"tidings connection to {self.name}")
         await self.ready()
@@ -227,23 +228,32 @@ class Connection:
             return  # It was disconnected meanwhile.
         self.error = link.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
         self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
-        if self.config.backoff.tries != 0:
+        if self.config.backoff.lost_tries != 0:
             self._announce_retry(max(self._short_lives - 1, 0))
         self._signal(Signal.CONNECTION_LOST)
 
     def _failed(self, error: TidingsError) -> None:
         self.error = error
         self.tries += 1
-        limit = self.config.backoff.tries
-        is_hopeless = isinstance(error, _HOPELESS) or not (error.retryable or self._was_connected)
-        if not is_hopeless and (limit is None or self._retries < limit):
+        backoff = self.config.backoff
+        limit = backoff.lost_tries if self._was_connected else backoff.tries
+        if not self._is_hopeless(error) and (limit is None or self._retries < limit):
             self._announce_retry(self._retries)
         self._signal(Signal.TIMEOUT if isinstance(error, errors.ConnectTimedOut) else Signal.TRANSPORT_ERROR)
 
+    def _is_hopeless(self, error: TidingsError) -> bool:
+        if self._was_connected:
+            # Any other refusal may pass. But a person should not be asked to sign in again and again.
+            return self.asks_person and isinstance(error, errors.NotAuthorized)
+        # Whoever waits for a first connection does not wait for hours.
+        return not error.retryable or (error.retry_after or 0) > self.config.timeouts.connect
+
     def _announce_retry(self, attempt: int) -> None:
-        pause = self.config.backoff.pause(attempt)
+        pause = self.config.backoff.pause(attempt, first=not self._was_connected)
         if isinstance(self.error, errors.SessionExpired) and attempt == 0 and self._short_lives < 2:
             pause = 0.0  # The server is there, and only needs a new handshake.
+        if self.error is not None and self.error.retry_after is not None:
+            pause += min(self.error.retry_after, _LONGEST_WAIT)  # Later than asked, so that clients spread out.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
 
@@ -262,11 +272,15 @@ class Connection:
 
     def _give_up(self) -> None:
         last = self.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
-        if self._was_connected or self.tries > 1:
+        if self._was_connected:
             tries = {0: "", 1: " after 1 try"}.get(self.tries, f" after {self.tries} tries")
-            cure = "Call reconnect() to try again." if self._was_connected else "Backoff(tries=...) sets how often."
-            self.error = errors.GaveUp(f"Gave up on {self.name}{tries}: {last.message} {cure}", server=self.name)
+            text = f"Gave up on {self.name}{tries}: {last.message} Call reconnect() to try again."
+            self.error = errors.GaveUp(text, server=self.name)
             self.error.__cause__ = last
+        elif self.tries > 1:
+            self.error = copy(last)
+            self.error.message = f"{last.message} Tried {self.tries} times: Backoff(tries=...) sets how often."
+            self.error.args = (self.error.message,)
         error, self._task, self.tries = self.error or last, None, 0
         self._signal(Signal.GIVE_UP)
         self.gave_up(error)

@@ -156,6 +156,15 @@ def http_error(status: int) -> TidingsError | None:
             return None
 
 
+def with_wait(error: TidingsError, seconds: float | None) -> TidingsError:
+    """Returns `error` with the seconds that the server asks to wait, if it does."""
+    if seconds is not None and error.retry_after is None:
+        error.retry_after = seconds
+        error.message = f"{error.message} The server asks to wait {seconds:g} s."
+        error.args = (error.message,)
+    return error
+
+
 def cleaned(error: TidingsError, clean: Callable[[str], str]) -> TidingsError:
     """Returns `error` with the server's words passed through `clean`, which masks secrets."""
     error.message = clean(error.message)

@@ -6,8 +6,10 @@ cannot, it does not say so. That is noticed here, from the HTTP answers and from
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from tidings._kit.backoff import retry_after
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
 from tidings.errors import ConnectionLost, SessionExpired, TidingsError
@@ -38,6 +40,7 @@ class HttpHealth:
         self._signing_in = 0
         self.status: int | None = None  # The last HTTP status, or an earlier one that explains more.
         self.first_status: int | None = None  # The status of the first answer.
+        self.retry_after: float | None = None  # The seconds that the server asks to wait.
         self.broken: Exception | None = None  # The error that ended an exchange.
         self.stream_opened = asyncio.Event()  # Set when the stream of notifications is open; without HTTP, at once.
         self.deaf = False  # The server offers no stream of notifications.
@@ -56,6 +59,13 @@ class HttpHealth:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def asked_to_wait(self, status: int, header: str | None) -> None:
+        """Notes the `Retry-After` of an answer."""
+        if status in (429, 503):
+            self.retry_after = retry_after(header, datetime.now(UTC))
+        elif status < 400:
+            self.retry_after = None
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
         """Notes an answer. `has_session`: the request named a session."""

@@ -6,7 +6,7 @@ runs there: requests are sent from the callers' own tasks, and a lost connection
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -15,15 +15,23 @@ import anyio
 from mcp import Client, ClientSession
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
-from mcp_types import CallToolResult, Implementation, LoggingLevel, Tool
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    REQUEST_TIMEOUT,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolResult,
+    Implementation,
+    LoggingLevel,
+    Tool,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tidings import errors
 from tidings._kit.bounded_json import as_list
 from tidings._version import __version__
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
-from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable
+from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable, with_wait
 from tidings.client.http_health import HttpHealth
 from tidings.client.queue import QueueEntry
 from tidings.client.sdk_logging import quiet
@@ -35,6 +43,8 @@ from tidings.client.transports.tap import TapReporter
 from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
 from tidings.errors import TidingsError
 
+_SILENCE: Final = 10.0  # Seconds without an answer about versions, after which the old era is tried besides.
+_LATE: Final = 1.0  # Seconds for that answer, once the server has answered in the old era.
 _EXIT_SECONDS: Final = 0.5  # Seconds for a command that closed its output to end by itself.
 # Gets each notification in the order of arrival. Returns True if the SDK need not see it.
 Hear = Callable[[str, Mapping[str, Any] | None], bool]
@@ -76,6 +86,7 @@ class Link:
         self._garbage = ""
         self._too_large: errors.MessageTooLarge | None = None
         self._server_versions: list[Any] = []
+        self._probe: asyncio.Future[dict[str, Any]] | None = None
         self.error: TidingsError | None = None
         self.heard = 0  # The number of notifications so far: a server that sends some is alive.
         self.ended = asyncio.Event()  # Set when nothing of the connection is left.
@@ -142,7 +153,7 @@ class Link:
     def lose(self, error: TidingsError) -> None:
         """Ends the connection because of `error`. The first reason counts."""
         if not self.over:
-            self.error = error
+            self.error = with_wait(error, self.http.retry_after)
             self._over.set()
             self._scope.cancel()
 
@@ -162,11 +173,13 @@ class Link:
         except Exception as error:  # noqa: BLE001 - becomes a named error
             if self.error is None:
                 reason = connect_error(error, self.name, self.http.status, self._server_versions)
-                reason = cleaned(reason, self._setup.target.clean)
+                reason = with_wait(cleaned(reason, self._setup.target.clean), self.http.retry_after)
                 self.error = errors.ConnectionLost(reason.message, server=self.name) if self._ready.done() else reason
         finally:
             self._over.set()
             self.http.close()
+            if self._probe is not None:
+                self._probe.cancel()
             if self._ended_by_server and (self.error is None or self._command is not None):
                 self.error = self._server_ended()
             self.ended.set()
@@ -225,9 +238,6 @@ class Link:
 
     def _check_version(self, client: Client) -> None:
         wanted, spoken = self._setup.era, client.protocol_version
-        if self.http.status in AWAY and spoken not in MODERN_PROTOCOL_VERSIONS:
-            # The question for its versions did not reach it, so it may speak newer ones.
-            raise connect_refused(self.name, self.http.status)
         if wanted not in ("auto", "legacy", spoken):
             text = f"{self.name} speaks {spoken}, not {wanted}. Leave era out to use what it speaks."
             raise errors.UnsupportedVersion(text, server=self.name)
@@ -259,14 +269,55 @@ class Link:
             # Another request may be sent within a call. Its progress says nothing about the call.
             if isinstance(call, QueueEntry) and call.method == method and call.on_progress is not None:
                 options["on_progress"] = call.on_progress
+            if method == "server/discover" and not self._ready.done():
+                options.pop("timeout", None)
+                return await self._discover(send(method, params, options))
+            if method == "initialize":
+                return await self._initialize(send(method, params, options))
             result: dict[str, Any] = await send(method, params, options)
-            if method == "server/discover":
-                self._server_versions = as_list(result.get("supportedVersions"))
             # An answer that does not state its kind counts as a complete one: the SDK would refuse it.
             is_modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
             return {"resultType": "complete", **result} if is_modern and "resultType" not in result else result
 
         cast("Any", dispatcher).send_raw_request = extended
+
+    async def _discover(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Asks the server for its versions. If it is silent, the SDK shakes hands as in the old era besides."""
+        self._probe = asyncio.ensure_future(answer)
+        self._probe.add_done_callback(self._note_versions)
+        try:
+            async with asyncio.timeout(_SILENCE if self._setup.era == "auto" else None):
+                return await asyncio.shield(self._probe)
+        except TimeoutError:
+            raise MCPError(REQUEST_TIMEOUT, f"{self.name} does not answer") from None
+        except MCPError:
+            if self.http.status in (429, *AWAY):  # The question did not reach it, so it may speak newer versions.
+                raise connect_refused(self.name, self.http.status) from None
+            raise
+
+    def _note_versions(self, probe: "asyncio.Future[dict[str, Any]]") -> None:
+        if not probe.cancelled() and probe.exception() is None:
+            self._server_versions = as_list(probe.result().get("supportedVersions"))
+
+    async def _initialize(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Shakes hands as in the old era, unless the server states a newer version after all.
+
+        Silence is no evidence: a server that is slow to start speaks the old era only if it answers this, but not the
+        earlier question.
+        """
+        if (probe := self._probe) is None or probe.done():
+            return await answer
+        handshake = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait((probe, handshake), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((probe,), timeout=_LATE)
+            if shared := [version for version in MODERN_PROTOCOL_VERSIONS if version in self._server_versions]:
+                # This makes the SDK ask again in the new era.
+                versions = {"supported": shared, "requested": HANDSHAKE_PROTOCOL_VERSIONS[-1]}
+                raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"{self.name} speaks a newer era", versions)
+            return await handshake
+        finally:
+            handshake.cancel()
 
     def _watch(self, dispatcher: Dispatcher[Any]) -> None:
         """Notices the end of the dispatcher, and gets every notification before the SDK, in order of arrival."""
@@ -337,7 +388,7 @@ class Link:
         """Returns the named error for an error answer of this server, without secrets."""
         reason = cleaned(answer_error(error, method=method, status=status), self._setup.target.clean)
         reason.server = self.name
-        return reason
+        return with_wait(reason, self.http.retry_after if status in (429, 503) else None)
 
     async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Sends a request as it is, and returns the answer as it is. For what the SDK's methods do not offer."""

@@ -62,7 +62,7 @@ class Mirror(Generic[ItemT]):
         self._asked = 0
         self._answered = 0
         self._outcome: TidingsError | None = None
-        self._pauses = Pauses(_RETRY_DELAYS)
+        self._pauses = Pauses(_RETRY_DELAYS, below=0.5)
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
@@ -111,7 +111,8 @@ class Mirror(Generic[ItemT]):
             self.raw = ()
             self.wakeup()
         if self._outcome is not None and self._outcome.retryable:
-            self._timer = asyncio.get_running_loop().call_later(self._pauses.next(), self.changed)
+            pause = self._pauses.next() + (self._outcome.retry_after or 0)
+            self._timer = asyncio.get_running_loop().call_later(pause, self.changed)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None

@@ -24,8 +24,9 @@ from tidings.client.link import Link
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
 
 _METHOD: Final = "subscriptions/listen"
-# The delays before a stream is opened again, by how often in a row it ended at once.
-_REOPEN: Final = Backoff((0.0, 0.05, 0.2, 1.0, 5.0))
+# The delays before a stream is opened again, by how often in a row it ended at once. Not at once: a server that stops
+# ends the streams of all its clients in one moment.
+_REOPEN: Final = Backoff((0.2, 0.2, 0.5, 1.0, 5.0))
 # Attempts with a smaller filter. A server that refuses everything need not be asked about each resource.
 _MOST_FAILURES: Final = 64
 _LASTED: Final = 5.0  # Seconds. A stream that was open for longer did not end at once.
@@ -249,7 +250,7 @@ class ModernFeed:
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted = stream.honoured
         while not self.link.over:
-            await asyncio.sleep(_REOPEN.delay(self._quick_ends - 1))
+            await asyncio.sleep(_REOPEN.pause(self._quick_ends - 1))
             refused: dict[str, TidingsError] = {}
             try:
                 opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)

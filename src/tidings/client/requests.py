@@ -102,7 +102,7 @@ class Requests:
                     raise
                 if not link.over:  # A proxy says that the server is away: repeated, but not at once.
                     with anyio.CancelScope(deadline=until) as entry.scope:
-                        await anyio.sleep(min(0.25 * 2**entry.attempts, 5.0))
+                        await anyio.sleep(max(min(0.25 * 2**entry.attempts, 5.0), lost.retry_after or 0))
 
     async def _connected(self, entry: QueueEntry, until: float) -> Link:
         with anyio.CancelScope(deadline=until) as entry.scope:

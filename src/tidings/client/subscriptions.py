@@ -209,7 +209,7 @@ class Subscriptions:
         await self.prefix_refresher.aclose()
 
     async def _keep_synced(self, link: Link, feed: ChangeFeed) -> None:
-        pauses = Pauses(_RETRY_DELAYS)
+        pauses = Pauses(_RETRY_DELAYS, below=0.5)
         while not link.over:
             version, lists = self._version, self.lists.wanted
             uris = self.all if feed.supported else frozenset[str]()
@@ -226,7 +226,7 @@ class Subscriptions:
             self._settle(version, wanted, refused, feed)
             pause: float | None = None
             if any(error.retryable for error in problems):
-                pause = pauses.next()
+                pause = pauses.next() + max(error.retry_after or 0 for error in problems)
             else:
                 pauses.reset()
             with contextlib.suppress(TimeoutError):

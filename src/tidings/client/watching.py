@@ -21,7 +21,7 @@ from tidings.errors import Cancelled, GaveUp, InvalidUri, NotConnected, Resource
 
 logger = logging.getLogger(__name__)
 
-_RETRIES: Final = Backoff((0.2, 1.0, 5.0, 30.0))
+_RETRIES: Final = Backoff((0.2, 1.0, 5.0, 15.0))
 
 
 def check_watched(uri: object) -> str:
@@ -283,7 +283,7 @@ class Refresher:
             self._parked.add(uri)
         elif error.retryable or isinstance(error, Cancelled):
             failures = self._failures[uri] = self._failures.get(uri, 0) + 1
-            pause = _RETRIES.delay(failures - 1)
+            pause = _RETRIES.pause(failures - 1) + (error.retry_after or 0)
             self._timers[uri] = asyncio.get_running_loop().call_later(pause, self.want, uri)
         if not isinstance(error, Cancelled):  # The user cancelled this read, not the watch.
             self.failed(uri, error)

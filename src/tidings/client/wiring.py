@@ -127,6 +127,7 @@ class ClientWiring:
             detach=self._detach,
             gave_up=self._gave_up,
             is_busy=lambda: any(self.queue.running()),
+            asks_person=isinstance(target, HttpTarget) and target.auth is not None,
         )
         self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
         self.lists = Lists(
@@ -195,8 +196,9 @@ class ClientWiring:
         try:
             await link.open(seconds)
         except TidingsError:
+            self.is_sse, was_sse = False, self.is_sse  # Another server may be there next time.
             target = self.target
-            may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not self.is_sse
+            may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not was_sse
             if not (may_be_sse and link.http.first_status is not None and fallback_to_sse(link.http.first_status)):
                 raise
             if (link := await self._open_sse(deadline)) is None:

@@ -124,6 +124,7 @@ class _WatchedClient(httpx2.AsyncClient):
         has_session = _SESSION_HEADER in dict(request.headers.raw) or (
             bool(request.url.query) and bool(_SESSION_PARAMETERS & request.url.params.keys())
         )
+        self._watch.asked_to_wait(response.status_code, response.headers.get("retry-after"))
         self._watch.responded(call, request.method, response.status_code, has_session=has_session)
         self._accepted = self._accepted or response.is_success
         if (body := body_of(response)) is not None:
