@@ -8,6 +8,7 @@ from mcp_types import PromptReference
 
 from tests.client.bad_servers import (
     LEGACY,
+    MODERN,
     ONCE,
     QUICK,
     behaved,
@@ -169,3 +170,26 @@ async def test_what_is_no_message_is_told_and_passed_over() -> None:
         assert (await client.call_tool("tool")).success
         assert told == ["Invalid JSON: key must be a string at line 1 column 2: '{oops'"]
         await lives(client)
+
+
+async def test_a_server_that_comes_back_with_the_newer_transport_is_found_again() -> None:
+    old, has_moved = OldServer(), False
+    does = behaved(MODERN)
+
+    async def answer(asked: Asked) -> None:
+        if not has_moved:
+            await old(asked)
+        elif asked.method == "POST":
+            behaviour = does.get(asked.message["method"])
+            await (behaviour(asked) if callable(behaviour) else asked.result(**(behaviour or {})))
+        else:
+            await asked.answer(405)
+
+    async with site(answer) as here, connect(here.url, config=QUICK) as client:
+        assert client.transport == "sse"
+        has_moved = True
+        link = client._connection.link
+        assert link is not None
+        link.lose(ConnectionLost("gone"))
+        await client.reconnect()
+        assert (client.transport, client.protocol_version) == ("http", MODERN)

@@ -131,7 +131,7 @@ async def test_the_pauses_before_the_tries_are_those_that_are_set() -> None:
 async def test_a_server_that_is_not_there_is_tried_again_and_given_up(era: str) -> None:
     client = connect(f"http://127.0.0.1:{free_port()}/mcp", era=era, config=THREE_TRIES)
     states = hear(client, StateChanged)
-    with anyio.fail_after(SECONDS), pytest.raises(ConnectFailed, match="Is the server running.* Tried 4 times"):
+    with anyio.fail_after(SECONDS), pytest.raises(ConnectFailed, match=r"Is the server running.* Tried 4 times"):
         await client.connect()
     assert steps(states) == [
         "disconnected connect connecting",

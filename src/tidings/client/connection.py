@@ -16,6 +16,7 @@ from typing import Final
 from mcp.shared.exceptions import MCPError
 
 from tidings import errors
+from tidings._kit.backoff import jittered
 from tidings._kit.tasks import Wakeup
 from tidings.client.config import ClientConfig
 from tidings.client.events import EventHub, StateChanged
@@ -29,6 +30,7 @@ from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
 
+_EXPIRED: Final = 0.5  # Seconds within which a session that the server forgot is opened anew.
 _LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
 _SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
 
@@ -251,7 +253,8 @@ class Connection:
     def _announce_retry(self, attempt: int) -> None:
         pause = self.config.backoff.pause(attempt, first=not self._was_connected)
         if isinstance(self.error, errors.SessionExpired) and attempt == 0 and self._short_lives < 2:
-            pause = 0.0  # The server is there, and only needs a new handshake.
+            # The server is there, and only needs a new handshake; but all its clients may do so in this moment.
+            pause = min(pause, jittered(_EXPIRED, below=1.0))
         if self.error is not None and self.error.retry_after is not None:
             pause += min(self.error.retry_after, _LONGEST_WAIT)  # Later than asked, so that clients spread out.
         self._pause_seconds = pause
