@@ -36,8 +36,8 @@ DEAF = ClientConfig(backoff=BACKOFF, timeouts=TIMEOUTS, list_changed=ListChanged
 
 PINGS = ("ping", "server/discover")
 HELLO = ("initialize", "server/discover")
-LONGEST_PAUSE = 1.0 * 1.2
-"""Seconds, with jitter."""
+LONGEST_PAUSE = 1.0 * 2
+"""Seconds, with full jitter."""
 
 WAYS = [
     ("auto", "/mcp", CONFIG),
