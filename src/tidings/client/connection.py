@@ -219,7 +219,7 @@ class Connection:
             except TimeoutError:
                 # Many servers do one thing at a time. A request that runs has its own time limit.
                 await self.answers(link, is_busy=self.is_busy)
-        await link.close(seconds=0)
+        await link.close()
         if self.link is link:  # Otherwise `disconnect` does the rest.
             await self._lost(link, asyncio.get_running_loop().time() - began)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -137,7 +138,8 @@ class LiveClient:
         await self._connection.connect()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._wiring.config.timeouts.connect):
-                await self._lists.first_loads()
+                await self._lists.first_loads(lambda: self._connection.state is State.DISCONNECTED)
+        self._connection.check()  # It may have been disconnected meanwhile.
 
     async def reconnect(self) -> None:
         """Tries to connect again now: after the client gave up, or before a pause is over."""
@@ -155,10 +157,11 @@ class LiveClient:
 
     async def aclose(self) -> None:
         """Ends the connection and closes the client. A `state` file keeps its content for the next process."""
-        await self._wiring.end()
-        await self._wiring.events.aclose()
-        if self._wiring.store is not None:
-            await self._wiring.store.aclose()
+        with anyio.CancelScope(shield=True):  # It takes a few seconds at most, and leaves nothing behind.
+            await self._wiring.end()
+            await self._wiring.events.aclose()
+            if self._wiring.store is not None:
+                await self._wiring.store.aclose()
 
     # Events.
 

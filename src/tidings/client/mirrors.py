@@ -268,11 +268,11 @@ class Lists:
     def busy(self) -> bool:
         return any(mirror.busy for mirror in self)
 
-    async def first_loads(self) -> None:
-        """Waits until each mirrored list was loaded once, or failed to load."""
+    async def first_loads(self, given_up: Callable[[], bool]) -> None:
+        """Waits until each mirrored list was loaded once, or failed to load, or until `given_up`."""
         mirrored = self._mirrored
         waited = [each for change, mirrors in self._by_change.items() if mirrored.wants(change) for each in mirrors]
-        await self._wakeup.until(lambda: all(mirror.tried for mirror in waited))
+        await self._wakeup.until(lambda: given_up() or all(mirror.tried for mirror in waited))
 
     def _loaded(self, mirror: Mirror[Any], before: tuple[Any, ...], error: TidingsError | None) -> None:
         """Drops the content of items that are gone, and announces the list."""

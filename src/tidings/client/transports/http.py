@@ -19,9 +19,11 @@ import httpcore2
 import httpx2
 from anyio.abc import AsyncResource
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
 
+from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig, Timeouts
 from tidings.client.http_health import HttpHealth
 from tidings.client.sdk_logging import Clean, quiet
@@ -38,6 +40,9 @@ logger = logging.getLogger(__name__)
 # The call for which a message is sent. The sender sets it; a `HttpHealth` gets it with the outcome.
 current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
 _CONNECT_SECONDS: Final = 30.0
+_ENDING_SECONDS: Final = 1.5  # To end the sessions, and before that for the answer that names one.
+_MOST_SESSIONS: Final = 8  # A server that opens more than one, such as by mistake for each request, is odd.
+_INITIALIZE: Final = b'"method":"initialize"'
 _PROBES: Final = 3
 _LONGEST_PROBING: Final = 32_767  # Seconds between probes that systems allow.
 _SESSION_HEADER: Final = MCP_SESSION_ID.encode()
@@ -85,9 +90,14 @@ async def open_transport(
             if (kind or target.kind) == "sse":
                 streams = sse_streams(plain, client, max_message)
             else:
-                streams = streamable_http_client(plain, http_client=client, max_sse_event_size=max_message)
-            async with streams as (read, write):
-                yield read, _QuietWriter(write, target.clean)
+                streams = streamable_http_client(
+                    plain, http_client=client, terminate_on_close=False, max_sse_event_size=max_message
+                )
+            try:
+                async with streams as (read, write):
+                    yield read, _QuietWriter(write, target.clean)
+            finally:
+                await client.end_sessions(plain)
 
 
 class _WatchedClient(httpx2.AsyncClient):
@@ -99,13 +109,51 @@ class _WatchedClient(httpx2.AsyncClient):
         self._target = target
         self._watch = watch
         self._accepted = False  # True if the server has accepted a message.
+        self._sessions: dict[str, str | None] = {}  # Those that the server opened, with the version of the protocol.
+
+    async def end_sessions(self, url: str) -> None:
+        """Ends the sessions that the server has opened: in bounded time, and also if the caller is cancelled.
+
+        The SDK would send the DELETE from a cancelled scope if the connection was lost or given up.
+        """
+        with anyio.move_on_after(_ENDING_SECONDS, shield=True):
+            for session, version in self._sessions.items():
+                headers = {MCP_SESSION_ID: session, **({MCP_PROTOCOL_VERSION_HEADER: version} if version else {})}
+                with suppress(Exception):  # A server that is away, or keeps its sessions, concerns nobody here.
+                    await sdk_seam.request_within_origin(self, "DELETE", url, headers=headers)
+
+    def _note_session(self, request: httpx2.Request, response: httpx2.Response) -> None:
+        used = request.headers.get(MCP_SESSION_ID)
+        if used and response.status_code == 404:
+            self._sessions.pop(used, None)
+        elif session := response.headers.get(MCP_SESSION_ID) or used:
+            self._sessions[session] = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+            if len(self._sessions) > _MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+
+    async def _initialize(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Sends the request that opens a session. If cancelled, waits briefly: the answer names the session to end."""
+        sending = asyncio.ensure_future(super().send(request, **options))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((sending,), timeout=_ENDING_SECONDS)
+                if not sending.done():
+                    sending.cancel()
+                    await asyncio.wait((sending,))
+                elif sending.exception() is None:
+                    self._note_session(request, sending.result())
+                    await sending.result().aclose()
+            raise
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if request.method == "DELETE":  # The end of a session, whose outcome says nothing about the connection.
+            return await super().send(request, **options)
         call = current_call.get()
-        if request.method == "DELETE":  # The end of the session.
-            request.extensions = {**request.extensions, "timeout": httpx2.Timeout(1.0).as_dict()}
+        opens = request.method == "POST" and _INITIALIZE in request.content[:200]
         try:
-            response = await super().send(request, **options)
+            response = await (self._initialize(request, **options) if opens else super().send(request, **options))
         except NotAuthorized as error:
             if not self._accepted:
                 raise
@@ -114,6 +162,7 @@ class _WatchedClient(httpx2.AsyncClient):
         except Exception as error:
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
+        self._note_session(request, response)
         target = self._target  # Any header may identify the user.
         if response.status_code == 401 and not (target.headers or target.auth or httpx2.URL(target.url).userinfo):
             wanted = await _token_wanted(response, target.name)
@@ -155,6 +204,8 @@ class _SignIn(httpx2.Auth):
             while True:
                 response = yield outgoing
                 refused = refused or response.status_code in (401, 403)
+                if refused and request.method == "DELETE":
+                    return  # Nobody signs in to end a session.
                 outgoing = await (self._signing_in(flow.asend(response)) if refused else flow.asend(response))
         except StopAsyncIteration:
             return

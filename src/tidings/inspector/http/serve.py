@@ -36,7 +36,8 @@ from tidings.inspector.session import Session, stop_commands
 
 logger = logging.getLogger(__name__)
 
-_CLOSING_SECONDS: Final = 0.8  # Servers that have not ended after this time are killed.
+_CLOSING_SECONDS: Final = 0.8  # Commands that have not ended after this time are killed.
+_ENDING_SECONDS: Final = 1.0  # More for servers at a URL, which may take a while to end a session.
 _WRITING_SECONDS: Final = 0.2
 
 
@@ -130,9 +131,11 @@ class Serving:
 async def _end(session: Session) -> None:
     """Disconnects from all servers in the time there is, and kills what is left of them."""
     pids = session.pids
+    killing = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, stop_commands, pids, signal.SIGKILL)
     with suppress(TimeoutError):
-        async with asyncio.timeout(_CLOSING_SECONDS):
+        async with asyncio.timeout(_CLOSING_SECONDS + _ENDING_SECONDS):
             await session.aclose()
+    killing.cancel()
     stop_commands(pids, signal.SIGKILL)
     if session.journal is not None:
         await asyncio.to_thread(session.journal.close, _WRITING_SECONDS)
