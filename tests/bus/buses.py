@@ -6,6 +6,7 @@ an address, a text that another process can be given.
 
 import asyncio
 import itertools
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
@@ -19,6 +20,7 @@ import pytest
 from tests.bus.nats_server import api
 from tests.bus.nats_server import shared as shared_nats
 from tests.bus.redis_server import shared_server
+from tests.simulation.bus import Broker, SimulatedBus
 from tidings.bus import Bus, Entry, History
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
@@ -60,6 +62,9 @@ class BusFactory(ABC):
     has_clock: ClassVar[bool] = True
     """The age of the history goes by a clock that a test can set."""
 
+    reaches_processes: ClassVar[bool] = True
+    """Another process can be given the address."""
+
     def __init__(self, address: str) -> None:
         self.address = address
 
@@ -86,6 +91,28 @@ class Memory(BusFactory):
     @classmethod
     def address_in(cls, folder: Path) -> str:  # noqa: ARG003 - it has no files
         return "memory:"
+
+
+class Simulated(BusFactory):
+    """The model that `tests/simulation` uses in place of a broker."""
+
+    shared = True
+    outlives = True
+    reaches_processes = False
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._broker = Broker()
+
+    @classmethod
+    def address_in(cls, folder: Path) -> str:  # noqa: ARG003 - it has no files
+        return "simulated:"
+
+    def open(self, *, history: History | None = None, clock: Clock | None = None) -> Bus:
+        return SimulatedBus(self._broker, history=history, clock=clock or time.time)
+
+    async def lose(self) -> None:
+        self._broker.lose()
 
 
 class Sqlite(BusFactory):
@@ -129,7 +156,7 @@ class Nats(BusFactory):
         await api(url, f"STREAM.DELETE.{prefix}")
 
 
-BUSES: list[Any] = [Memory, Sqlite, pytest.param(Redis, marks=pytest.mark.redis), Nats]
+BUSES: list[Any] = [Memory, Simulated, Sqlite, pytest.param(Redis, marks=pytest.mark.redis), Nats]
 """Classes, with marks where they need some."""
 
 

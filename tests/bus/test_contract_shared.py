@@ -74,7 +74,7 @@ async def test_a_publish_into_a_lost_log_is_stored_in_the_new_one(bus_factory: B
         assert list(await two.since(Cursor(cursor.epoch, cursor.version - 1)) or ()) == [(cursor, B)]
 
 
-@buses_that(lambda bus: bus.outlives)
+@buses_that(lambda bus: bus.outlives and bus.reaches_processes)
 @pytest.mark.parametrize("lines", [40, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 400))])
 async def test_a_process_killed_while_it_publishes_loses_nothing_it_was_told_of(
     bus_factory: BusFactory, lines: int
@@ -95,7 +95,7 @@ async def test_a_process_killed_while_it_publishes_loses_nothing_it_was_told_of(
         assert {change for change in kept if change} | {A} == set(ear.changes)
 
 
-@buses_that(lambda bus: bus.shared)
+@buses_that(lambda bus: bus.shared and bus.reaches_processes)
 async def test_processes_that_publish_at_once_hear_all_of_each_other_in_order(bus_factory: BusFactory) -> None:
     async with peer(bus_factory.address, "exchange", "one") as one, peer(bus_factory.address, "exchange", "two") as two:
         for process in (one, two):

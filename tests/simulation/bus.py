@@ -1,0 +1,235 @@
+"""`SimulatedBus`: a bus as `tidings.bus` describes it, over a log in memory that is the broker.
+
+`Broker` keeps the log. Each replica reaches it over a `Line`, on which calls are delayed, fail, or succeed with an
+answer that is lost, so that the same change is stored twice. The log itself can be lost, which begins a new epoch, or
+be replaced by an older copy of itself, which does not. `tests/bus/test_contract.py` tests it as it tests every bus.
+"""
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from tidings._kit.backoff import Pauses
+from tidings.bus import Entry, History
+from tidings.bus.shared import BrokerBus, Engine, Held, Listeners, NewEntries, Waiting
+from tidings.changes import Change, Cursor
+from tidings.errors import BusUnavailable
+
+T = TypeVar("T")
+
+Log = tuple[int, int, int, dict[Change, tuple[int, float]]]
+"""A copy of a log: epoch, version, the version from which it is whole, and each change with its version and time."""
+
+_PAUSES: Final = (0.02, 0.1, 0.5)
+
+
+class Broker:
+    """The log, and those who are to be woken when it grows."""
+
+    def __init__(self) -> None:
+        self._log: Log = (1, 0, 0, {})
+        self.sessions: dict[SimulatedSession, None] = {}
+
+    @property
+    def head(self) -> Cursor:
+        return Cursor(f"epoch{self._log[0]}", self._log[1])
+
+    def version_of(self, change: Change) -> Cursor:
+        """Returns the cursor of a change; one of version 0 if the log does not have it."""
+        return Cursor(self.head.epoch, self._log[3].get(change, (0, 0.0))[0])
+
+    def append(self, changes: Sequence[Change], now: float) -> list[Cursor]:
+        epoch, version, covered, log = self._log
+        cursors: list[Cursor] = []
+        for change in changes:
+            version += 1
+            log.pop(change, None)
+            log[change] = (version, now)
+            cursors.append(Cursor(f"epoch{epoch}", version))
+        self._log = (epoch, version, covered, log)
+        return cursors
+
+    def since(self, cursor: Cursor) -> NewEntries:
+        _, version, covered, log = self._log
+        if cursor.epoch != self.head.epoch or not covered <= cursor.version <= version:
+            return NewEntries(self.head, None)
+        epoch = cursor.epoch
+        return NewEntries(
+            self.head, [(Cursor(epoch, at), each) for each, (at, _) in log.items() if at > cursor.version]
+        )
+
+    def trim(self, history: History, now: float) -> None:
+        epoch, version, covered, log = self._log
+        while log:
+            change, (at, when) = next(iter(log.items()))
+            if len(log) <= history.entries and when >= now - history.age:
+                break
+            del log[change]
+            covered = at
+        self._log = (epoch, version, covered, log)
+
+    def copy(self) -> Log:
+        epoch, version, covered, log = self._log
+        return epoch, version, covered, dict(log)
+
+    def restore(self, log: Log) -> None:
+        """Puts an older copy in place of the log. Nothing in it says so."""
+        self._log = log
+        self.wake()
+
+    def lose(self) -> None:
+        """Loses the log: an empty one begins, in a new epoch."""
+        self._log = (self._log[0] + 1, 0, 0, {})
+        self.wake()
+
+    def wake(self) -> None:
+        for session in tuple(self.sessions):
+            session.hear()
+
+
+@dataclass(eq=False)
+class Line:
+    """The way from one replica to the broker."""
+
+    latency: float = 0.0
+    cut_off: bool = False
+    lost_answers: int = 0
+    """So many of the next calls succeed, and their answers are lost."""
+
+
+@dataclass(eq=False)
+class SimulatedSession:
+    """The time in which a bus is open. One task talks to the broker, so that everything has one order."""
+
+    broker: Broker
+    line: Line
+    listeners: Listeners
+    engine: Engine
+    history: History
+    clock: Callable[[], float]
+    buffer: int
+    poll: float = 1.0
+    waiting: Waiting = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._more = asyncio.Event()
+        self._finishing = False
+        self._task: asyncio.Task[None] | None = None
+        self._context = contextvars.copy_context()  # A message belongs to this replica, not to the one that sends it.
+        self.waiting = Waiting(self.buffer, self._more.set)
+
+    @property
+    def connected(self) -> bool:
+        return self.engine.state.connected
+
+    async def start(self) -> None:
+        self.listeners.head = await self._ask(lambda: self.broker.head)
+        self.broker.sessions[self] = None
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        self._finishing = True
+        self._more.set()
+        assert self._task is not None
+        try:
+            await asyncio.wait([self._task], timeout=0.5)
+        finally:
+            self.broker.sessions.pop(self, None)
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def hear(self) -> None:
+        """Takes note that the log has grown, a moment later; a message on a line that is cut off is lost."""
+        if not self.line.cut_off:
+            asyncio.get_running_loop().call_later(self.line.latency, self._more.set, context=self._context)
+
+    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
+        if not self.connected:
+            return None
+
+        def look() -> Sequence[Entry] | None:
+            self.broker.trim(self.history, self.clock())
+            return self.broker.since(cursor).entries
+
+        try:
+            return await self._ask(look)
+        except BusUnavailable:
+            return None
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        """Does something at the broker: there, and back."""
+        await asyncio.sleep(self.line.latency)
+        self._check("cannot be reached")
+        result = work()
+        await asyncio.sleep(self.line.latency)
+        self._check("did not answer")
+        if self.line.lost_answers:
+            self.line.lost_answers -= 1
+            raise BusUnavailable("The simulated broker did not answer.")
+        return result
+
+    def _check(self, trouble: str) -> None:
+        if self.line.cut_off:
+            raise BusUnavailable(f"The simulated broker {trouble}.")
+
+    async def _run(self) -> None:
+        pauses = Pauses(_PAUSES, below=0.5)
+        while not (self._finishing and (self.waiting.idle or not self.connected)):
+            try:
+                await self._turn()
+            except BusUnavailable as error:
+                self.engine.away(error)
+                await asyncio.sleep(pauses.next())
+            else:
+                self.engine.back()
+                pauses.reset()
+
+    async def _turn(self) -> None:
+        if self.connected and self.waiting.idle and not self._finishing:
+            try:
+                async with asyncio.timeout(self.poll):
+                    await self._more.wait()
+            except TimeoutError:
+                pass  # It looks without having been woken, because a message may have been lost.
+        self._more.clear()
+        batch = self.waiting.take(500)
+        try:
+            cursors, news = await self._ask(lambda: self._exchange(batch))
+        except BaseException:
+            self.waiting.give_back(batch)
+            raise
+        self.listeners.call_all(news)
+        self.waiting.done(batch)
+        for held, places in zip(batch, cursors, strict=True):
+            held.stored(places)
+
+    def _exchange(self, batch: Sequence[Held]) -> tuple[list[list[Cursor]], NewEntries]:
+        """Stores what waits, and returns its cursors and all that is new to this replica. Runs at the broker."""
+        now = self.clock()
+        cursors = [self.broker.append([held.change] * max(len(held.askers), 1), now) for held in batch]
+        news = self.broker.since(self.listeners.head)
+        self.broker.trim(self.history, now)
+        if batch:
+            self.broker.wake()
+        return cursors, news
+
+
+class SimulatedBus(BrokerBus):
+    """A bus of one replica, on the log of `broker`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        history: History | None = None,
+        clock: Callable[[], float] = time.time,
+        timeout: float = 5.0,
+    ) -> None:
+        super().__init__("simulated", "simulated", buffer=10_000, timeout=timeout)
+        self.line = Line()
+        self._new_session = lambda: SimulatedSession(
+            broker, self.line, self._listeners, self._engine, history or History(), clock, 10_000
+        )

@@ -1,0 +1,167 @@
+"""Faults that are put into the product on purpose: the simulation must find each within some seeds.
+
+python -m tests.simulation.mutants [--seeds N] [NAME …]
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+from unittest import mock
+
+from tests.simulation.faults import draw
+from tests.simulation.run import quiet, run
+from tidings.changes import Filter, ToolsListChanged
+from tidings.client import modern as client_modern
+from tidings.client.cache import ContentCache
+from tidings.client.subscriptions import Subscriptions
+from tidings.client.watching import Refresher
+from tidings.server.coalesce import Coalescer
+from tidings.server.core import Core
+from tidings.server.modern import ModernEra
+from tidings.server.policy import SubscriptionPolicy
+from tidings.server.subscriber import Subscriber
+
+Mutant = Callable[[], AbstractContextManager[Any]]
+
+
+def _instead(owner: Any, name: str) -> Callable[[Callable[..., Any]], Mutant]:
+    """Makes a mutant that calls a function in place of a method, with the method as its first argument."""
+
+    def make(function: Callable[..., Any]) -> Mutant:
+        original = getattr(owner, name)
+        return lambda: mock.patch.object(owner, name, lambda *args, **options: function(original, *args, **options))
+
+    return make
+
+
+@_instead(Subscriptions, "unknown")
+def read_before_subscribe(original: Any, self: Any, what: Filter) -> None:
+    """A resource is read when its watch begins, and not again when its subscription is established."""
+    seen: set[str] = self.__dict__.setdefault("seen_by_mutant", set())
+    new = frozenset(what.uris - seen)
+    seen |= what.uris
+    for uri in new:
+        self.watches.resources[uri].latest or self.refresher.want(uri) if uri in self.watches.resources else None
+    original(self, Filter(what.tools, what.prompts, what.resources, what.uris - new, what.prefixes))
+
+
+@_instead(ContentCache, "clear_resource_and_resource_template")
+def keep_cached_copy(original: Any, self: Any, uri: str) -> None:
+    """A copy stays in the cache when its resource changed."""
+
+
+@_instead(ModernEra, "_catch_up")
+async def early_cursor(original: Any, *arguments: Any) -> Any:
+    """The acknowledgment has the cursor of changes that follow, and may never arrive."""
+    _, recovered, _ = await original(*arguments)
+    return arguments[-1], recovered, None
+
+
+@_instead(client_modern._ListenStream, "acknowledge")
+def ignore_recovered_false(original: Any, self: Any, params: Any, meta: Any) -> None:
+    """The client believes that nothing is missing, although the server says that it does not know."""
+    original(self, params, {**meta, client_modern.RECOVERED_KEY: True})
+
+
+@_instead(Subscriptions, "attach")
+def no_resubscribe(original: Any, self: Any, link: Any, feed: Any) -> None:
+    """Nothing is subscribed to again on a new connection."""
+    if self.__dict__.setdefault("attached_by_mutant", False):
+        self._feed, self._synced = feed, self._version
+    else:
+        self.attached_by_mutant = True
+        original(self, link, feed)
+
+
+@_instead(Coalescer, "_on_timer")
+def drop_trailing_change(original: Any, self: Any, change: Any) -> None:
+    """A change that is held back is forgotten at the end of its window."""
+    self._windows[change].held_since = None
+    original(self, change)
+
+
+@_instead(Core, "heard")
+def lose_list_changed(original: Any, self: Any, cursor: Any, change: Any) -> None:
+    """Changes of the list of tools are not passed on."""
+    if change != ToolsListChanged():
+        original(self, cursor, change)
+
+
+@_instead(Core, "heard")
+def ignore_lost_log(original: Any, self: Any, cursor: Any, change: Any) -> None:
+    """Nobody is told that the bus does not know what changed."""
+    if change is not None:
+        original(self, cursor, change)
+
+
+@_instead(SubscriptionPolicy, "screen")
+def authorise_once(original: Any, self: Any, ctx: Any) -> None:
+    """Permission for a prefix is permission for all that it matches."""
+
+
+@_instead(Refresher, "want")
+def miss_change_while_reading(original: Any, self: Any, uri: str) -> None:
+    """A resource that changes while it is being read is not read once more."""
+    if uri not in self._reading:
+        original(self, uri)
+
+
+@_instead(Subscriber, "replay")
+def no_replay(original: Any, self: Any, frames: Any) -> None:
+    """What a listener missed is not sent, although the server says so."""
+
+
+def fresh_too_early() -> AbstractContextManager[Any]:
+    """`wait_fresh()` does not wait for reads that are under way."""
+    return mock.patch.object(Subscriptions, "is_current", True)
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    "read_before_subscribe": read_before_subscribe,
+    "keep_cached_copy": keep_cached_copy,
+    "early_cursor": early_cursor,
+    "ignore_recovered_false": ignore_recovered_false,
+    "no_resubscribe": no_resubscribe,
+    "drop_trailing_change": drop_trailing_change,
+    "lose_list_changed": lose_list_changed,
+    "ignore_lost_log": ignore_lost_log,
+    "authorise_once": authorise_once,
+    "miss_change_while_reading": miss_change_while_reading,
+    "no_replay": no_replay,
+    "fresh_too_early": fresh_too_early,
+}
+
+
+def seeds_until_found(mutant: Mutant, most: int, first: int = 1) -> tuple[int, str] | None:
+    """Returns the number of seeds after which a mutant is found and what was wrong; None if it is not found."""
+    with mutant():
+        for count in range(most):
+            if wrong := run(draw(first + count)).wrong:
+                return count + 1, wrong[0]
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser("tests.simulation.mutants", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("names", nargs="*", default=list(MUTANTS))
+    chosen = parser.parse_args(arguments)
+    quiet()
+    survived = 0
+    for name in chosen.names:
+        found = seeds_until_found(MUTANTS[name], chosen.seeds)
+        survived += found is None
+        told = f"not found in {chosen.seeds} seeds" if found is None else f"found after {found[0]} seeds ({found[1]})"
+        sys.stdout.write(f"{name}: {told}\n")
+        sys.stdout.flush()
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        command = [sys.executable, "-m", "tests.simulation.mutants", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
+    sys.exit(main())
