@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.simulation.loop import Node
-from tests.simulation.world import CONFIG, ClientPlan, Replica, World, WorldPlan
-from tidings.client import ClientConfig
+from tests.simulation.world import ClientPlan, Replica, World, WorldPlan
 from tidings.server import Coalesce
 
 MODERN: Final = "2026-07-28"
@@ -76,6 +75,8 @@ def draw(seed: int, *, only: str | None = None, without: Sequence[str] = ()) -> 
         world = SETTINGS.get(only, lambda world: world)(world)
         faults = tuple(replace(step, what=only) for step in faults[:1])
     faults = tuple(step for step in faults if step.what not in without)
+    if all(step.what == "none" for step in faults):
+        world = replace(world, counts_sessions=True)
     return Plan(seed, world, seconds, _in_order(changes), _in_order(faults), dice.random() < 0.5)
 
 
@@ -346,6 +347,7 @@ async def _all_held(world: World) -> AsyncGenerator[list[Replica]]:
 
 
 FAULTS: Final[dict[str, Fault]] = {
+    "none": nothing,
     "cut": cut,
     "flap": flap,
     "cut_mid_frame": cut_mid_frame,
@@ -354,6 +356,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "pause_client": pause_client,
     "kill": kill,
     "restart": restart,
+    "outage": outage,
     "kill_client": kill_client,
     "clock_jump": clock_jump,
     "bus_slow": bus_slow,
@@ -365,11 +368,9 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill_untold": kill_untold,
     "rollback": rollback,
     "other_server": other_server,
-    "give_up": outage,
     "kill_after_notify": kill_after_notify,
     "fresh_without_bus": bus_cut,
     "no_stickiness": nothing,
-    "sessions_left": nothing,
 }
 """All faults by name."""
 
@@ -379,11 +380,9 @@ NOT_YET: Final = {
     "kill_untold": 6,
     "rollback": 4,
     "other_server": 1,
-    "give_up": 1,
     "kill_after_notify": 4,
     "fresh_without_bus": 35,
     "no_stickiness": 1,
-    "sessions_left": 1,
 }
 """Faults that the product does not survive yet, each with a seed that shows it. No seed draws them by chance. One that
 is cured is taken out of here."""
@@ -405,10 +404,8 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "hang": _with_replicas,
     "kill_untold": _with_replicas,
     "rollback": _with_broker,
-    "give_up": lambda world: replace(world, config=replace(CONFIG, backoff=ClientConfig().backoff)),
     "kill_after_notify": lambda world: replace(_with_broker(world), trusts_notify=True, coalesce=Coalesce(0.5, 2.0)),
     "fresh_without_bus": lambda world: replace(_with_broker(world), judges_without_bus=True),
     "no_stickiness": lambda world: replace(_old_era(_with_replicas(world)), sticky=False),
-    "sessions_left": lambda world: replace(_old_era(world), counts_sessions=True),
 }
 """What a fault of `NOT_YET` needs of the world."""

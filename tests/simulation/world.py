@@ -68,12 +68,11 @@ class WorldPlan:
     coalesce: Coalesce
     notes: int
     clients: tuple[ClientPlan, ...]
-    config: ClientConfig = CONFIG
     sticky: bool = True
     trusts_notify: bool = False
     """The publisher believes a publish that returned, instead of looking whether it is stored."""
     counts_sessions: bool = False
-    """A client that has left must not leave an old-era session behind."""
+    """Nothing goes wrong, so that no old-era session may be left behind."""
     judges_without_bus: bool = False
     """`wait_fresh()` must not lie on a replica either that is cut off from its bus."""
 
@@ -249,7 +248,7 @@ class Client:
     @contextlib.asynccontextmanager
     async def _connected(self) -> Any:
         headers = {"x-user": self.user}
-        async with connect(self.url, era=self.plan.era, config=self.world.plan.config, headers=headers) as live:
+        async with connect(self.url, era=self.plan.era, config=CONFIG, headers=headers) as live:
             live.on(StateChanged, lambda event: self.world.trace(f"{self.node} {event.new}"))
             self.live = live
             yield live
