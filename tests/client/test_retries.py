@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.client.bad_servers import MODERN, Behaviour, behaved, count, settings, web
+from tests.client.bad_servers import MODERN, Behaviour, behaved, count, listen, settings, web
 from tests.client.library import Library, eventually, hear
 from tests.client.misbehaving import Asked
 from tests.client.virtual_time import run
@@ -310,3 +310,31 @@ async def test_a_call_that_is_refused_for_now_says_for_how_long() -> None:
         with pytest.raises(LimitReached, match="asks to wait 7 s") as caught:
             await client.call_tool("tool")
         assert caught.value.retry_after == 7
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("uris", [[], ["note://a", "note://b"]])
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_stream_that_is_refused_for_now_is_asked_for_again(status: int, uris: list[str]) -> None:
+    is_busy = True
+    opened = asyncio.Event()
+
+    async def busy(asked: Asked) -> None:
+        if is_busy:
+            await asked.answer(status, retry_after="1")
+        else:
+            opened.set()
+            await listen(asked)
+
+    does = behaved(MODERN) | {"subscriptions/listen": busy}
+    async with web(does) as here, connect(here.url, config=settings()) as client:
+        task = asyncio.create_task(client.subscribe(uris)) if uris else None
+        await eventually(lambda: count(here, "subscriptions/listen") >= (2 if uris else 1))
+        await asyncio.sleep(0.5)
+        assert count(here, "subscriptions/listen") <= 3  # The subscription is given up, too. Not sooner, nor in parts.
+        is_busy = False
+        async with asyncio.timeout(10):
+            await opened.wait()
+        assert client.state is State.CONNECTED
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)

@@ -31,7 +31,6 @@ from tidings.errors import TidingsError
 logger = logging.getLogger(__name__)
 
 _EXPIRED: Final = 0.5  # Seconds within which a session that the server forgot is opened anew.
-_LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
 _SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
 
 
@@ -256,7 +255,7 @@ class Connection:
             # The server is there, and only needs a new handshake; but all its clients may do so in this moment.
             pause = min(pause, jittered(_EXPIRED, below=1.0))
         if self.error is not None and self.error.retry_after is not None:
-            pause += min(self.error.retry_after, _LONGEST_WAIT)  # Later than asked, so that clients spread out.
+            pause += self.error.retry_after  # Later than asked, so that clients spread out.
         self._pause_seconds = pause
         self.next_retry = datetime.now(UTC) + timedelta(seconds=pause)
 

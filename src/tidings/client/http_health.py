@@ -15,6 +15,7 @@ from tidings.client.queue import QueueEntry
 from tidings.errors import ConnectionLost, SessionExpired, TidingsError
 
 _STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
+_LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
 
 
@@ -63,7 +64,8 @@ class HttpHealth:
     def asked_to_wait(self, status: int, header: str | None) -> None:
         """Notes the `Retry-After` of an answer."""
         if status in (429, 503):
-            self.retry_after = retry_after(header, datetime.now(UTC))
+            wait = retry_after(header, datetime.now(UTC))
+            self.retry_after = None if wait is None else min(wait, _LONGEST_WAIT)
         elif status < 400:
             self.retry_after = None
 

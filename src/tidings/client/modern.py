@@ -21,6 +21,8 @@ from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cur
 from tidings.client import sdk_seam
 from tidings.client.feed import ChangeListener, without
 from tidings.client.link import Link
+from tidings.client.queue import QueueEntry
+from tidings.client.transports.http import current_call
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
 
 _METHOD: Final = "subscriptions/listen"
@@ -179,7 +181,9 @@ class ModernFeed:
         """Returns what to try instead of a filter that the server refused, or raises the error."""
         texts = sorted(part.subscriptions)
         lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
-        if isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
+        # Without data, it is HTTP 429, a limit on requests: smaller ones would be more of them.
+        is_too_often = isinstance(error, LimitReached) and error.data is None
+        if is_too_often or isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
             raise error
         data = as_dict(as_dict(error.data).get("rpc_data"))
         named = part.subscriptions.intersection(as_texts(data.get("uris")) or as_texts([data.get("uri")]))
@@ -210,10 +214,12 @@ class ModernFeed:
 
     async def _run(self, stream: _ListenStream) -> None:
         error: TidingsError | None = None
+        call = QueueEntry(stream.id, _METHOD, {}, aside=True)  # Gets the HTTP status. This task has no other call.
+        current_call.set(call)
         try:
             await self.link.send_raw(_METHOD, stream.params(), request_id=stream.id)
         except MCPError as failure:
-            error = self.link.explain(failure, _METHOD)
+            error = self.link.explain(failure, _METHOD, call.http_status)
         except TidingsError as failure:
             error = failure
         finally:
@@ -248,14 +254,15 @@ class ModernFeed:
     async def _reopen(self, stream: _ListenStream) -> None:
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
-        wanted = stream.honoured
+        wanted, wait = stream.honoured, 0.0
         while not self.link.over:
-            await asyncio.sleep(_REOPEN.pause(self._quick_ends - 1))
+            await asyncio.sleep(_REOPEN.pause(self._quick_ends - 1) + wait)
             refused: dict[str, TidingsError] = {}
             try:
                 opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)
-            except TidingsError:
+            except TidingsError as error:
                 self._quick_ends += 1
+                wait = error.retry_after or 0.0
                 continue
             if stream.closing:  # A change of the filter overtook this.
                 for each in opened:
