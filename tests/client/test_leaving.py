@@ -390,13 +390,10 @@ async def test_a_command_leaves_nothing_behind(era: str, transport: str, words: 
         verb, *rest = words
         options = [] if is_url else [f"--env={name}={value}" for name, value in environment().items()]
 
-        async def run(*args: str) -> None:
-            done = await asyncio.to_thread(tidings, verb, target, *args, "--era", era, *options)
-            assert done.code == 0, done.err
-
-        await run(*rest)
+        await asyncio.to_thread(tidings, "--version")  # Starts the process from which commands are forked.
         async with place.unchanged():
-            await run(*rest)
+            done = await asyncio.to_thread(tidings, verb, target, *rest, "--era", era, *options)
+            assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
