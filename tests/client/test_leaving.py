@@ -35,7 +35,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
 ]
 
-TRANSPORTS = pytest.mark.parametrize("transport", ["http", "sse", "stdio", "memory"])
+TRANSPORTS = pytest.mark.parametrize(
+    "transport", ["http", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("sse", "stdio", "memory"))]
+)
 SERVERS = pytest.mark.parametrize("server", ["live", "stock"])
 
 
@@ -381,7 +383,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=[words[0] for words in COMMANDS])
-@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
+@pytest.mark.parametrize(
+    "transport", ["http", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("sse", "stdio"))]
+)
 @ERAS
 async def test_a_command_leaves_nothing_behind(era: str, transport: str, words: tuple[str, ...]) -> None:
     async with placed(transport, "stock") as place:
@@ -414,7 +418,9 @@ async def test_a_command_that_is_interrupted_leaves_nothing_behind(number: signa
 # The inspector.
 
 
-@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
+@pytest.mark.parametrize(
+    "transport", ["http", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("sse", "stdio"))]
+)
 @ERAS
 async def test_the_inspector_leaves_nothing_behind(era: str, transport: str) -> None:
     async with placed(transport, "stock") as place:
