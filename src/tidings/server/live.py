@@ -187,8 +187,9 @@ class Live:
         self._unsubscribe = self._core.start()
         clock = asyncio.get_running_loop()
         self._coalescer = Coalescer(self._core.publish, self._coalesce, clock=clock, merged=self._core.telemetry.merged)
-        if self._bus.head.version:
-            # Clients from before a restart have a cursor, and the program may have other lists now.
+        if self._bus.head.version or not isinstance(self._bus, MemoryBus):
+            # Clients from before a restart have a cursor, and the program may have other lists now. A log that outlives
+            # the process may be empty: a cursor at its beginning is one, too.
             for change in FEATURES.values():
                 await self._core.publish(change)
         self.notify.start(self._coalescer.submit)
