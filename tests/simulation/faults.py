@@ -269,10 +269,20 @@ async def bus_answers_lost(world: World, dice: random.Random) -> None:
             await asyncio.sleep(2)
 
 
-async def bus_lost(world: World, dice: random.Random) -> None:  # noqa: ARG001 - there is one log
-    """Loses the log: a new epoch begins."""
-    world.broker.lose()
-    await asyncio.sleep(0)
+async def bus_lost(world: World, dice: random.Random) -> None:
+    """Loses the log, so that a new epoch begins; with it, what a replica that is cut off has not heard of."""
+    replica, seconds = dice.choice(world.replicas), dice.choice([0.0, dice.uniform(0.5, 2)])
+    if replica.bus is None:
+        return
+    line = replica.bus.line
+    line.cut_off = seconds > 0
+    with world.excused(seconds + 1):
+        await asyncio.sleep(seconds / 2)
+        if seconds:
+            world.change(dice.choice(list(world.truth.notes)), world.replicas.index(replica) + 1)
+        await asyncio.sleep(seconds / 2)
+        world.broker.lose()
+        line.cut_off = False
 
 
 async def rollback(world: World, dice: random.Random) -> None:

@@ -13,14 +13,13 @@ from unittest import mock
 
 from tests.simulation.faults import draw
 from tests.simulation.run import quiet, run
-from tidings.changes import Filter, ToolsListChanged
+from tidings.changes import ToolsListChanged
 from tidings.client import modern as client_modern
 from tidings.client.cache import ContentCache
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.watching import Refresher
 from tidings.server.coalesce import Coalescer
 from tidings.server.core import Core
-from tidings.server.modern import ModernEra
 from tidings.server.policy import SubscriptionPolicy
 from tidings.server.subscriber import Subscriber
 
@@ -37,27 +36,9 @@ def _instead(owner: Any, name: str) -> Callable[[Callable[..., Any]], Mutant]:
     return make
 
 
-@_instead(Subscriptions, "unknown")
-def read_before_subscribe(original: Any, self: Any, what: Filter) -> None:
-    """A resource is read when its watch begins, and not again when its subscription is established."""
-    seen: set[str] = self.__dict__.setdefault("seen_by_mutant", set())
-    new = frozenset(what.uris - seen)
-    seen |= what.uris
-    for uri in new:
-        self.watches.resources[uri].latest or self.refresher.want(uri) if uri in self.watches.resources else None
-    original(self, Filter(what.tools, what.prompts, what.resources, what.uris - new, what.prefixes))
-
-
 @_instead(ContentCache, "clear_resource_and_resource_template")
 def keep_cached_copy(original: Any, self: Any, uri: str) -> None:
     """A copy stays in the cache when its resource changed."""
-
-
-@_instead(ModernEra, "_catch_up")
-async def early_cursor(original: Any, *arguments: Any) -> Any:
-    """The acknowledgment has the cursor of changes that follow, and may never arrive."""
-    _, recovered, _ = await original(*arguments)
-    return arguments[-1], recovered, None
 
 
 @_instead(client_modern._ListenStream, "acknowledge")
@@ -114,15 +95,13 @@ def no_replay(original: Any, self: Any, frames: Any) -> None:
     """What a listener missed is not sent, although the server says so."""
 
 
-def fresh_too_early() -> AbstractContextManager[Any]:
-    """`wait_fresh()` does not wait for reads that are under way."""
-    return mock.patch.object(Subscriptions, "is_current", True)
+@_instead(client_modern.ModernFeed, "_lost")
+def lost_stream_stays_lost(original: Any, self: Any, stream: Any) -> None:
+    """A stream that ended is not opened again."""
 
 
 MUTANTS: Final[dict[str, Mutant]] = {
-    "read_before_subscribe": read_before_subscribe,
     "keep_cached_copy": keep_cached_copy,
-    "early_cursor": early_cursor,
     "ignore_recovered_false": ignore_recovered_false,
     "no_resubscribe": no_resubscribe,
     "drop_trailing_change": drop_trailing_change,
@@ -131,7 +110,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "authorise_once": authorise_once,
     "miss_change_while_reading": miss_change_while_reading,
     "no_replay": no_replay,
-    "fresh_too_early": fresh_too_early,
+    "lost_stream_stays_lost": lost_stream_stays_lost,
 }
 
 
