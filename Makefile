@@ -31,7 +31,7 @@ endif
 	@# Tests often wait, so four files run at a time, in their order: the longest are among the first.
 	$(BIN)/pytest $(COVERAGE) -n 4 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)
 
-coverage: COVERAGE := --cov
+coverage: COVERAGE := --cov --timeout 300
 coverage: test ## the same tests with branch coverage, which must be 95 % or more; takes nearly twice as long
 
 thorough: $(VENV)/.ready-dev $(PAGE) ## the tests that take longest: more of the page in a browser, whole runs of the benchmarks

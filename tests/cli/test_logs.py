@@ -29,6 +29,14 @@ def logged(*args: str, work: Callable[[], object] = lambda: None, **env: str) ->
     return CliRunner().invoke(command, args, env={"TIDINGS_LOG_LEVEL": None, "TIDINGS_LOG_JSON": None, **env})
 
 
+@pytest.fixture(autouse=True)
+def _uvicorn_as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that another test ran in this process may have set the loggers of uvicorn."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+
+
 def speak() -> None:
     for name in ("tidings.vault", "mcp.server", "uvicorn.error"):
         for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
