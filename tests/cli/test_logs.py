@@ -3,7 +3,7 @@
 import json
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import click
@@ -30,11 +30,17 @@ def logged(*args: str, work: Callable[[], object] = lambda: None, **env: str) ->
 
 
 @pytest.fixture(autouse=True)
-def _uvicorn_as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def _uvicorn_as_at_the_start() -> Generator[None]:
     """A server that another test ran in this process may have set the loggers of uvicorn."""
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
-        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+    loggers = [logging.getLogger(name) for name in ("uvicorn", "uvicorn.error", "uvicorn.access")]
+    before = [(each.handlers, each.propagate, each.level) for each in loggers]
+    for each in loggers:
+        each.handlers, each.propagate = [], True
+        each.setLevel(logging.NOTSET)
+    yield
+    for each, (handlers, propagates, level) in zip(loggers, before, strict=True):
+        each.handlers, each.propagate = handlers, propagates
+        each.setLevel(level)
 
 
 def speak() -> None:
