@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from tests.browser.inspecting import ROOT, Inspector, Look, command, inspecting, looking, program
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 
 AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
@@ -128,7 +128,7 @@ async def _violations(look: Look) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["dark", pytest.param("light", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("scheme", ["dark", "light"])
 async def test_every_screen_can_be_used_by_everybody(browser: Browser, filled: Inspector, scheme: str) -> None:
     async with looking(browser, filled, color_scheme=scheme, bypass_csp=True) as look:
         found: dict[str, list[str]] = {}
@@ -158,7 +158,6 @@ async def test_every_screen_can_be_used_by_everybody(browser: Browser, filled: I
         assert {name: each for name, each in found.items() if each} == {}
 
 
-@pytest.mark.thorough
 async def test_every_screen_fits_a_phone(browser: Browser, filled: Inspector) -> None:
     async with looking(browser, filled, viewport={"width": 360, "height": 720}) as look:
         await expect(look("server-state").or_(look("screen-servers")).first).to_be_attached()

@@ -69,6 +69,7 @@ async def test_a_message_is_sent_again_as_it_was_and_otherwise(look: Look, era: 
     await expect(look("result")).to_contain_text('"total": 42')
 
 
+@pytest.mark.thorough
 async def test_a_pinned_message_is_found_again(look: Look) -> None:
     await _call(look, "modern", "add", a="1")
     await look.screen("modern", "messages")
@@ -80,6 +81,7 @@ async def test_a_pinned_message_is_found_again(look: Look) -> None:
     await expect(look("screen-messages")).to_contain_text("No pinned messages")
 
 
+@pytest.mark.thorough
 async def test_a_call_is_copied_as_json_curl_and_python(look: Look) -> None:
     await _call(look, "modern", "add", a="1")
     await look("screen-tools").get_by_test_id("copy-python").first.click()
@@ -144,6 +146,7 @@ async def test_a_paused_list_counts_what_it_holds_back(look: Look) -> None:
     await expect(look.rows("logs").filter(has_text="later")).to_have_count(2)
 
 
+@pytest.mark.thorough
 async def test_logs_are_exported_line_by_line(look: Look) -> None:
     await _call(look, "modern", "speak", text="to be kept")
     await look.screen("modern", "logs")

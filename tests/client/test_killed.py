@@ -75,7 +75,9 @@ async def _suffer(target: Any, era: str, files: Files, kill_and_start: Any, *, k
 @pytest.mark.anyio
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize(("era", "path"), [("auto", "/mcp"), ("legacy", "/mcp"), ("legacy", "/sse")])
+@pytest.mark.parametrize(
+    ("era", "path"), [("auto", "/mcp"), ("legacy", "/mcp"), pytest.param("legacy", "/sse", marks=pytest.mark.thorough)]
+)
 async def test_after_many_kills_every_copy_equals_the_truth_over_http(
     era: str, path: str, kills: int, tmp_path: Path
 ) -> None:

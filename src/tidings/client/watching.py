@@ -21,7 +21,7 @@ from tidings.errors import Cancelled, GaveUp, InvalidUri, NotConnected, Resource
 
 logger = logging.getLogger(__name__)
 
-_RETRIES: Final = Backoff((0.2, 1.0, 5.0, 15.0))
+_RETRIES: Final = Backoff((0.2, 1.0, 5.0, 15.0), jitter=0.2)
 
 
 def check_watched(uri: object) -> str:
@@ -289,7 +289,8 @@ class Refresher:
             self.failed(uri, error)
 
     def resume(self) -> None:
-        for uri in tuple(self._parked):
+        """Reads at once what could not be read while there was no connection."""
+        for uri in (*self._parked, *self._timers):
             self.want(uri)
 
     def _stop_timer(self, uri: str) -> None:
