@@ -248,13 +248,16 @@ async def says_too_much(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("answer", [ends_at_once, ends_in_the_same_breath, breaks_off, says_nonsense, says_too_much])
-async def test_a_stream_that_ends_at_once_is_opened_again_and_again_but_not_in_haste(answer: Answer) -> None:
+async def test_a_stream_that_ends_at_once_is_opened_again_and_again_but_not_in_haste(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings._kit.backoff.jittered", lambda delay, **_: delay)
     async with web({**behaved(MODERN), LISTEN: answer}) as here:
         async with connect(here.url, config=settings(max_message=4000)) as client:
             loop = asyncio.get_running_loop()
             began = loop.time()
             await asked_for(here, LISTEN, 5)
-            assert loop.time() - began > 1  # After 0, 0.05, 0.2 and 1 seconds.
+            assert loop.time() - began > 1  # After 0.2, 0.2, 0.5 and 1 seconds.
             await lives(client)
         assert count(here, LISTEN) <= 6
         assert count(here, "tools/list") <= 6
