@@ -1,7 +1,6 @@
 """Servers that check calls exactly: the words for wrong calls of tools and prompts."""
 
 import logging
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -11,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tidings.server import LiveServer
-from tidings.server.exact_calls import ExactCalls, refusals_told
+from tidings.server.exact_calls import ExactServer, refusals_told
 
 pytestmark = pytest.mark.anyio
 
@@ -29,26 +28,6 @@ class Part(BaseModel):
         if tone == "loud":
             raise ValueError("nobody shouts here")
         return tone
-
-
-class ExactServer(LiveServer[None]):
-    """A server that holds an `ExactCalls`, as the vault and the web do."""
-
-    def __init__(self, name: str) -> None:
-        self._exact = ExactCalls(self)
-        super().__init__(name)
-
-    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
-        super().add_tool(fn, name, *args, **options)
-        self._exact.refuse_extra_arguments(name or fn.__name__)
-
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        call = super().call_tool
-        return await self._exact.call_tool(name, lambda: call(name, arguments, context))
-
-    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
-        get = super().get_prompt
-        return await self._exact.get_prompt(name, arguments, lambda: get(name, arguments, context))
 
 
 def add_tools(server: LiveServer[None]) -> list[str]:

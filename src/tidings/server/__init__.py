@@ -16,7 +16,7 @@ written by the subscriber of its era: through the borrowed stream, or through th
     policy.py           SubscriptionPolicy: what may be subscribed to, by whom, how much
     hooks.py            the first subscriber of a resource, and the last
     families.py         ResourceFamily: resources described as a table
-    exact_calls.py      tools and prompts that check their arguments exactly
+    exact_calls.py      ExactServer: tools and prompts that check their arguments exactly
     adapters.py         the SDK seam: lowlevel Server, MCPServer, FastMCP
     stdio.py, stop.py   standard input and output; stop signals
     config.py           Coalesce, Limits, and the checks of options

@@ -1,30 +1,32 @@
 """Tools and prompts that check their arguments exactly, explain errors in sentences, and have short schemas.
 
 For servers that are used by language models: a model corrects itself by what an error says, must not believe that an
-argument was used that was dropped, and pays for each character of a schema. A server holds an `ExactCalls` and asks it
-in `add_tool`, `call_tool` and `get_prompt`; other servers behave as the SDK's do.
+argument was used that was dropped, and pays for each character of a schema.
 """
 
+import inspect
 import json
 import types
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar, cast
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Any, Final, cast
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tidings._kit.suggest import closest, did_you_mean, letters, there_are
 from tidings._kit.text import shortened
 from tidings.server.adapters import McpServerAdapter
+from tidings.server.server import LiveServer
 
-T = TypeVar("T")
+ToolFunction = Callable[..., Awaitable[CallToolResult | InputRequiredResult]]
 
 _Location = tuple[int | str, ...]  # The keys and indexes that lead from the arguments to a value.
 _LONGEST_VALUE: Final = 61
@@ -46,38 +48,61 @@ _EXPECTED: Final = {
 }
 
 
-class ExactCalls:
-    """Checks and explains the calls of one server's tools and prompts."""
-
-    def __init__(self, server: MCPServer[Any]) -> None:
-        self._server = server
+class ExactServer(LiveServer[None]):
+    """A live server that checks and explains the calls of its tools and prompts."""
 
     @property
-    def tools(self) -> dict[str, Tool]:
-        """The server's tools by name."""
-        return McpServerAdapter(self._server).items("tool")
+    def tools_by_name(self) -> dict[str, Tool]:
+        return McpServerAdapter(self).items("tool")
 
-    def refuse_extra_arguments(self, name: str) -> None:
-        """Makes a tool refuse arguments that it does not have, and say so in its schema."""
-        tool = self.tools[name]
+    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
+        """Adds a tool, which refuses arguments that it does not have. See `MCPServer.add_tool`."""
+        super().add_tool(fn, name, *args, **options)
+        tool = self.tools_by_name[name or fn.__name__]
         model = tool.fn_metadata.arg_model
         exact = types.new_class(model.__name__, (model,), {"extra": "forbid"})
         tool.fn_metadata.arg_model = cast("type[Any]", exact)
         tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True)
 
-    async def call_tool(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Returns what `call`, the SDK's call of the tool, returns.
+    def add_documented_tool(
+        self,
+        function: ToolFunction,
+        title: str,
+        hints: ToolAnnotations,
+        refusals_told: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """Adds a tool with its docstring as its description, and with short schemas.
+
+        `refusals_told` surrounds each call, and turns refusals into `ToolError`s.
+        """
+
+        @wraps(function)
+        async def call(**arguments: Any) -> CallToolResult | InputRequiredResult:
+            with refusals_told():
+                return await function(**arguments)
+
+        description = " ".join((inspect.getdoc(function) or "").split())
+        self.add_tool(call, title=title, description=description, annotations=hints)
+        tool = self.tools_by_name[function.__name__]
+        tool.parameters = compact(tool.parameters)
+        if tool.fn_metadata.output_schema is not None:
+            tool.fn_metadata.output_schema = compact(tool.fn_metadata.output_schema, described=False)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Calls a tool. See `MCPServer.call_tool`.
 
         Raises:
             ToolError: There is no such tool, it does not take these arguments, or it refuses. The message is for the
                 caller, and has no prefix.
             UnexpectedToolError: It failed in a way that nobody foresaw.
         """
-        tools = self.tools
+        tools = self.tools_by_name
         if name not in tools:
             raise ToolError(f"There is no tool {name!r}.{_suggestion(name, tools)}")
         try:
-            return await call()
+            return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:
             raise
         except ToolError as error:
@@ -89,14 +114,16 @@ class ExactCalls:
                 case cause:
                     raise ToolError(str(cause)) from cause
 
-    async def get_prompt(self, name: str, arguments: Iterable[str] | None, call: Callable[[], Awaitable[T]]) -> T:
-        """Returns what `call`, the SDK's way to get the prompt, returns. Logs nothing: the mistake is the client's.
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Returns a prompt. See `MCPServer.get_prompt`. Logs nothing: the mistake is the client's.
 
         Raises:
             MCPError: There is no such prompt, it does not take these arguments, or it refuses.
             ValueError: It failed in a way that nobody foresaw.
         """
-        prompts: dict[str, Prompt] = McpServerAdapter(self._server).items("prompt")
+        prompts: dict[str, Prompt] = McpServerAdapter(self).items("prompt")
         if name not in prompts:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}.{_suggestion(name, prompts)}")
         given = list(arguments or ())
@@ -109,7 +136,7 @@ class ExactCalls:
         if problems:
             raise MCPError(INVALID_PARAMS, " ".join(problems))
         try:
-            return await call()
+            return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             rendering = error.__cause__
             if rendering is None or not isinstance(cause := rendering.__cause__, ValidationError):
@@ -192,14 +219,6 @@ def _resolved(part: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
 
 
 # Schemas
-
-
-def compact_tool(server: MCPServer[Any], name: str) -> None:
-    """Shortens the schemas of one of a server's tools."""
-    tool = McpServerAdapter(server).items("tool")[name]
-    tool.parameters = compact(tool.parameters)
-    if tool.fn_metadata.output_schema is not None:
-        tool.fn_metadata.output_schema = compact(tool.fn_metadata.output_schema, described=False)
 
 
 def compact(schema: dict[str, Any], *, described: bool = True) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`VaultServer`: the Obsidian vault server, to run or to embed; and its notifier."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +21,8 @@ from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError
-from tidings.server import LiveServer, Notifier
-from tidings.server.exact_calls import ExactCalls
+from tidings.server import Notifier
+from tidings.server.exact_calls import ExactServer
 from tidings.vault import prompts
 from tidings.vault.change_detection import SEARCH, SubscribedResources
 from tidings.vault.files.content import Texts
@@ -84,7 +84,7 @@ class VaultNotifier(Notifier):
         await self.resource_updated(uri("tag", tag.lstrip("#")))
 
 
-class VaultServer(LiveServer[None]):
+class VaultServer(ExactServer):
     """An Obsidian vault as a live MCP server.
 
     Args:
@@ -122,7 +122,6 @@ class VaultServer(LiveServer[None]):
         several = len(folders) > 1
         title = f"{', '.join(folders)} (Obsidian vault{'s' if several else ''})"
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
-        self._exact = ExactCalls(self)
         super().__init__(name or ("vaults" if several else folders[0]), bus=bus, lifespan=self._lifespan, **options)
         self.library = VaultLibrary(
             self.vault,
@@ -145,25 +144,13 @@ class VaultServer(LiveServer[None]):
         """Notifies subscribers. Changes on the disk are noticed without it."""
         return cast("VaultNotifier", super().notify)
 
-    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
-        """Adds a tool, which refuses arguments that it does not have. See `MCPServer.add_tool`."""
-        super().add_tool(fn, name, *args, **options)
-        self._exact.refuse_extra_arguments(name or fn.__name__)
-
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Calls a tool. See `MCPServer.call_tool`. Raises `ToolError` if it refuses, with a message for the caller."""
-        if self.read_only and name in tools.WRITING and name not in self._exact.tools:
+        if self.read_only and name in tools.WRITING and name not in self.tools_by_name:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
-        return await self._exact.call_tool(name, partial(super().call_tool, name, arguments, context))
-
-    async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
-    ) -> types.GetPromptResult | types.InputRequiredResult:
-        """Returns a prompt. See `MCPServer.get_prompt`."""
-        get = partial(super().get_prompt, name, arguments, context)
-        return await self._exact.get_prompt(name, arguments, get)
+        return await super().call_tool(name, arguments, context)
 
     @asynccontextmanager
     async def _lifespan(self, _: MCPServer[None]) -> AsyncGenerator[None]:

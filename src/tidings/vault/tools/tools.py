@@ -6,11 +6,8 @@ read-only server does not offer the tools that write.
 """
 
 import datetime as dt
-import inspect
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ToolAnnotations
@@ -18,8 +15,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tidings._kit.text import counted
-from tidings.server import LiveServer
-from tidings.server.exact_calls import compact_tool
+from tidings.server.exact_calls import ExactServer, ToolFunction
 from tidings.vault.files.content import Texts
 from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
 from tidings.vault.index import graph
@@ -294,24 +290,10 @@ class WriteTools:
             await self.library.settled()
 
 
-_Tool = Callable[..., Awaitable[CallToolResult]]
-
-
-def _explaining(tool: _Tool) -> _Tool:
-    """Returns the tool, with its refusals as errors for the agent."""
-
-    @wraps(tool)
-    async def call(**arguments: Any) -> CallToolResult:
-        with refusals_told():
-            return await tool(**arguments)
-
-    return call
-
-
-def register(server: LiveServer[Any], library: VaultLibrary, texts: Texts, *, read_only: bool) -> None:
+def register(server: ExactServer, library: VaultLibrary, texts: Texts, *, read_only: bool) -> None:
     """Adds the tools to a server."""
 
-    def add(tool: _Tool, title: str, *, destroys: bool | None = None, idempotent: bool = False) -> None:
+    def add(tool: ToolFunction, title: str, *, destroys: bool | None = None, idempotent: bool = False) -> None:
         """Adds a tool that writes if `destroys` is given."""
         reads = destroys is None
         hints = ToolAnnotations(
@@ -320,9 +302,7 @@ def register(server: LiveServer[Any], library: VaultLibrary, texts: Texts, *, re
             idempotent_hint=None if reads else idempotent,
             open_world_hint=False,
         )
-        description = " ".join((inspect.getdoc(tool) or "").split())
-        server.add_tool(_explaining(tool), title=title, description=description, annotations=hints)
-        compact_tool(server, tool.__name__)
+        server.add_documented_tool(tool, title, hints, refusals_told)
 
     read = ReadTools(library, texts)
     add(read.search, "Search the vault")

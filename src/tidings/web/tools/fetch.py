@@ -6,6 +6,7 @@ tools and the descriptions are read by language models, which pay for each word.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Final, cast
 
@@ -51,7 +52,6 @@ from tidings.web.tools.results import (
     PagesRead,
     answer,
     problem_of,
-    refusals_told,
 )
 from tidings.web.wiring import WebWiring
 
@@ -239,12 +239,12 @@ def _facts(page: MappedPage) -> str:
 Whole = Annotated[int | None, Field(ge=1)]
 
 
+@dataclass(frozen=True)
 class FetchTools:
     """The tools `fetch`, `extract` and `map`."""
 
-    def __init__(self, settings: Settings, parts: Callable[[], WebWiring]) -> None:
-        self._settings = settings
-        self._parts = parts
+    _settings: Settings
+    _parts: Callable[[], WebWiring]
 
     async def fetch(
         self,
@@ -268,27 +268,26 @@ class FetchTools:
         """Get web pages, PDFs, feeds or data as markdown, up to 20 at once. Long ones come in parts, within max_tokens
         for all: go on with `start`. Each can be read again by its source_id, and its page_uri can be subscribed to.
         """
-        with refusals_told():
-            settings, headers = self._settings, headers or {}
-            check_fetch(settings, mode, headers, respect_robots, render.screenshot)
-            options = FetchOptions(
-                mode=mode,
-                headers=headers,
-                timeout=None if timeout_ms is None else timeout_ms / 1000,
-                max_bytes=max_bytes,
-                max_redirects=max_redirects,
-                user_agent=user_agent,
-                respect_robots=settings.robots != "ignore" if respect_robots is None else respect_robots,
-                cache_ttl=settings.cache_ttl if cache_ttl_s is None else cache_ttl_s,
-                render=render,
-                extraction=extraction.options(),
-                keep_raw=format.output == "raw",
-                include_raw_excerpt=format.include_raw_excerpt,
-            )
-            pages, problems = await self._all(ctx, list(dict.fromkeys(urls)), options)
-            room = max_tokens or settings.answer_tokens
-            notes = over_limits(settings, timeout_ms=timeout_ms, max_bytes=max_bytes, max_redirects=max_redirects)
-            return show(pages, problems, output=format.output, max_tokens=room, start=start, notes=notes)
+        settings, headers = self._settings, headers or {}
+        check_fetch(settings, mode, headers, respect_robots, render.screenshot)
+        options = FetchOptions(
+            mode=mode,
+            headers=headers,
+            timeout=None if timeout_ms is None else timeout_ms / 1000,
+            max_bytes=max_bytes,
+            max_redirects=max_redirects,
+            user_agent=user_agent,
+            respect_robots=settings.robots != "ignore" if respect_robots is None else respect_robots,
+            cache_ttl=settings.cache_ttl if cache_ttl_s is None else cache_ttl_s,
+            render=render,
+            extraction=extraction.options(),
+            keep_raw=format.output == "raw",
+            include_raw_excerpt=format.include_raw_excerpt,
+        )
+        pages, problems = await self._all(ctx, list(dict.fromkeys(urls)), options)
+        room = max_tokens or settings.answer_tokens
+        notes = over_limits(settings, timeout_ms=timeout_ms, max_bytes=max_bytes, max_redirects=max_redirects)
+        return show(pages, problems, output=format.output, max_tokens=room, start=start, notes=notes)
 
     async def _all(
         self, ctx: Context[Any, Any], urls: list[str], options: FetchOptions
@@ -338,30 +337,29 @@ class FetchTools:
         format: Format = NO_FORMAT,  # noqa: A002 - the name that agents know it by
     ) -> Annotated[CallToolResult, PagesRead]:
         """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would; a url alone is fetched."""
-        with refusals_told():
-            options = FetchOptions(
-                extraction=extraction.options(),
-                keep_raw=format.output == "raw",
-                include_raw_excerpt=format.include_raw_excerpt,
-                respect_robots=self._settings.robots != "ignore",
-                cache_ttl=self._settings.cache_ttl,
-            )
-            room = max_tokens or self._settings.answer_tokens
-            if raw_bytes and text:
-                raise BadArgument("Give raw_bytes or text, not both.")
-            if not raw_bytes and not text:
-                if not url:
-                    raise BadArgument("There is nothing to read. Give raw_bytes, text or url.")
-                steps = Steps(ctx, 1)
-                page = await self._parts().library.fetch(url, options, steps.of(url))
-                await steps.done(url)
-            else:
-                body = text.encode(errors="replace") if text else decoded(raw_bytes, self._settings.max_bytes)
-                plain = content_type.partition(";")[0].strip() or "text/html"
-                kind = f"{plain}; charset=utf-8" if text else content_type
-                given = canonical_url or url or f"https://given.invalid/{sha256(body).hexdigest()[:16]}"
-                page = await self._parts().library.extract(body, kind, given, options)
-            return show([page], [], output=format.output, max_tokens=room)
+        options = FetchOptions(
+            extraction=extraction.options(),
+            keep_raw=format.output == "raw",
+            include_raw_excerpt=format.include_raw_excerpt,
+            respect_robots=self._settings.robots != "ignore",
+            cache_ttl=self._settings.cache_ttl,
+        )
+        room = max_tokens or self._settings.answer_tokens
+        if raw_bytes and text:
+            raise BadArgument("Give raw_bytes or text, not both.")
+        if not raw_bytes and not text:
+            if not url:
+                raise BadArgument("There is nothing to read. Give raw_bytes, text or url.")
+            steps = Steps(ctx, 1)
+            page = await self._parts().library.fetch(url, options, steps.of(url))
+            await steps.done(url)
+        else:
+            body = text.encode(errors="replace") if text else decoded(raw_bytes, self._settings.max_bytes)
+            plain = content_type.partition(";")[0].strip() or "text/html"
+            kind = f"{plain}; charset=utf-8" if text else content_type
+            given = canonical_url or url or f"https://given.invalid/{sha256(body).hexdigest()[:16]}"
+            page = await self._parts().library.extract(body, kind, given, options)
+        return show([page], [], output=format.output, max_tokens=room)
 
     async def map(
         self,
@@ -372,6 +370,5 @@ class FetchTools:
         max_tokens: MaxTokens = None,
     ) -> Annotated[CallToolResult, Mapped]:
         """List the pages of a site: from its sitemaps, and from the links of the page at `url`."""
-        with refusals_told():
-            found = await self._parts().library.map(url, limit=MOST if search.strip() else limit)
-            return show_map(found, search, limit, max_tokens or self._settings.answer_tokens)
+        found = await self._parts().library.map(url, limit=MOST if search.strip() else limit)
+        return show_map(found, search, limit, max_tokens or self._settings.answer_tokens)

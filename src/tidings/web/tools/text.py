@@ -4,6 +4,7 @@ The docstrings of the tools and the descriptions are read by language models, wh
 """
 
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import to_thread
@@ -24,7 +25,7 @@ from tidings.web.resources.reading import content_meant, page_meant
 from tidings.web.settings import Settings
 from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, chunks_of
 from tidings.web.tools.arguments import Chunks as ChunksGiven
-from tidings.web.tools.results import Chunks, DiffResult, answer, refusals_told
+from tidings.web.tools.results import Chunks, DiffResult, answer
 from tidings.web.wiring import WebWiring
 
 T = TypeVar("T")
@@ -49,12 +50,12 @@ Preserve = Literal["numbers", "dates", "names", "definitions", "procedures"]
 NO_PACKET = Packet()
 
 
+@dataclass(frozen=True)
 class TextTools:
     """The tools `chunk`, `compact` and `diff`."""
 
-    def __init__(self, settings: Settings, parts: Callable[[], WebWiring]) -> None:
-        self._settings = settings
-        self._parts = parts
+    _settings: Settings
+    _parts: Callable[[], WebWiring]
 
     async def chunk(
         self,
@@ -69,17 +70,16 @@ class TextTools:
         answer_tokens: MaxTokens = None,
     ) -> Annotated[CallToolResult, Chunks]:
         """Cut a fetched page into chunks within a budget of tokens, at headings, with exact offsets."""
-        with refusals_told():
-            _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content)
-            name, text = await self._text_of(source_id or packet.source_id, content or packet.content)
-            most = max_tokens or self._settings.chunk_tokens
-            try:
-                made = await to_thread.run_sync(
-                    lambda: chunk(name, text, max_tokens=most, margin_ratio=margin_ratio, strategy=strategy)
-                )
-            except ValueError as error:
-                raise BadArgument(str(error)) from error
-            return _chunks(name, made, start, answer_tokens or max(self._settings.answer_tokens, most))
+        _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content)
+        name, text = await self._text_of(source_id or packet.source_id, content or packet.content)
+        most = max_tokens or self._settings.chunk_tokens
+        try:
+            made = await to_thread.run_sync(
+                lambda: chunk(name, text, max_tokens=most, margin_ratio=margin_ratio, strategy=strategy)
+            )
+        except ValueError as error:
+            raise BadArgument(str(error)) from error
+        return _chunks(name, made, start, answer_tokens or max(self._settings.answer_tokens, most))
 
     async def compact(
         self,
@@ -101,25 +101,24 @@ class TextTools:
         preserve: list[Preserve] = [],  # noqa: B006 - never changed
     ) -> Annotated[CallToolResult, Compacted] | InputRequiredResult:
         """Shorten a fetched page or a text to a budget of tokens, in its own words, and say what was left out."""
-        with refusals_told():
-            _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content, chunks=chunks)
-            if mode == "salience" and question.strip():
-                mode = "question_focused"
-            if mode == "question_focused" and not question.strip():
-                raise BadArgument("question_focused needs a `question`.")
-            given = chunks_of(chunks) or await self._text_of(source_id or packet.source_id, content or packet.content)
-            text = given[1] if isinstance(given, tuple) else given
+        _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content, chunks=chunks)
+        if mode == "salience" and question.strip():
+            mode = "question_focused"
+        if mode == "question_focused" and not question.strip():
+            raise BadArgument("question_focused needs a `question`.")
+        given = chunks_of(chunks) or await self._text_of(source_id or packet.source_id, content or packet.content)
+        text = given[1] if isinstance(given, tuple) else given
 
-            async def work(sample: Sample | None) -> Compacted:
-                return await compact(
-                    text, max_tokens=max_tokens, mode=mode, question=question or None, preserve=preserve, sample=sample
-                )
+        async def work(sample: Sample | None) -> Compacted:
+            return await compact(
+                text, max_tokens=max_tokens, mode=mode, question=question or None, preserve=preserve, sample=sample
+            )
 
-            if mode != "map_reduce":
-                # It never waits, but takes long: not on the event loop.
-                return _compacted(await to_thread.run_sync(_finished, work(None)))
-            made = await with_model(ctx, lambda ask: work(_sampling(ask)))
-            return made if isinstance(made, InputRequiredResult) else _compacted(made)
+        if mode != "map_reduce":
+            # It never waits, but takes long: not on the event loop.
+            return _compacted(await to_thread.run_sync(_finished, work(None)))
+        made = await with_model(ctx, lambda ask: work(_sampling(ask)))
+        return made if isinstance(made, InputRequiredResult) else _compacted(made)
 
     async def diff(
         self,
@@ -130,26 +129,25 @@ class TextTools:
         start: Start = 0,
     ) -> Annotated[CallToolResult, DiffResult]:
         """See what changed on a fetched or watched page, between two stored versions. Fetches nothing."""
-        with refusals_told():
-            known = await page_meant(self._parts().store, page)
-            found = await difference(self._parts().store, known, source_id_of(since) if since else None)
-            part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
-            data = DiffResult(
-                page_id=known.page_id,
-                url=known.canonical_url,
-                diff_uri=address("diff", known.page_id),
-                after=found.after,
-                added=found.added,
-                removed=found.removed,
-                diff=part.text,
-            )
-            if found.before:
-                data["before"] = found.before
-            text = past_end(part.start, part.total) or part.text
-            if part.left:
-                data["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."
-                text += f"\n[{data['left_out']}]"
-            return answer(text, data)
+        known = await page_meant(self._parts().store, page)
+        found = await difference(self._parts().store, known, source_id_of(since) if since else None)
+        part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
+        data = DiffResult(
+            page_id=known.page_id,
+            url=known.canonical_url,
+            diff_uri=address("diff", known.page_id),
+            after=found.after,
+            added=found.added,
+            removed=found.removed,
+            diff=part.text,
+        )
+        if found.before:
+            data["before"] = found.before
+        text = past_end(part.start, part.total) or part.text
+        if part.left:
+            data["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."
+            text += f"\n[{data['left_out']}]"
+        return answer(text, data)
 
     async def _text_of(self, source_id: str, content: str) -> tuple[str, str]:
         """Returns the name of a text, and the text."""

@@ -4,6 +4,7 @@ The docstrings of the tools and the descriptions are read by language models, wh
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -20,7 +21,7 @@ from tidings.web.settings import Settings
 from tidings.web.store.model import StoredPage, StoredWatch
 from tidings.web.tools.arguments import NO_IGNORE, BadArgument, IgnoreArgument
 from tidings.web.tools.calls import Steps
-from tidings.web.tools.results import Unwatched, WatchedPage, WatchResult, answer, refusals_told
+from tidings.web.tools.results import Unwatched, WatchedPage, WatchResult, answer
 from tidings.web.wiring import WebWiring
 
 _MOST = 200
@@ -28,12 +29,12 @@ _MOST = 200
 Which = Annotated[str, Field(description="URL, page_id or webfetch:// URI")]
 
 
+@dataclass(frozen=True)
 class WatchTools:
     """The tools `watch` and `unwatch`."""
 
-    def __init__(self, settings: Settings, parts: Callable[[], WebWiring]) -> None:
-        self._settings = settings
-        self._parts = parts
+    _settings: Settings
+    _parts: Callable[[], WebWiring]
 
     async def watch(
         self,
@@ -46,36 +47,34 @@ class WatchTools:
         """Watch a page until `unwatch`: changes are stored, and `diff` shows them. To be woken instead, subscribe to
         its page_uri or diff_uri.
         """
-        with refusals_told():
-            if not page.strip():
-                return _listed(await self._parts().store.watches(explicit=True))
-            least, most = self._settings.watch_min, self._settings.watch_max
-            if interval_s is not None and not least <= interval_s <= most:
-                raise BadArgument(f"interval_s can be {least:g} to {most:g} here. Give that, or leave it out.")
-            try:
-                rules = IgnoreRules(tuple(ignore.selectors), tuple(ignore.patterns), tuple(ignore.ready))
-            except BadRule as error:
-                raise BadArgument(f"ignore: {error}.") from error
-            known = await self._known(ctx, page.strip())
-            watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s)
-            watched = _watched(watch)
-            entry = await self._parts().store.get(newest_of(known).source_id) if known.versions else None
-            why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
-            note = f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
-            if note:
-                watched["note"] = note
-            text = f"Watching {watched['url']} (page_id {watched['page_id']})."
-            then = f"Look at `diff` later, or subscribe to {watched['diff_uri']}."
-            return answer(" ".join(filter(None, [text, note, then])), WatchResult(watched=[watched]))
+        if not page.strip():
+            return _listed(await self._parts().store.watches(explicit=True))
+        least, most = self._settings.watch_min, self._settings.watch_max
+        if interval_s is not None and not least <= interval_s <= most:
+            raise BadArgument(f"interval_s can be {least:g} to {most:g} here. Give that, or leave it out.")
+        try:
+            rules = IgnoreRules(tuple(ignore.selectors), tuple(ignore.patterns), tuple(ignore.ready))
+        except BadRule as error:
+            raise BadArgument(f"ignore: {error}.") from error
+        known = await self._known(ctx, page.strip())
+        watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s)
+        watched = _watched(watch)
+        entry = await self._parts().store.get(newest_of(known).source_id) if known.versions else None
+        why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
+        note = f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
+        if note:
+            watched["note"] = note
+        text = f"Watching {watched['url']} (page_id {watched['page_id']})."
+        then = f"Look at `diff` later, or subscribe to {watched['diff_uri']}."
+        return answer(" ".join(filter(None, [text, note, then])), WatchResult(watched=[watched]))
 
     async def unwatch(self, *, page: Which) -> Annotated[CallToolResult, Unwatched]:
         """End what `watch` began. Subscriptions go on."""
-        with refusals_told():
-            known = await page_meant(self._parts().store, page)
-            still = await self._parts().watcher.end(known.page_id)
-            after = "a client is still subscribed to it" if still else "it is not watched now"
-            data = Unwatched(page_id=known.page_id, url=known.canonical_url, still_watched=still)
-            return answer(f"Not watching {known.canonical_url} any more: {after}.", data)
+        known = await page_meant(self._parts().store, page)
+        still = await self._parts().watcher.end(known.page_id)
+        after = "a client is still subscribed to it" if still else "it is not watched now"
+        data = Unwatched(page_id=known.page_id, url=known.canonical_url, still_watched=still)
+        return answer(f"Not watching {known.canonical_url} any more: {after}.", data)
 
     async def _known(self, ctx: Context[Any, Any], page: str) -> StoredPage:
         """Returns the page, fetched first if it is a URL that was never fetched."""
