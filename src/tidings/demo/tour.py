@@ -5,6 +5,7 @@ page and the terminal show the same texts.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,45 +33,13 @@ class TourStep:
 
 
 def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
-    """Returns the steps in their order."""
-    return (
-        TourStep(
-            "edit",
-            "Edit a note",
-            "Open this file in any editor, change a line and save it. The server sees the file and notifies its "
-            "subscribers, and the inspector reads it again. Live shows what changed, and how long each hop took.",
-            "Edit it for me",
-            str(plan),
-            is_path=True,
-        ),
-        TourStep(
-            "ask",
-            "Ask a tool",
-            f"Agents find things with tools. Search the vault for “{QUESTION}”: the answer comes from an index that is "
-            "always up to date.",
-            "Search for me",
-            f"search {QUESTION}",
-            screen="requests",
-        ),
-        TourStep(
-            "page",
-            "Change a web page",
-            "A second server watches this page of a small site. When its content changes, not merely its bytes, it "
-            "notifies its subscribers, and they read the difference.",
-            "Change it for me",
-            page,
-            is_path=True,
-            server="web",
-        ),
-        TourStep(
-            "kill",
-            "Kill the server",
-            "The vault server is killed, and the note is edited while it is gone. After two seconds it is restarted. "
-            "Do nothing: the inspector notices, reconnects by itself, and has what it missed.",
-            "Kill it for me",
-            "kill -9 of the vault server",
-        ),
+    """Returns the steps in their order. Their texts are in `tour.json`."""
+    names = {"plan": plan, "page": page, "question": QUESTION}
+    rows: list[dict[str, Any]] = json.loads(Path(__file__).with_name("tour.json").read_text("utf-8"))
+    texts = (
+        {key: each.format(**names) if isinstance(each, str) else each for key, each in row.items()} for row in rows
     )
+    return tuple(TourStep(**row) for row in texts)
 
 
 LAST_TITLE: Final = "Use it"

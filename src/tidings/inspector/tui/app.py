@@ -127,28 +127,7 @@ class InspectorApp(App[None]):
         Binding("question_mark", "keys", "Keys"),
     ]
 
-    CSS = """
-    Screen { color: $t-ink; }
-    CommandPalette Input:focus { background: $t-hover; }
-    CommandPalette SearchIcon { display: none; }
-    Select > SelectCurrent { background: $t-hover; }
-    #body { height: 1fr; }
-    #servers { width: 32; background: $t-pane; border-right: vkey $t-line; }
-    .-narrow #servers { display: none; }
-    #tabs { height: 2; border-bottom: hkey $t-line; }
-    ContentSwitcher { height: 1fr; }
-    .-narrow Caller, .-medium Caller { layout: vertical; }
-    .-narrow Caller .form, .-medium Caller .form {
-        width: 1fr; height: 1fr; border-right: none; border-bottom: hkey $t-line;
-    }
-    .-narrow Caller .result, .-medium Caller .result { width: 1fr; height: 1fr; }
-    Input, TextArea, Select { background: $t-hover; }
-    Input:focus, TextArea:focus { background: $t-chosen; }
-    TextArea.whole:focus { background: $t-hover; }
-    Input.-invalid, Input.-invalid:focus { background: $t-removed; }
-    Button { min-width: 8; }
-    Toast { background: $t-hover; }
-    """
+    CSS_PATH = "app.tcss"
 
     def __init__(
         self,

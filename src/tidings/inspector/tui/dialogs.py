@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
@@ -20,58 +21,6 @@ from tidings.inspector.tui.words import one_line
 from tidings.inspector.view.view import ServerView
 
 T = TypeVar("T")
-
-# Every key and its action.
-SHEET: Final = {
-    "Everywhere": {
-        "1 … 7": "the tabs",
-        "[ ]": "the server before, after",
-        "tab": "from list to detail and on",
-        "ctrl+p": "find anything by its name",
-        "a": "questions that wait for you",
-        "n  i": "add a server; import servers",
-        "E  X": "edit, remove the server",
-        "C D R": "connect, disconnect, reconnect",
-        "S": "sessions that are kept",
-        "t  q": "dark or light; quit",
-    },
-    "In a list": {
-        "j k ↑ ↓": "move",
-        "g G": "first, last; g follows again",
-        "space": "hold back what arrives",
-        "/": "find; Esc shows all again",
-        "Enter": "open",
-        "Esc": "to the servers",
-    },
-    "In a form": {
-        "ctrl+r": "call, read, answer, save",
-        "ctrl+j": "as JSON and back",
-        "ctrl+x": "cancel, refuse",
-        "ctrl+n": "null",
-        "Esc": "back to the list",
-    },
-    "Resources": {
-        "s": "subscribe, unsubscribe",
-        "r": "read",
-        "w": "list or tree",
-        "v": "changes, rendered, source",
-        ", .": "earlier, later version",
-    },
-    "Requests and messages": {
-        "x": "cancel a request",
-        "r  e": "send again; edit it first",
-        "c": "copy as JSON, Python, curl",
-        "o": "the client's own requests",
-        "h": "HTTP exchanges",
-        "p": "from a request to its answer",
-    },
-    "Logs, and texts": {
-        "s": "logs, errors, notifications",
-        "l L": "show, ask for another level",
-        "h l ← →": "read a long line sideways",
-        "y": "copy what is shown",
-    },
-}
 
 
 class Dialog(ModalScreen[T], Generic[T]):
@@ -157,7 +106,8 @@ class Keys(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            for title, keys in SHEET.items():
+            sheet: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("keys.json").read_text("utf-8"))
+            for title, keys in sheet.items():
                 lines = [
                     f"[$t-accent]{key:<9}".replace("[ ]", r"\[ ]") + f"[/] [$t-ink]{words}[/]"
                     for key, words in keys.items()

@@ -7,7 +7,7 @@ import pytest
 from tests.web.extract.sample import article
 from tidings.web.extract.html.blocks import Blocks
 from tidings.web.extract.html.features import NAMES, FeatureReader, worth
-from tidings.web.extract.html.kinds import _PHRASES, page_features  # pyright: ignore[reportPrivateUsage]
+from tidings.web.extract.html.kinds import _DATA, page_features  # pyright: ignore[reportPrivateUsage]
 from tidings.web.extract.html.page import read_page, types_of
 from tidings.web.extract.html.tree import parse
 from tidings.web.extract.html.vocabulary import (
@@ -104,7 +104,7 @@ def test_a_page_without_blocks_has_no_rows_and_all_its_features() -> None:
 
 def test_a_price_is_counted_once_a_block_and_never_across_two() -> None:
     def prices(body: bytes) -> float:
-        return page_features(read_page(body, URL))[-len(_PHRASES) - 2]
+        return page_features(read_page(body, URL))[-len(_DATA["phrases"]) - 2]
 
     assert prices(b"<p>$ 5 or $ 6</p><p>7 USD</p>") == pytest.approx(math.log1p(2))
     assert prices(b"<p>$</p><p>5</p>") == 0

@@ -4,9 +4,11 @@ They are cheap sums over the parsed page. A small model turns them into a probab
 not only the best kind, are features of the blocks: a page that may be a listing or a service is treated as both.
 """
 
+import json
 import math
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,58 +18,10 @@ from tidings.web.extract.html.vocabulary import GROUPS
 
 KINDS: Final = ("article", "service", "forum", "product", "collection", "listing", "documentation")
 
-_ADDRESSES: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"forum|thread|/t/|topic|discuss|community|board|questions/|/q/|answers|/comments/|exchange|talk",
-        r"/products?/|/p/|/dp/|/itm/|/item|shop|store|sku|/buy|-p-|/pd/",
-        r"/collections?(?:/|$)|/c/|categor|/shop/?|/browse|/catalog|/brands?/|/s/|products?/?$",
-        (
-            r"docs?\.|/docs?(?:/|$)|/reference|/manual|/guide|/api|developer|readthedocs|wiki|/man/|/help|/learn|tutorial"
-            r"|/kb|support|/latest/|github\.io"
-        ),
-        r"/blog|/news|/article|/post|/story|/20\d\d/|/insight|/magazine|-vs-|how-to|what-is|guide|tips|best-|top-",
-        r"/services?(?:/|$)|solution|/about|pricing|/industr|consult|agency|/feature|/platform|contact|company",
-        (
-            r"/jobs?|/list|director|/events?|/search|/tags?/|/find|/archive|/careers|resources|/page/|/news/?$|/blog/?$"
-            r"|/projects|/team|/courses|/rentals|/top|/best"
-        ),
-    )
+_DATA: Final[dict[str, list[str]]] = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
+_ADDRESSES, _MAKERS = (
+    tuple(re.compile(pattern, re.IGNORECASE) for pattern in _DATA[name]) for name in ("addresses", "makers")
 )
-_OPEN_GRAPH: Final = ("article", "product", "website", "blog", "profile", "video", "object")
-_TYPES_WRITTEN = (
-    "Article NewsArticle BlogPosting Product Offer AggregateRating Review ItemList CollectionPage "
-    "DiscussionForumPosting QAPage Question Answer FAQPage TechArticle WebPage Organization LocalBusiness "
-    "Service BreadcrumbList Event JobPosting Person WebSite Recipe Comment ListItem SoftwareApplication"
-)
-_TYPES: Final = tuple(_TYPES_WRITTEN.split())
-_MICRODATA_WRITTEN = "Product Article BlogPosting Question Answer DiscussionForumPosting ListItem Offer Review"
-_MICRODATA: Final = tuple(_MICRODATA_WRITTEN.split())
-_MAKERS: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"discourse|vbulletin|xenforo|phpbb|mybb|smf|flarum|invision|vanilla|nodebb|lithium|khoros",
-        (
-            r"sphinx|docusaurus|mkdocs|gitbook|hugo|jekyll|vuepress|vitepress|mdbook|doxygen|javadoc|readthedocs|docutils"
-            r"|antora|rustdoc|mintlify|readme"
-        ),
-        r"shopify|woocommerce|magento|bigcommerce|prestashop",
-        r"product",
-        r"collection|categ|archive|list",
-        r"single|post|article",
-        r"page-template|landing|home",
-        r"topic|thread|forum|question",
-        r"doc|wiki|manual",
-    )
-)
-_TAGS_WRITTEN = "p li h1 h2 h3 h4 pre table tr article section form button dl blockquote main details figure nav"
-_TAGS: Final = tuple(_TAGS_WRITTEN.split())
-_PHRASES_WRITTEN = (
-    "reply|quote|add to cart|add to bag|reviews|posted|sort by|filter|joined|views|read more|min read|published|"
-    "copy|contact us|get started|learn more|our services|answers|comments|shop|price|in stock|version|function|"
-    "example|results|apply|faq|upvote|we |our |you |i |my "
-)
-_PHRASES: Final = tuple(_PHRASES_WRITTEN.split("|"))
 
 
 def page_features(page: HtmlPage) -> list[float]:
@@ -96,12 +50,12 @@ def _of_metadata(page: HtmlPage) -> list[float]:
     names = (one.get(key) or "" for one in (page.root, page.body) for key in ("class", "id"))
     maker = " ".join((*names, metas.get("generator", "")))
     return [
-        *(float(graph.startswith(kind)) for kind in _OPEN_GRAPH),
+        *(float(graph.startswith(kind)) for kind in _DATA["open_graph"]),
         float(not graph),
         float("article:published_time" in metas),
         float("product:price:amount" in metas or "og:price:amount" in metas),
-        *(min(types[name], 5) for name in _TYPES),
-        *(min(items[name], 5) for name in _MICRODATA),
+        *(min(types[name], 5) for name in _DATA["types"]),
+        *(min(items[name], 5) for name in _DATA["microdata"]),
         *(float(pattern.search(maker) is not None) for pattern in _MAKERS),
     ]
 
@@ -132,7 +86,7 @@ def _of_shape(page: HtmlPage) -> list[float]:
         top.long / words,
         math.log1p(top.long),
         *(sizes[len(sizes) * tenth // 10] for tenth in (5, 8, 9)),
-        *(math.log1p(tags[tag]) for tag in _TAGS),
+        *(math.log1p(tags[tag]) for tag in _DATA["tags"]),
         *(math.log1p(named[bit]) for bit in range(len(GROUPS))),
         held / words,
         math.log1p(times),
@@ -148,7 +102,7 @@ def _of_words(page: HtmlPage) -> list[float]:
     return [
         math.log1p(_lines_with(PRICE, small)),
         math.log1p(_lines_with(DATE, small)),
-        *(math.log1p(text.count(phrase)) for phrase in _PHRASES),
+        *(math.log1p(text.count(phrase)) for phrase in _DATA["phrases"]),
     ]
 
 

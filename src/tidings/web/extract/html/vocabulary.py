@@ -4,9 +4,11 @@ A name such as `siteNav footer-links` is split into words. Each word belongs to 
 learned worth: the usual share of content under that name.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 _INLINE_TAGS = (
@@ -52,34 +54,10 @@ SEMANTICS: Final = {  # Those that are features of a block, with their names.
     "item": ITEM, "dialog": DIALOG, "heading": HEADING, "unseen": UNSEEN,
 }  # fmt: skip
 
-GROUPS: tuple[tuple[str, str], ...] = (
-    ("navigation", r"nav|menu|crumb|^toc$|pag(?:er|inat)"),
-    ("footer", r"foot|copyright|colophon|legal|disclaimer"),
-    ("header", r"header|masthead|topbar|banner|brand|logo"),
-    ("side", r"side|widget|rail|toolbar"),
-    ("related", r"relat|recommend|similar|popular|trend|^more$|^also$|upsell|latest|recent|suggest|featured"),
-    ("comment", r"comment|disqus|respond|discuss"),
-    ("share", r"^shar|social|follow|twitter|facebook"),
-    ("popup", r"cookie|consent|gdpr|modal|popup|overlay|dialog|drawer|lightbox|tooltip|toast|offcanvas|flyout"),
-    ("advert", r"^ads?$|advert|sponsor|promo|outbrain|taboola"),
-    ("subscribe", r"newsletter|subscri|signup|optin|^cta$|^lead$"),
-    ("byline", r"author|byline|^bio$|avatar|date|^meta$|timestamp|posted|publish|credit|caption"),
-    ("tags", r"^tags?$|categor|topic|keyword"),
-    ("content", r"content|article|entry|story|body|^main$|text|copy|prose|markdown|rte|wysiwyg"),
-    ("post", r"^post|message|repl(?:y|ies)|thread|answer|question|bbcode"),
-    ("product", r"product|pdp|item|sku"),
-    ("price", r"price|cost|amount|sale|discount|money"),
-    ("description", r"desc|spec|feature|ingredient|detail|accordion|^tab|faq|summary|about|info"),
-    ("review", r"review|rating|star|testimonial|feedback"),
-    ("list", r"list|grid|card|tile|row|collection|catalog|result|archive|feed"),
-    ("filter", r"filter|facet|sort|refine|search|select|dropdown|form|input"),
-    ("user", r"user|member|profile|login|account|signin|register|signature|cart|basket|wishlist|checkout"),
-    ("headline", r"hero|jumbotron|intro|headline|title|heading"),
-    ("slides", r"slide|carousel|swiper|slick|gallery|thumb|image|media|video"),
-    ("hidden", r"hidden|^sr$|visually|hide|collapse|skip|print"),
-    ("button", r"btn|button|action|control|vote|score|badge|icon"),
+# The groups of words in class names and ids, with the pattern of each. The learned model knows them by their order.
+GROUPS: Final = tuple[tuple[str, str], ...](
+    json.loads(Path(__file__).with_name("names.json").read_text("utf-8")).items()
 )
-
 _WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
 _PATTERNS = tuple(re.compile(pattern) for _, pattern in GROUPS)
 # Most words belong to no group, which one search shows faster than one for each group.
