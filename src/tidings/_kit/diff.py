@@ -119,8 +119,7 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable], work: int = WORK
     """
     numbers: dict[Hashable, int] = {}
     before = [numbers.setdefault(item, len(numbers)) for item in old]
-    after = [numbers.setdefault(item, len(numbers)) for item in new]
-    return _Comparison(before, after, work).run()
+    return _Comparison(before, [numbers.setdefault(item, len(numbers)) for item in new], work).run()
 
 
 def common_start(before: Sequence[str], after: Sequence[str]) -> int:

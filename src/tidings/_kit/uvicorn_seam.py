@@ -173,8 +173,7 @@ _RESPONSE_STATE: Final = attrgetter(
 
 def is_servers_own(send: object) -> bool:
     """Returns whether `send` is the web server's own, not a middleware's that may hold a cancel scope meanwhile."""
-    owner = getattr(send, "__self__", None)
-    return type(owner).__module__.startswith("uvicorn.protocols.")
+    return type(getattr(send, "__self__", None)).__module__.startswith("uvicorn.protocols.")
 
 
 def chunked_response(send: object) -> Any:

@@ -143,8 +143,7 @@ class BashCompletion(BashComplete):
             return "" if set(value) & set("'\"$`\\!") else f"plain,{value}"
         breaks = os.environ.get("COMP_WORDBREAKS", ":=")
         begins = 1 + max(self._typed.rfind(each) for each in ":=" if each in breaks) if set(":=") & set(breaks) else 0
-        escaped = re.sub(r"([^\w./:@%+=,-])", r"\\\1", value[begins:])
-        return f"plain,{escaped}"
+        return "plain," + re.sub(r"([^\w./:@%+=,-])", r"\\\1", value[begins:])
 
 
 def _open_quote(line: str) -> str:

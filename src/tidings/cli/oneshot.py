@@ -64,7 +64,7 @@ class OneShotOptions:
         return (
             self.is_command
             and not (self.verbose or self.answers or self.roots)
-            and sys.platform != "win32"  # `poll` does not work with its pipes.
+            and sys.platform != "win32"  # It has no process groups.
         )
 
 

@@ -11,13 +11,13 @@ import contextlib
 import itertools
 import json
 import os
-import select
 import signal
 import subprocess
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self, cast
+from collections.abc import Iterator, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from threading import TIMEOUT_MAX, Semaphore, Thread
+from typing import IO, Any, Final, Self, cast
 
 from tidings._kit.bounded_json import as_dict, as_texts
 from tidings._kit.process import GRACE, end_group, explain_start, signal_group
@@ -45,7 +45,7 @@ _CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": 
 
 _MAX_MESSAGE: Final = 32 * 2**20
 _CHUNK: Final = 64 * 2**10
-_LONGEST_POLL: Final = 86_400.0  # Seconds. The system refuses to wait for more than about 24 days.
+_MOST_LINES: Final = 100
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
@@ -74,141 +74,109 @@ class _Refused(Exception):
 
 
 class CommandPipe:
-    """A running command and the lines that go both ways, without an event loop.
+    """A running command and the lines that go both ways, without an event loop: a thread serves each of its pipes.
 
     The command runs in a process group of its own, which `close` ends.
     """
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
-        self._process = process = subprocess.Popen(  # noqa: S603 - the command that the user gave
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(  # noqa: S603 - the command that the user gave
+            words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=dict(env), cwd=cwd, start_new_session=True
         )
-        self._pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
-        self._in, self._out, self._err = (pipe.fileno() for pipe in self._pipes)
-        for pipe in (self._in, self._out, self._err):
-            os.set_blocking(pipe, False)
-        self._outgoing = bytearray()
-        self._incoming = bytearray()
-        self._lines: deque[bytes] = deque()
-        self._stderr = bytearray()
-        self._poll = select.poll()
-        self._open = {self._out, self._err}
-        for pipe in self._open:
-            self._poll.register(pipe, select.POLLIN)
+        self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()  # None: close the input
+        self._incoming: SimpleQueue[bytes | Exception] = SimpleQueue()  # An exception ends the lines
+        self._room = Semaphore(_MOST_LINES)  # Without it, a command that never stops writing would fill the memory
+        self._closing = False
+        self._stderr = b""
+        self._threads = [Thread(target=work, daemon=True) for work in (self._write, self._read, self._read_stderr)]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def stderr(self) -> str:
         return self._stderr.decode(errors="replace").strip()
 
     def send(self, line: bytes) -> None:
-        self._outgoing += line + b"\n"
-        self._write()
-
-    def _write(self) -> None:
-        try:
-            while self._outgoing:
-                written = os.write(self._in, self._outgoing[:_CHUNK])
-                del self._outgoing[:written]
-        except BlockingIOError:
-            self._poll.register(self._in, select.POLLOUT)
-            return
-        except OSError:  # It reads no more. Its output may say why.
-            self._outgoing.clear()
-        with contextlib.suppress(KeyError):
-            self._poll.unregister(self._in)
+        self._outgoing.put(line + b"\n")
 
     def line(self, deadline: float) -> bytes:
         """Returns the next line of output. `deadline` is by the monotonic clock.
 
         Raises `TimeoutError` if none came in time, and `EOFError` if the command ended or closed its output.
         """
-        while not self._lines:
-            if self._out not in self._open:
-                raise EOFError
-            left = deadline - time.monotonic()
-            ready = self._poll.poll(min(max(left, 0), _LONGEST_POLL) * 1000)
-            if not ready and left <= 0:
-                raise TimeoutError
-            for pipe, _ in ready:
-                self._write() if pipe == self._in else self._read(pipe)
-        return self._lines.popleft()
-
-    def _read(self, pipe: int) -> None:
         try:
-            data = os.read(pipe, _CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._poll.unregister(pipe)
-            self._open.discard(pipe)
-            if pipe == self._out and self._incoming:
-                self._lines.append(bytes(self._incoming))
-        elif pipe == self._err:
-            self._stderr = (self._stderr + data)[-4096:]
-        else:
-            *whole, rest = data.split(b"\n")
+            found = self._incoming.get(timeout=min(max(deadline - time.monotonic(), 0), TIMEOUT_MAX))
+        except Empty:
+            raise TimeoutError from None
+        if isinstance(found, Exception):
+            self._incoming.put(found)
+            raise found
+        self._room.release()
+        return found
+
+    def _write(self) -> None:
+        with cast("IO[bytes]", self._process.stdin) as pipe, contextlib.suppress(OSError):
+            while line := self._outgoing.get():
+                while line:  # Without a buffer, a full pipe takes a part of it.
+                    line = line[pipe.write(line) :]
+
+    def _read(self) -> None:
+        rest = bytearray()
+        for data in _pieces(self._process.stdout):
+            *whole, last = data.split(b"\n")
             for piece in whole:
-                self._lines.append(bytes(self._incoming + piece))
-                self._incoming.clear()
-            self._incoming += rest
-            if len(self._incoming) > _MAX_MESSAGE:
-                raise _TooLong
+                if not self._closing:
+                    self._room.acquire()
+                    self._incoming.put(bytes(rest + piece))
+                rest.clear()
+            rest += last
+            if len(rest) > _MAX_MESSAGE:
+                self._incoming.put(_TooLong())
+                rest.clear()
+        if rest:
+            self._incoming.put(bytes(rest))
+        self._incoming.put(EOFError())
+
+    def _read_stderr(self) -> None:
+        for data in _pieces(self._process.stderr):
+            self._stderr = (self._stderr + data)[-4096:]
 
     def exit_code(self) -> int | None:
         """Reads the rest of standard error and returns the exit code; None if the command still runs."""
         until = time.monotonic() + GRACE / 2
-        while self._err in self._open and (left := until - time.monotonic()) > 0:
-            for pipe, _ in self._poll.poll(left * 1000):
-                if pipe != self._in:
-                    with contextlib.suppress(_TooLong):
-                        self._read(pipe)
+        self._threads[-1].join(GRACE / 2)
         return self._wait(max(until - time.monotonic(), 0.05))
 
     def close(self) -> None:
         """Ends the command: closes its input, asks it to end, kills it, with a second for each step."""
         process, pid = self._process, self._process.pid
         try:
-            with contextlib.suppress(OSError):
-                self._pipes[0].close()
+            self._outgoing.put(None)
+            self._closing = True
+            self._room.release()  # Its output is read on: a command that cannot write may never end.
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
                     signal_group(pid, number)
-                if self._ended():
+                if self._wait(GRACE) is not None:
                     break
         finally:  # Also if the wait is interrupted.
             if process.poll() is None:
                 signal_group(pid, signal.SIGKILL)
                 process.wait(GRACE)
             end_group(pid)
-            for pipe in self._pipes[1:]:
-                pipe.close()
-
-    def _ended(self) -> bool:
-        """Waits for the end of the command. Reads its output meanwhile: a command that cannot write may never end."""
-        until = time.monotonic() + GRACE
-        while self._process.poll() is None and (left := until - time.monotonic()) > 0:
-            if not self._open:
-                return self._wait(left) is not None
-            for pipe, _ in self._poll.poll(min(left, 0.05) * 1000):
-                with contextlib.suppress(OSError):
-                    if pipe == self._in or not os.read(pipe, _CHUNK):
-                        self._poll.unregister(pipe)
-                        self._open.discard(pipe)
-        return self._process.returncode is not None
 
     def _wait(self, seconds: float) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
+
+
+def _pieces(source: IO[bytes] | None) -> Iterator[bytes]:
+    """Yields what comes out of a pipe, until it ends, and closes it."""
+    with cast("IO[bytes]", source) as pipe, contextlib.suppress(OSError):
+        while data := pipe.read(_CHUNK):
+            yield data
 
 
 class WireClient:

@@ -136,8 +136,7 @@ class SessionServers:
 
     async def remove(self, name: str) -> None:
         """Removes a server from the session and the catalog. Raises `CatalogError` if that is not possible."""
-        known = await self.find(name)
-        if self.catalog is not None and self.in_catalog(known):
+        if self.catalog is not None and self.in_catalog(await self.find(name)):
             await asyncio.to_thread(self.catalog.remove, name)
         self._given.pop(name, None)
         if name in self.session.servers:

@@ -118,8 +118,7 @@ class Session:
 
     async def remove(self, name: str) -> None:
         """Disconnects from a server and removes it. Its records stay in the journal. Raises `KeyError` if unknown."""
-        server = self.servers.pop(name)
-        await server.aclose()
+        await self.servers.pop(name).aclose()
         self.record(name, "server", {"what": "removed"})
         self._open.discard(name)
 

@@ -109,9 +109,8 @@ def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
     """Describes bytes that no reader reads."""
     kind = content_type.partition(";")[0].strip().lower() or "bytes without a content type"
     name = disarm(unquote(PurePosixPath(urlsplit(url).path).name))[:200]
-    digest = hashlib.sha256(body).hexdigest()
     # The digest is in the content, so that other bytes are another version.
-    text = f"{kind}, {len(body):,} bytes, SHA-256 {digest}"
+    text = f"{kind}, {len(body):,} bytes, SHA-256 {hashlib.sha256(body).hexdigest()}"
     warning = ExtractWarning("extraction_fallback", f"No reader reads {kind}: its bytes are kept, as `raw`.")
     return Extracted("raw", "raw", markdown=text, text=text, title=name or None, warnings=(warning,))
 

@@ -129,8 +129,7 @@ def clock(_: CheckedPath) -> list[Finding]:
     """Checks the clock: certificates and the ages of files depend on it."""
     now = time.time()
     said = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
-    installed = Path(tidings.__file__).stat().st_mtime
-    if now < installed - 86_400:  # By more than a day.
+    if now < Path(tidings.__file__).stat().st_mtime - 86_400:  # By more than a day.
         words = f"{said}, which is before this version of Tidings was installed: certificates will be rejected."
         return [Finding("clock", "wrong", words, "Set it: timedatectl set-ntp true")]
     with tempfile.NamedTemporaryFile(prefix="tidings-doctor-") as probe:

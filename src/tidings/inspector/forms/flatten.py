@@ -118,8 +118,7 @@ class Merger:
             return
         part = self.flat(cast("Schema", target), flat.refs, depth + 1)
         # The title of a shared definition is the name of a type, not of the field that has this type.
-        own_name = part.schema.pop("title", None)
-        part.called = part.called or str(own_name or ref.rpartition("/")[2])
+        part.called = part.called or str(part.schema.pop("title", None) or ref.rpartition("/")[2])
         flat.add(part)
 
     def _add(self, flat: Flat, part: object, depth: int) -> None:

@@ -306,9 +306,8 @@ class Mock:
     async def _play(self, speed: float) -> None:
         before = self.recording.steps[0].after
         for step in self.recording.steps:
-            pause = (step.after - before) / speed if speed else 0.0
             # At least one turn of the loop, so that the subscription is answered first.
-            await asyncio.sleep(max(pause, 0.0))
+            await asyncio.sleep(max((step.after - before) / speed if speed else 0.0, 0.0))
             before = step.after
             if step.lists is not None:
                 fold(self._lists, step.lists)

@@ -59,8 +59,7 @@ def error_data(error: BaseException, *, is_command: bool = False, method: str | 
     if not isinstance(error, TidingsError):
         return _foreign(error, method)
     who, cure = _KNOWN.get(error.code, ("this program", "Please report this error."))
-    answer = as_dict(error.data)
-    code = as_int(answer.get("rpc_code"))
+    code = as_int(as_dict(error.data).get("rpc_code"))
     if error.code == "request-failed" and code == _INVALID_PARAMS:
         who, cure = "you", "The server does not accept these arguments. Its answer says why."
     elif error.code == "request-failed" and code == _METHOD_NOT_FOUND:

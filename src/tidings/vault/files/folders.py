@@ -151,11 +151,9 @@ def replace(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result | N
     Another program that writes in the microseconds between the last look and the replacement is overwritten, since no
     file system can do both in one step. A new file never overwrites another one, where the disk has hard links.
     """
-    if seen is not None:
-        # The system would allow to replace a file that may not be written.
-        allowed = os.access(folder.at(name), os.W_OK, dir_fd=folder.fd)
-        if not allowed or not seen.st_mode & 0o222:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+    # The system would allow to replace a file that may not be written.
+    if seen is not None and not (os.access(folder.at(name), os.W_OK, dir_fd=folder.fd) and seen.st_mode & 0o222):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
     temporary = f".tidings-{secrets.token_hex(8)}.tmp"
     try:
         descriptor = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

@@ -94,9 +94,8 @@ class TagChanges:
             after.setdefault(file, set()).add(tag)
             for outer, outer_shown in zip(upward(tag), upward(shown), strict=True):
                 first = _First(paths[file], line, outer_shown)
-                known = self._firsts.setdefault(outer, first)
                 # Of two in one line, the first.
-                if first[:2] < known[:2]:
+                if first[:2] < self._firsts.setdefault(outer, first)[:2]:
                     self._firsts[outer] = first
         for tags in after.values():
             self._count(tags, +1)

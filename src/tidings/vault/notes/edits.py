@@ -140,8 +140,7 @@ def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
     if not edit.find:
         raise EditRefused("The text to find is empty. Give the text to replace, or use append to add to the note.")
     # A line ending in the text to find matches any: callers do not see which one a note has.
-    wanted = r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find)))
-    found = list(re.finditer(wanted, text))
+    found = list(re.finditer(r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find))), text))
     if not found:
         first = max(NEWLINE.split(edit.find[:10_000]), key=len).strip()
         lines = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}

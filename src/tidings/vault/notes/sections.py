@@ -190,8 +190,7 @@ def _hint(names: Sequence[str], wanted: str) -> str:
 
 def own_newline(text: str) -> str:
     r"""Returns the most frequent line ending; `\n` if there is none."""
-    windows = text.count("\r\n")
-    return "\r\n" if 2 * windows > text.count("\n") else "\n"
+    return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
 
 
 def with_newlines(text: str, newline: str) -> str:
@@ -205,8 +204,7 @@ def append(text: str, content: str) -> str:
         return content if not content or content.endswith("\n") else content + own_newline(content)
     newline = own_newline(text)
     content = with_newlines(content, newline).removesuffix(newline)
-    ended = text.endswith("\n")
-    return text + content + newline if ended else text + newline + content
+    return text + content + newline if text.endswith("\n") else text + newline + content
 
 
 def prepend(text: str, content: str) -> str:

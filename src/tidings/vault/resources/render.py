@@ -271,10 +271,9 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
 def search(view: VaultView, address: VaultAddress) -> Json:
     """Returns the results of a search, newest first: this order changes only with them. Raises `BadAddress`."""
     try:
-        query = parse_query(address.argument)
         found = find(
             view.queries.connection,
-            query,
+            parse_query(address.argument),
             limit=_size(address),
             offset=address.offset,
             sort="modified",

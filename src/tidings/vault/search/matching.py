@@ -119,8 +119,7 @@ def fold(text: str) -> str:
     """Returns a text without case and accents, for comparison."""
     if text.isascii():
         return text.lower()
-    bare = _MARK.sub("", unicodedata.normalize("NFD", text))
-    return unicodedata.normalize("NFC", bare).casefold()
+    return unicodedata.normalize("NFC", _MARK.sub("", unicodedata.normalize("NFD", text))).casefold()
 
 
 def unparted(text: str) -> bool:

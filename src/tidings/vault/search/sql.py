@@ -98,8 +98,7 @@ def _compared(operator: str, text: str) -> Sql:
     """Compares numbers with a number, dates with a date or a year to its precision, and otherwise whole texts."""
     date = f"t.text {_A_DATE} AND substr(t.text, 1, ?) {operator} ?", (len(text), text)
     if (number := _number(text)) is not None:
-        sql = f"(t.number {operator} ? OR (t.number IS NULL AND {date[0]}))"
-        return sql, (number, *date[1])
+        return f"(t.number {operator} ? OR (t.number IS NULL AND {date[0]}))", (number, *date[1])
     if re.match(r"[0-9]{4}-[0-9]{2}", text):
         return date
     return f"(t.number IS NULL AND t.text <> '' AND vault_fold(t.text) {operator} ?)", (fold(text),)

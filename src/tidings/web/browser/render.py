@@ -112,8 +112,7 @@ class PageCamera:
         return cast("dict[str, Any]", await cast("Any", self.session).send(method, said))
 
     async def _run(self, expression: str, **how: object) -> dict[str, Any]:
-        tree = await self._send("Page.getFrameTree")
-        frame = tree["frameTree"]["frame"]["id"]
+        frame = (await self._send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
         world = await self._send("Page.createIsolatedWorld", frameId=frame, worldName="tidings")
         return await self._send("Runtime.evaluate", expression=expression, contextId=world["executionContextId"], **how)
 

@@ -123,8 +123,7 @@ class Routing:
         elif asked.is_navigation_request() and response.redirects and response is not self._ready:
             # Under the original URL its relative links would be wrong.
             self._ready = response
-            where = html.escape(response.url, quote=True)
-            body = f'<meta http-equiv="refresh" content="0;url={where}">'
+            body = f'<meta http-equiv="refresh" content="0;url={html.escape(response.url, quote=True)}">'
             await attempt(route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body))
         else:
             headers = {name: value for name, value in response.headers.items() if name not in _KEPT_BACK}

@@ -146,8 +146,7 @@ def _summary(content: str, title: str) -> list[str]:
     """Returns a few sentences of the beginning of the content that say the most, in their order."""
     start = content[:_READ_FOR_SUMMARY]
     blocks = blocks_of(start)
-    sections = Sections(start, blocks)
-    units = list(sentences_of(start, blocks, sections))
+    units = list(sentences_of(start, blocks, Sections(start, blocks)))
     prose = [one for one in units if one.kind in {"paragraph", "quote"}] or [one for one in units if one.kind == "list"]
     # The last one may be cut off.
     whole = [one for one in prose if one.end < _READ_FOR_SUMMARY and 20 <= one.end - one.start <= _SUMMARY_SENTENCE]

@@ -166,8 +166,7 @@ def pick(text: Document, salience: Salience, order: Iterable[int], budget: float
         if weight > budget:
             misses += 1
             continue
-        fresh = len(words - covered)
-        if sentence in seen or (len(words) > 5 and fresh < _NEW * len(words)):
+        if sentence in seen or (len(words) > 5 and len(words - covered) < _NEW * len(words)):
             continue
         seen.add(sentence)
         covered |= words

@@ -70,8 +70,7 @@ async def add(request: Request) -> dict[str, Any]:
     """Adds a server, given as an entry or as a user would type it (`target`), and connects to it."""
     servers, given = running_of(request).servers, (await body(request)).values
     with _as_problems():
-        entry = await asyncio.to_thread(_entry, servers, given)
-        return _changed(request, await servers.add(entry))
+        return _changed(request, await servers.add(await asyncio.to_thread(_entry, servers, given)))
 
 
 def _entry(servers: SessionServers, given: dict[str, Any]) -> ServerEntry:
