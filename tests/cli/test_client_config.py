@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.cli.client_config import CLIENTS, ClientServer, server_name, snippet
+from tidings.cli.client_config import CLIENTS, ClientServer, server_name, snippet, usage
 from tidings.cli.exits import Refusal
 
 STDIO = ClientServer("notes", ["/opt/bin/tidings", "vault", "/srv/My notes", "--read-only"])
@@ -23,7 +23,7 @@ HTTP = ClientServer("notes", url="http://127.0.0.1:8000/mcp", token="s3cret")
     ],
 )
 def test_a_server_that_the_client_starts_is_named_by_its_command(client: str, expected: object) -> None:
-    assert json.loads(snippet(client, STDIO, platform="linux")[0]) == expected
+    assert json.loads(snippet(client, STDIO, platform="linux")) == expected
 
 
 @pytest.mark.parametrize(
@@ -37,29 +37,29 @@ def test_a_server_that_the_client_starts_is_named_by_its_command(client: str, ex
     ],
 )
 def test_a_server_that_runs_is_named_by_its_address_and_token(client: str, expected: object) -> None:
-    assert json.loads(snippet(client, HTTP, platform="linux")[0]) == expected
+    assert json.loads(snippet(client, HTTP, platform="linux")) == expected
 
 
 def test_a_server_without_a_token_needs_no_header() -> None:
-    text, _ = snippet("cursor", ClientServer("notes", url=HTTP.url), platform="linux")
+    text = snippet("cursor", ClientServer("notes", url=HTTP.url), platform="linux")
     assert json.loads(text) == {"mcpServers": {"notes": {"url": HTTP.url}}}
 
 
 def test_claude_code_gets_a_command_that_a_shell_takes_apart_again() -> None:
-    words = shlex.split(snippet("claude-code", STDIO, platform="darwin")[0])
+    words = shlex.split(snippet("claude-code", STDIO, platform="darwin"))
     assert words == ["claude", "mcp", "add", "--scope", "user", "notes", "--", *STDIO.argv]
 
 
 def test_claude_code_gets_the_header_last_where_it_takes_nothing_else_for_headers() -> None:
-    words = shlex.split(snippet("claude-code", HTTP, platform="linux")[0])
+    words = shlex.split(snippet("claude-code", HTTP, platform="linux"))
     assert words[-4:] == ["notes", HTTP.url, "--header", "Authorization: Bearer s3cret"]
-    words = shlex.split(snippet("claude-code", ClientServer("notes", url=HTTP.url), platform="linux")[0])
+    words = shlex.split(snippet("claude-code", ClientServer("notes", url=HTTP.url), platform="linux"))
     assert words[-2:] == ["notes", HTTP.url]
 
 
 def test_the_command_for_windows_is_quoted_as_windows_does() -> None:
     argv = ["C:\\Tools\\tidings.exe", "vault", "C:\\Users\\Ann\\My notes"]
-    text = snippet("claude-code", ClientServer("notes", argv), platform="win32")[0]
+    text = snippet("claude-code", ClientServer("notes", argv), platform="win32")
     assert text.endswith('-- C:\\Tools\\tidings.exe vault "C:\\Users\\Ann\\My notes"')
 
 
@@ -81,7 +81,7 @@ def test_claude_desktop_is_not_sent_to_an_address_it_would_not_read() -> None:
     ],
 )
 def test_it_is_said_where_the_snippet_belongs_on_this_system(client: str, platform: str, place: str) -> None:
-    assert place in snippet(client, STDIO, platform=platform)[1]
+    assert place in usage(client, platform)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_every_client_takes_the_name_of_every_folder(folder: str) -> None:
     name = server_name(folder)
     assert 1 <= len(name) <= 32
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
-    assert all(name in snippet(client, ClientServer(name, ["t"]), platform="linux")[0] for client in CLIENTS)
+    assert all(name in snippet(client, ClientServer(name, ["t"]), platform="linux") for client in CLIENTS)
 
 
 def test_a_token_is_not_shown_by_accident() -> None:

@@ -11,7 +11,7 @@ from tidings.client.events import ChangeReceived, ListLoaded, ReadCompleted
 from tidings.client.live import LiveClient
 from tidings.client.mirrors import Malformed
 from tidings.client.queue import QueueEntry
-from tidings.inspector.recorder import Recorder
+from tidings.inspector.recorder import KnownServer, Recorder
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.view import ServerView
 
@@ -25,8 +25,7 @@ class Announcing:
         self.records: list[Record] = []
         self._handlers: dict[type, Callable[[Any], object]] = {}
         view = ServerView("it", limits=SessionLimits(**limits), clock=lambda: 50.0)
-        recorder = Recorder(self._record, lambda: "r1", view, lambda value: value)
-        recorder.attach(cast("LiveClient", self))
+        Recorder(cast("LiveClient", self), KnownServer(self._record, view), lambda: "r1", lambda value: value)
 
     def on(self, kind: type, handler: Callable[[Any], object]) -> None:
         self._handlers[kind] = handler

@@ -46,9 +46,8 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
     `argv` starts the server. With an address, the user starts it; without, the client.
     """
     server = ClientServer(name, argv) if http is None else ClientServer(name, url=http.url, token=token)
-    text, use = snippet(client, server, platform=sys.platform)
-    click.echo(text)
-    click.echo(use, err=True)
+    click.echo(snippet(client, server, platform=sys.platform))
+    click.echo(usage(client, sys.platform), err=True)
     if http is not None:
         click.echo(f"The client does not start the server at {http.url}: run it yourself, with all options.", err=True)
     if http is not None and token:
@@ -71,27 +70,33 @@ class ClientServer:
         return {"url": self.url} | ({"headers": {"Authorization": f"Bearer {self.token}"}} if self.token else {})
 
 
-def snippet(client: str, server: ClientServer, *, platform: str) -> tuple[str, str]:
-    """Returns the configuration for one of `CLIENTS`, and how to use it; `platform` is named as in `sys.platform`."""
-    windows = platform == "win32"
+def snippet(client: str, server: ClientServer, *, platform: str) -> str:
+    """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`."""
     if client == "claude-code":
-        use = "Run this command in a terminal; `/mcp` in Claude Code then shows the server."
-        return _claude_code(server, windows=windows), use
+        return _claude_code(server, windows=platform == "win32")
+    if client == "claude-desktop" and server.url is not None:
+        raise Refusal("Claude Desktop can only use servers that it starts itself. Omit --http.")
     document: dict[str, Any] = {"mcpServers": {server.name: server.entry}}
     if client == "vscode":
         document = {"servers": {server.name: {"type": "stdio" if server.url is None else "http", **server.entry}}}
-        opens = "the file that the command 'MCP: Open User Configuration' opens"
-        use = f"Add this to .vscode/mcp.json in a workspace, or to {opens}."
-    elif client == "cursor":
-        folder = "%USERPROFILE%\\.cursor\\" if windows else "~/.cursor/"
-        use = f"Add this to {folder}mcp.json."
-    elif server.url is not None:
-        raise Refusal("Claude Desktop can only use servers that it starts itself. Omit --http.")
-    else:
-        folders = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
-        folder = folders.get(platform, "~/.config/Claude/")
-        use = f"Add this to {folder}claude_desktop_config.json and restart Claude Desktop."
-    return json.dumps(document, indent=2, ensure_ascii=False), use
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def usage(client: str, platform: str) -> str:
+    """Returns what to do with the configuration of a client."""
+    match client:
+        case "claude-code":
+            return "Run this command in a terminal; `/mcp` in Claude Code then shows the server."
+        case "vscode":
+            opens = "the file that the command 'MCP: Open User Configuration' opens"
+            return f"Add this to .vscode/mcp.json in a workspace, or to {opens}."
+        case "cursor":
+            folder = "%USERPROFILE%\\.cursor\\" if platform == "win32" else "~/.cursor/"
+            return f"Add this to {folder}mcp.json."
+        case _:
+            folders = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
+            folder = folders.get(platform, "~/.config/Claude/")
+            return f"Add this to {folder}claude_desktop_config.json and restart Claude Desktop."
 
 
 def server_name(folder: str) -> str:

@@ -22,7 +22,7 @@ from click.shell_completion import CompletionItem, add_completion_class, get_com
 from tidings.cli.conversation import KINDS, Conversation, converse, summary_of
 from tidings.cli.exits import Refusal
 from tidings.cli.main import BashCompletion, main
-from tidings.cli.oneshot import OneShotOptions, catalog, choose
+from tidings.cli.oneshot import OneShotOptions, catalog, find_server, with_options
 
 SHELLS = ("bash", "zsh", "fish")
 CACHE_SECONDS: Final = 300.0
@@ -143,7 +143,8 @@ def _names(ctx: click.Context, kind: str) -> Names:
     if not target:
         return []
     headers, env = dict(given.get("headers") or []), dict(given.get("env") or [])
-    entry, _ = choose(target, headers, given.get("token"), env, given.get("cwd"))
+    cwd = given.get("cwd")
+    entry = with_options(find_server(target, cwd), headers, given.get("token"), env, cwd)
     identity = json.dumps([entry.command, entry.args, sorted(entry.env.items()), entry.cwd, entry.url, kind])
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings/completion"
     file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"

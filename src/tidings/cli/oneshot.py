@@ -85,27 +85,28 @@ class ServerFacts:
 # The target
 
 
-def choose(
-    target: str | Sequence[str],
+def find_server(target: str | Sequence[str], cwd: str | None) -> ServerEntry:
+    """Returns the server that `target` (a text, or the words of a command) names, as the catalog has it."""
+    try:
+        return resolve(target, catalog())
+    except BadTarget:
+        # The path of the program may be relative to the folder in which it is to run.
+        words = _words(target)
+        if cwd is None or not words or not Path(cwd, words[0]).is_file():
+            raise
+        return ServerEntry(words[0], command=words[0], args=tuple(words[1:]))
+
+
+def with_options(
+    found: ServerEntry,
     headers: Mapping[str, str],
     token: str | None,
     env: Mapping[str, str],
     cwd: str | None,
     *,
     token_is_explicit: bool = False,
-) -> tuple[ServersFileEntry, ServerEntry]:
-    """Returns the server that `target` (a text, or the words of a command) names, with these options.
-
-    The second value is the server as the catalog has it, with its era, timeouts and roots.
-    """
-    try:
-        found = resolve(target, catalog())
-    except BadTarget:
-        # The path of the program may be relative to the folder in which it is to run.
-        words = _words(target)
-        if cwd is None or not words or not Path(cwd, words[0]).is_file():
-            raise
-        found = ServerEntry(words[0], command=words[0], args=tuple(words[1:]))
+) -> ServersFileEntry:
+    """Returns the server to connect to, with these options of the command line."""
     entry = found.resolved(os.environ)
     for option, given in (("--header", headers), ("--token", token_is_explicit)):
         if given and entry.command is not None:
@@ -116,13 +117,13 @@ def choose(
         if given and entry.command is None:
             raise BadTarget(f"{option} is for a command, and this server is at a URL. Omit {option}.")
     if entry.command is not None:
-        return replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd), found
+        return replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd)
     own = {name.lower() for name in headers}
     sent = {name: value for name, value in entry.headers.items() if name.lower() not in own} | dict(headers)
     if token and (token_is_explicit or not any(name.lower() == "authorization" for name in sent)):
         sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         sent["Authorization"] = f"Bearer {token.removeprefix('Bearer ')}"
-    return replace(entry, headers=sent), found
+    return replace(entry, headers=sent)
 
 
 def _words(target: str | Sequence[str]) -> list[str]:
@@ -199,15 +200,11 @@ def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | li
 
 
 def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
-    token = given.pop("token")
-    entry, found = choose(
-        given.pop("target"),
-        dict(given.pop("headers")),
-        token,
-        dict(given.pop("env")),
-        given.pop("cwd"),
-        token_is_explicit=token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE,
-    )
+    token, cwd = given.pop("token"), given.pop("cwd")
+    explicit = token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
+    found = find_server(given.pop("target"), cwd)
+    headers, env = dict(given.pop("headers")), dict(given.pop("env"))
+    entry = with_options(found, headers, token, env, cwd, token_is_explicit=explicit)
     return OneShotOptions(
         entry,
         era=given.pop("era") or found.era,

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tidings._kit.bounded_json import dumps
+from tidings._kit.bounded_json import dumps, mapped
 from tidings.client.config import Backoff, CacheLimits, ClientConfig, Timeouts
 from tidings.client.masking import shown_arguments
 from tidings.client.states import Signal, State
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidings.client.targets import Target
     from tidings.client.transports.tap import Tap
     from tidings.inspector.catalog.entry import ServerEntry
-    from tidings.inspector.recorder import Recorder
+    from tidings.inspector.recorder import KnownServer, Recorder
     from tidings.inspector.wire_recorder import MakeRecord
 
 # A client that is inspected notices a lost server within two seconds and never gives up. It does not check the results
@@ -128,16 +128,6 @@ class ConnectionSpec:
         return {"name": self.name, "target": target, "tidings": {"era": self.era}}
 
 
-def _masked(value: Any, clean: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {clean(str(key)): _masked(each, clean) for key, each in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_masked(each, clean) for each in cast("list[Any]", value)]
-    return value
-
-
 @dataclass(eq=False)
 class ServerLink:
     """One server's current client, and the recorder of its events."""
@@ -149,6 +139,7 @@ class ServerLink:
     client: "LiveClient | None" = None
     recorder: "Recorder | None" = None
     _target: "Target | None" = None
+    _known: "KnownServer | None" = None
     _connecting: asyncio.Task[None] | None = None
     _made: asyncio.Event = field(default_factory=asyncio.Event)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -160,7 +151,8 @@ class ServerLink:
         text = value if isinstance(value, str) else dumps(value)
         if "\\" not in text and not any(secret in text for secret in self._target.secrets):
             return value
-        return _masked(value, self._target.clean)
+        clean = self._target.clean
+        return mapped(value, lambda each: clean(each) if isinstance(each, str) else each)
 
     def client_now(self) -> "LiveClient":
         """Returns the client. Raises `NotConnected` if there is none."""
@@ -254,17 +246,17 @@ class ServerLink:
     async def _make_client(self) -> "LiveClient":
         await asyncio.to_thread(_import_client)
         from tidings.client.events import StateChanged  # noqa: PLC0415 - imports the SDK
-        from tidings.inspector.recorder import Recorder  # noqa: PLC0415 - imports the SDK
+        from tidings.inspector.recorder import KnownServer, Recorder  # noqa: PLC0415 - imports the SDK
 
         def state_changed(event: StateChanged) -> None:
             if event.new in (State.ERROR, State.DISCONNECTED):
                 self._settled.set()  # A connection that succeeds is settled when its lists are loaded.
 
         target = self._target = self.spec.parsed()
-        if self.recorder is None:
-            self.recorder = Recorder(self.record, self.next_id, self.view, self.mask)
-        self.client = client = self.spec.client(target, self.recorder.wire)
-        self.recorder.attach(client)
+        known = self._known = self._known or KnownServer(self.record, self.view)
+        known.wire.start_client()
+        self.client = client = self.spec.client(target, known.wire)
+        self.recorder = Recorder(client, known, self.next_id, self.mask)
         client.on(StateChanged, state_changed)
         return client
 

@@ -47,26 +47,28 @@ class RequestOrigin:
 _current_origin: ContextVar[RequestOrigin | None] = ContextVar("_current_origin", default=None)
 
 
+class KnownServer:
+    """What is recorded of a server, whichever client is connected to it. `wire` is the tap that each client gets."""
+
+    def __init__(self, record: MakeRecord, view: ServerView) -> None:
+        self.record = record
+        self.view = view
+        self.lists = {name: _KnownList(name, view.limits.record_bytes) for name in LIST_NAMES}
+        self.wire = WireRecorder(record, view.limits, view.clock)
+
+
 class Recorder:
-    """Makes the records of one server, also when its client is replaced. `wire` is the tap that each client gets."""
+    """Makes records of the events of one client."""
 
     def __init__(
-        self, record: MakeRecord, next_id: Callable[[], str], view: ServerView, mask: Callable[[Any], Any]
+        self, client: LiveClient, server: KnownServer, next_id: Callable[[], str], mask: Callable[[Any], Any]
     ) -> None:
-        self._record = record
-        self._next_id = next_id
-        self._view = view
-        self._limits = view.limits
-        self._mask = mask
-        self._lists = {name: _KnownList(name, view.limits.record_bytes) for name in LIST_NAMES}
-        self.wire = WireRecorder(record, view.limits, view.clock)
-        self.is_command = False
-
-    def attach(self, client: LiveClient) -> None:
-        """Records the events of this client from now on."""
         self._client = client
+        self._record, self._view, self._lists, self.wire = server.record, server.view, server.lists, server.wire
+        self._limits = server.view.limits
+        self._next_id = next_id
+        self._mask = mask
         self.is_command = client.transport == "stdio"
-        self.wire.start_client()
         self._ids: dict[QueueEntry, str] = {}
         self._entries: dict[str, QueueEntry] = {}
         self._asides: set[str] = set()

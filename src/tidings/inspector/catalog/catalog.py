@@ -103,7 +103,7 @@ class Catalog:
 
     def listing(self) -> tuple[list[ServerEntry], list[str]]:
         """Returns the servers in their order, and the reasons why others are not listed."""
-        section = section_of(self.path, read(self.path)[0])
+        section = section_of(self.path, read(self.path).document)
         return ServerEntry.read_all(section, source=str(self.path), read_only=self.read_only)
 
     def entries(self) -> list[ServerEntry]:

@@ -51,7 +51,7 @@ def find_clients(home: Path, cwd: Path, platform: str, environ: Mapping[str, str
     found: list[FoundClient] = []
     for place in _places(home, cwd, platform, environ):
         try:
-            document = read(place.path)[0]
+            document = read(place.path).document
         except CatalogError as error:
             found.append(replace(place, problem=str(error)))
             continue

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from tidings._kit import files
 from tidings._kit.bounded_json import NotJson, parse_with_comments
@@ -25,17 +25,22 @@ class CatalogError(ValueError):
     """A catalog cannot be read or changed. The message names the file, the reason and the remedy."""
 
 
-def read(path: Path) -> tuple[dict[str, Any], os.stat_result | None, bool]:
-    """Returns the object in the file, the state of the file, and whether it is plain JSON, without comments.
+class CatalogFile(NamedTuple):
+    """A file that was read. One that does not exist has an empty object and no state."""
 
-    A file that does not exist has an empty object and no state. Raises `CatalogError` if it cannot be read.
-    """
+    document: dict[str, Any]
+    state: os.stat_result | None
+    is_plain: bool  # It is plain JSON, without comments.
+
+
+def read(path: Path) -> CatalogFile:
+    """Reads the object in the file. Raises `CatalogError` if it cannot be read."""
     try:
         data, state = files.read_file(path, LARGEST)
         text = data.decode("utf-8-sig")
         parsed: tuple[Any, bool] = parse_with_comments(text) if text.strip() else ({}, True)
     except FileNotFoundError:
-        return {}, None, True
+        return CatalogFile({}, None, True)
     except (IsADirectoryError, files.NotAFile) as error:
         kind = "a folder" if isinstance(error, IsADirectoryError) else "not a file"
         raise CatalogError(f"{path} is {kind}. Give the path of a JSON file.") from None
@@ -50,7 +55,7 @@ def read(path: Path) -> tuple[dict[str, Any], os.stat_result | None, bool]:
     document, is_plain = parsed
     if not isinstance(document, dict):
         raise CatalogError(f'{path} must contain an object, as in {{"mcpServers": {{}}}}.')
-    return cast("dict[str, Any]", document), state, is_plain
+    return CatalogFile(cast("dict[str, Any]", document), state, is_plain)
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], T]) -> T:

@@ -6,7 +6,7 @@ and for the hits that are shown. After `timeout`, what was found is returned, wi
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -67,7 +67,9 @@ def search(
     connection.set_progress_handler(deadline.passed, _STEPS)
     try:
         translator = Translator(connection, deadline, now)
-        run = _SearchRun(connection, query, limit, offset, sort, hidden is not None, deadline, translator)
+        run = _SearchRun(
+            connection, query, deadline, translator, limit=limit, offset=offset, sort=sort, hidden=hidden is not None
+        )
         run.find()
         hits = tuple(run.hit(candidate, score, matches, context) for candidate, score in run.page)
     finally:
@@ -79,12 +81,13 @@ def search(
 class _SearchRun:
     connection: sqlite3.Connection
     query: Query
+    deadline: Deadline
+    translator: Translator
+    _: KW_ONLY
     limit: int
     offset: int
     sort: Sort
     hidden: bool
-    deadline: Deadline
-    translator: Translator
     page: list[tuple[Candidate, float]] = field(default_factory=list[tuple[Candidate, float]])
     total: int = 0
     exact: bool = True

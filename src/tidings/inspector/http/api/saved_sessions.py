@@ -77,20 +77,10 @@ async def save(request: Request) -> dict[str, Any]:
     """Gives the current session a name."""
     journal = await _journal(request)
     known = journal.session or 0
-    await _rename(request, journal, known)
-    return (await _sessions(journal))[known]
-
-
-@ROUTES.add("POST", "/{id:int}/rename")
-async def rename(request: Request) -> None:
-    """Gives a session another name."""
-    await _rename(request, await _journal(request), request.path_params["id"])
-
-
-async def _rename(request: Request, journal: Journal, known: int) -> None:
     title = _title((await body(request)).text("name"))
     await _in_thread(lambda: saved.rename_session(journal.path, known, title))
     running_of(request).feed.mark_stale("sessions")
+    return (await _sessions(journal))[known]
 
 
 def _title(name: str) -> str:

@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tidings._kit.bounded_json import shown
+from tidings._kit.bounded_json import is_cut, shown
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.widgets.bars import BarPart, Line
-from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, cut_page, is_cut, json_page
+from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, cut_page, json_page
 from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view.items import ExchangeView, MessageView
 

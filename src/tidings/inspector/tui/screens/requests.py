@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from tidings._kit.bounded_json import as_dict, shown
+from tidings._kit.bounded_json import as_dict, is_cut, shown
 from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
 from tidings.inspector.tui.widgets.bars import BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
@@ -17,7 +17,6 @@ from tidings.inspector.tui.widgets.text import (
     block_page,
     contents_page,
     cut_page,
-    is_cut,
     json_page,
 )
 from tidings.inspector.tui.words import clock, one_line, size, took

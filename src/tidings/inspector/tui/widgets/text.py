@@ -20,7 +20,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tidings._kit.bounded_json import as_dict_or_none
+from tidings._kit.bounded_json import as_dict_or_none, is_cut
 from tidings.inspector.tui.theme import colors_of, inspector_of
 from tidings.inspector.tui.widgets.bars import Line, row, wrap
 from tidings.inspector.tui.words import lines_of, one_line, size
@@ -232,11 +232,6 @@ def json_page(value: Any) -> JsonPage:
         return JsonPage(json.dumps(value, indent=2, ensure_ascii=False, default=str))
     except (ValueError, RecursionError):
         return JsonPage("nested too deeply to be shown")
-
-
-def is_cut(value: Any) -> bool:
-    """Returns whether a value stands for one that was too large to keep."""
-    return isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("cut") is True
 
 
 def cut_page(value: Mapping[str, Any]) -> JoinedPage:
