@@ -114,10 +114,7 @@ def is_cut(value: object) -> bool:
 
 
 def head_of(value: Any, length: int = HEAD) -> str:
-    """Returns the first `length` characters of a value as JSON (of a text: of itself).
-
-    The cost depends on `length`, not on the size of the value. Never fails.
-    """
+    """Returns the first `length` characters of a value as JSON (of a text: of itself), at bounded cost. Never fails."""
     if isinstance(value, str):
         return value[:length]
     pieces: list[str] = []
@@ -197,10 +194,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def parse_with_comments(text: str) -> tuple[Any, bool]:
-    """Parses JSON with comments, and with commas before a closing bracket. Raises `NotJson` if it is not that.
-
-    Returns the value, and whether the text is plain JSON, without either.
-    """
+    """Parses JSON with comments and trailing commas. Returns it, and whether it has neither. Raises `NotJson`."""
     # Replaced by spaces, so that an error keeps its line and column.
     bare = _COMMENT_OR_COMMA.sub(
         lambda piece: piece[0] if piece[0].startswith('"') else re.sub(r"[^\n]", " ", piece[0]), text

@@ -141,10 +141,7 @@ class Decompressor:
         self._received = [0] * (len(names) + 1)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yields what can be decompressed now, in pieces that are not empty unless `data` is.
-
-        Raises `Corrupt`, or `OverLimit` if the input or the output of one of the encodings exceeds the limit.
-        """
+        """Yields what can be decompressed now, in pieces that are not empty. Raises `Corrupt` or `OverLimit`."""
         return self._through(0, data)
 
     def _through(self, depth: int, data: bytes) -> Iterator[bytes]:
@@ -169,10 +166,7 @@ def is_gzip(data: bytes) -> bool:
 
 
 def gunzip(data: bytes, limit: int, *, keep_beginning: bool = False) -> bytes:
-    """Returns what a gzip file decompresses to. A file that ends too early gives what there is.
-
-    Raises `OverLimit`, or `Corrupt`: but with `keep_beginning`, a file that is broken further on gives its beginning.
-    """
+    """Returns what a gzip file decompresses to, or what there is of it. `keep_beginning` forgives damage further on."""
     gzip, found = _Gzip(), bytearray()
     try:
         for piece in gzip.feed(data):

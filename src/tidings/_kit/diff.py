@@ -237,10 +237,7 @@ def make_hunk(
 def unified(
     old: Sequence[str], new: Sequence[str], *, context: int = 3, above: int = 0, work: int = WORK
 ) -> Iterator[str]:
-    """Yields the lines of a patch without its head: `@@ -1,3 +1,4 @@`, then each line behind its sign.
-
-    Lines have no ends. `above` lines stand above `old` and `new`, if these are only parts of their texts.
-    """
+    """Yields the lines of a patch, without ends and head. `above` lines stand above these parts of the texts."""
     for group in grouped(differing(old, new, work).changes, context):
         hunk = make_hunk(old, new, group, context=context, above=above, words=no_words)
         yield hunk.title

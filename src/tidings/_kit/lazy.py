@@ -16,10 +16,7 @@ def lazy_names(
     extra: Collection[str] = (),
     missing: Callable[[list[str]], str] = ", ".join,
 ) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of `package`, whose names are in `homes`, each with the module that defines it.
-
-    If one of the packages of an optional `extra` is not installed, `missing` makes the message of the `ImportError`.
-    """
+    """Returns the `__getattr__` of a package with names in `homes`. `missing` words what is missing of an `extra`."""
 
     def get(name: str) -> Any:
         if name not in homes:
@@ -42,9 +39,6 @@ def not_installed(packages: Iterable[str]) -> list[str]:
 
 
 def packages_missing(needed_by: str, names: Iterable[str], *, extra: str) -> str:
-    """Returns the message that `needed_by` ("The web server") needs `names`, and how to install them.
-
-    For `lazy_names`: `missing=partial(packages_missing, "The web server", extra="web")`.
-    """
+    """Returns the message that `needed_by` ("The web server") needs these packages, and how to install them."""
     how = f'pip install "tidings[{extra}]" (in a clone: pip install ".[{extra}]")'
     return f"{needed_by} needs more packages ({', '.join(names)}): {how}"

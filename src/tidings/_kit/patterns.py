@@ -60,10 +60,7 @@ class TranslatedPattern:
 
 
 def found_in(pattern: str, text: str, *, seconds: float = 0.05) -> bool | None:
-    """Returns whether an ECMAScript pattern occurs in a text.
-
-    None if that cannot be said: it is not a pattern, or it takes longer than `seconds` of processor time.
-    """
+    """Returns whether an ECMAScript pattern occurs in a text; None if it is not a pattern, or takes too long."""
     ready = _ready(pattern)
     try:
         return None if ready is None else ready.search(text, timeout=seconds) is not None
@@ -115,10 +112,7 @@ def compiled(
 
 @lru_cache(maxsize=512)
 def translated(pattern: str, *, longest: int = LONGEST, most_repeated: int = MOST_REPEATED) -> TranslatedPattern:
-    """Translates a pattern of ECMAScript's syntax into the engine's.
-
-    Raises `BadPattern` if it could not be run safely. Whether it is a pattern at all shows when it is compiled.
-    """
+    """Translates a pattern of ECMAScript's syntax into the engine's. Raises `BadPattern` if it is not safe to run."""
     _check_length(pattern, longest)
     walk = _Walk(most_repeated)
     for piece in _PIECE.finditer(pattern):

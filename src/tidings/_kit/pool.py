@@ -81,10 +81,7 @@ def processes_for(jobs: int) -> int:
 
 
 class WorkerProcess:
-    """One child process, used by one thread at a time; any thread may kill it.
-
-    `quiet` throws its standard error away. Raises `OSError` if it cannot be started.
-    """
+    """One child process, used by one thread at a time; any thread may kill it. `quiet`: without its standard error."""
 
     def __init__(self, command: Sequence[str], *, quiet: bool = False) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - a program of ours
@@ -423,10 +420,7 @@ class BulkPool(Generic[JobT, T]):
                 thread.start()
 
     def read(self, jobs: Iterable[JobT], stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
-        """Yields the answers to these jobs, and to those added before, as they are ready, in any order. Once.
-
-        Ends early when `stopped` returns True, which is asked now and then, even while a process is busy.
-        """
+        """Yields the answers to these and earlier jobs as they are ready, in any order, until `stopped` is True."""
         self.add(jobs)
         with self._more:
             self._all_given = True

@@ -49,10 +49,7 @@ def end_group(pid: int, grace: float = GRACE) -> None:
 def explain_start(  # noqa: PLR0911 - one for each cause
     program: str, cwd: str | None, env: Mapping[str, str], error: Exception
 ) -> str:
-    """Returns why a program could not be started, and what to do: "there is no program 'x'. Did you mean …?".
-
-    `program` is the first word of the command; `cwd` (None: that of this process) and `env` are those it was given.
-    """
+    """Returns why a program (the first word of a command) could not be started in `cwd` with `env`, and what to do."""
     directory = Path(cwd or ".").absolute()
     if not directory.is_dir():
         return f"there is no directory {directory}. Give a cwd= that exists."

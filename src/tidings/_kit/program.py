@@ -77,10 +77,7 @@ class Program:
         return self._transport.get_returncode()
 
     async def stop(self) -> None:
-        """Ends the program and everything that it started. Takes a few times `grace` at most.
-
-        If this is cancelled, everything is killed at once.
-        """
+        """Ends the program and all that it started, within a few times `grace`. When cancelled, kills it at once."""
         try:
             self.stdin.close()
             for number in (None, signal.SIGTERM, signal.SIGKILL):

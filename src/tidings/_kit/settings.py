@@ -177,10 +177,7 @@ def settings_of(cls: type[Any], *, prefix: str) -> tuple[Setting, ...]:
 
 
 def settle(instance: object, table: Iterable[Setting]) -> None:
-    """Checks the fields of a frozen dataclass, and parses those that are texts. For its `__post_init__`.
-
-    Raises `BadSetting` if a setting does not take its value. The message begins with its name.
-    """
+    """Checks and parses the fields of a frozen dataclass, in its `__post_init__`. `BadSetting` begins with the name."""
     for each in table:
         try:
             object.__setattr__(instance, each.name, each.settled(getattr(instance, each.name)))

@@ -438,10 +438,7 @@ class Database:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, begin: str | None = "BEGIN IMMEDIATE") -> Generator[None]:
-    """Holds a transaction: committed at the end, rolled back on any failure. For work in `Database.use`.
-
-    With None, the block begins and commits one itself, if it needs one.
-    """
+    """Holds a transaction: committed at the end, rolled back on failure. None: the block begins one if it needs it."""
     if begin is not None:
         connection.execute(begin)
     try:

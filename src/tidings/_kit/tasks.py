@@ -91,10 +91,7 @@ class Background:
 
 
 class Shared:
-    """A context that several tasks use at once: entered for the first user, left after the last.
-
-    It is entered and left in one task of its own, so that users may leave in any order.
-    """
+    """A context that several tasks use: entered for the first, left after the last, in a task of its own."""
 
     def __init__(self, context: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         self._context = context
@@ -150,10 +147,7 @@ class _Flight(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """Answers the same question once for everyone who asks it at the same time.
-
-    An answer that nobody waits for any more is cancelled.
-    """
+    """Answers the same question once for all who ask at the same time. An answer that nobody awaits is cancelled."""
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[T]] = {}

@@ -59,11 +59,7 @@ def variables(template: str) -> Iterator[Variable]:
 
 
 def expand(template: str, values: Mapping[str, Any]) -> str:
-    """Returns the URI of a template with these values: texts, or lists of texts.
-
-    A variable without a value is left out, as the RFC says. An expression with an operator that the RFC reserves
-    stays as it is.
-    """
+    """Returns the URI of a template with these values: texts or lists. Variables without a value are left out."""
     return _EXPRESSION.sub(
         lambda found: _expanded(_OPERATORS[found[1]], found[2], values) if found[1] in _OPERATORS else found[0],
         template,
@@ -90,11 +86,7 @@ def _expanded(operator: _Operator, names: str, values: Mapping[str, Any]) -> str
 
 
 def matches(template: str, uri: str) -> bool:
-    """Returns whether the template may make this URI.
-
-    Of a template with many variables, and of a very long URI, only the beginning is compared: a template from
-    outside must not cost much time.
-    """
+    """Returns whether the template may make this URI. Of very long or complex ones only the beginning is compared."""
     if len(_EXPRESSION.findall(template)) > _MOST_EXPRESSIONS or len(uri) > _LONGEST_URI:
         return uri.startswith(template.partition("{")[0])
     return _pattern(template).fullmatch(uri) is not None

@@ -57,10 +57,7 @@ class HttpServer:
         self._server = uvicorn.Server(config) if handle_signals else _without_signals(config)
 
     async def serve(self, listening: socket | None = None) -> None:
-        """Serves until `stop` is called: on a socket, which is closed at the end, or on `host` and `port` of `options`.
-
-        Raises `SystemExit` if it could not start. uvicorn has logged the reason.
-        """
+        """Serves until `stop` is called, on this socket or as `options` say. Raises `SystemExit` if it cannot start."""
         await self._server.serve(sockets=None if listening is None else [listening])
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -192,10 +189,7 @@ def chunked_response(send: object) -> Any:
 
 
 def chunk_taker(response: Any) -> Callable[[bytes], None] | None:
-    """Returns the function that hands one chunk of a `chunked_response` to its connection.
-
-    None if `send` would do anything else now: the socket is full, the reader is gone, or the response is over.
-    """
+    """Returns the function that writes a chunk of a `chunked_response`; None if `send` would do anything else now."""
     if response.disconnected or response.response_complete or response.flow.write_paused:
         return None
     write: Callable[[bytes], None] = response.transport.write

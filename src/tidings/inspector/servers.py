@@ -97,11 +97,7 @@ class SessionServers:
         return entry if name is None else replace(entry, name=name)
 
     async def add(self, entry: ServerEntry, *, rename: bool = False) -> ServerEntry:
-        """Adds a server, also to a catalog that can be changed, and connects to it.
-
-        With `rename` it is called `name (2)` if its name is taken. Raises `CatalogError` if the name is taken, or the
-        catalog cannot be written.
-        """
+        """Adds and connects a server. `rename`: call it `name (2)` if the name is taken. Raises `CatalogError`."""
         if entry.name in self.session.servers:
             if not rename:
                 raise NameTaken(entry.name)
@@ -111,10 +107,7 @@ class SessionServers:
         return await self._open(await asyncio.to_thread(lambda: catalog.add(entry, rename=rename)), connect=True)
 
     async def change(self, name: str, edited: ServerEntry) -> ServerEntry:
-        """Replaces the entry of a server, in the session too. Masked secrets in `edited` stay as they were.
-
-        Raises `CatalogError` if there is no such server, the name is taken, or the catalog cannot be written.
-        """
+        """Replaces a server's entry, in the session too. Masked secrets stay. Raises `CatalogError` if it cannot."""
         known, catalog = await self.find(name), self.catalog
         after = keep_secrets(edited, known)
         if catalog is not None and self.in_catalog(known):
@@ -156,10 +149,7 @@ class SessionServers:
         return await asyncio.to_thread(find_clients, Path.home(), Path.cwd(), sys.platform, self._environ)
 
     async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:
-        """Adds servers of another program, also to a catalog that can be changed, without connecting to them.
-
-        Raises `CatalogError` if the catalog cannot be written.
-        """
+        """Adds servers of another program without connecting to them. Raises `CatalogError` if they cannot be kept."""
         if (catalog := self.writable) is None:
             return ImportedServers(tuple([await self._open(each, connect=False, given=True) for each in entries]))
         imported = await asyncio.to_thread(catalog.import_entries, entries)

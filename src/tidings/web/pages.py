@@ -181,10 +181,7 @@ class Fetching:
         known: Validators | None = None,
         insist: bool = True,
     ) -> Got:
-        """Fetches a page; with `known`, only if it has changed since. `progress` and `insist` are as for `Fetcher`.
-
-        Raises `FetchError` if it could not be fetched, and `ExtractionFailed` if it could not be read.
-        """
+        """Fetches a page; with `known`, only if it changed since. Raises `FetchError` or `ExtractionFailed`."""
         etag, modified = (known.etag, known.last_modified) if known else (None, None)
         request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
         if options.mode == "render":

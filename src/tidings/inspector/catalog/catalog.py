@@ -24,10 +24,7 @@ _NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
 
 def exported(entries: Iterable[ServerEntry]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the servers as other programs read them, and the variables that have to be set for it.
-
-    Each variable has the secret that it stands for: "the header Authorization of notes".
-    """
+    """Returns the servers as other programs read them, and the variables to set, each with the secret it stands for."""
     variables: dict[str, str] = {}
     held: dict[str, str] = {}
     servers = {entry.name: _Replacer(entry, variables, held).raw() for entry in entries}

@@ -44,10 +44,7 @@ class FoundClient:
 
 
 def find_clients(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> list[FoundClient]:
-    """Returns the files that have a server or a problem.
-
-    The project's files are looked for in `cwd` and above. `platform` is named as in `sys.platform`.
-    """
+    """Returns the files of AI clients, the project's in `cwd` and above, that have a server or a problem."""
     found: list[FoundClient] = []
     for place in _places(home, cwd, platform, environ):
         try:

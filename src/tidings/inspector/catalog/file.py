@@ -59,10 +59,7 @@ def read(path: Path) -> CatalogFile:
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], T]) -> T:
-    """Lets `edit` change the object in the file in place, writes it, and returns the result of `edit`.
-
-    Raises `CatalogError` if the file cannot be read or written. It is as it was then.
-    """
+    """Lets `edit` change the object in the file, writes it, and returns the result. Raises `CatalogError`."""
     try:
         target = Path(os.path.realpath(path))  # A link stays a link.
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -29,11 +29,7 @@ _RUNNERS: Final = frozenset(
 
 
 def resolve(text: str | Sequence[str], catalog: Catalog | None = None) -> ServerEntry:
-    """Returns the server that is meant. A list of words is a command.
-
-    Raises:
-        BadTarget: There is none. The message suggests names of the catalog, and lists what is accepted.
-    """
+    """Returns the server that is meant; a list of words is a command. Raises `BadTarget` with suggestions."""
     if not isinstance(text, str):
         return _command(list(text))
     text = text.strip()

@@ -38,10 +38,7 @@ class Wrong(Exception):
 
 
 def parse_pairs(schema: object, pairs: Sequence[str], read: Callable[[str], str] | None = None) -> Filled:
-    """Returns the object that `pairs` describe, and the problems of those that describe nothing.
-
-    `schema` may be a form. `read` returns the content of a file, or raises OSError or ValueError.
-    """
+    """Returns the object that `pairs` describe by a schema or a form, and their problems. `read` reads a file."""
     root = schema if isinstance(schema, Field) else form(schema, _ALL)
     return _PairParser(root, read or _read_text).parse(pairs)
 

@@ -57,10 +57,7 @@ class ServePlan:
 
 
 class Serving:
-    """One run of an inspector, whose page is served on a socket that listens at `host`.
-
-    A client has `patience` seconds to send a request.
-    """
+    """One run of an inspector on a socket that listens at `host`. A client has `patience` seconds for a request."""
 
     def __init__(
         self, listening: socket.socket, key: Key, plan: ServePlan, *, host: str = "127.0.0.1", patience: float = 60.0

@@ -104,10 +104,7 @@ class Journal:
             self._thread.join(seconds)
 
     def keep(self, records: Sequence[Record], seconds: float = 30.0) -> int:
-        """Stores a whole session and ends it, in the calling thread, instead of `open`, `put` and `close`.
-
-        Returns the number of records that are stored.
-        """
+        """Stores a whole session and ends it, in the calling thread. Returns the number of records that are stored."""
         self._begin()
         until = time.monotonic() + seconds
         for start in range(0, len(records), _BATCH):

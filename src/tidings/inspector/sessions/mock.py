@@ -71,10 +71,7 @@ class Recording:
     """The recorded behaviour of one server: the answers to requests, and the times of changes."""
 
     def __init__(self, records: Iterable[Record], server: str | None = None) -> None:
-        """Reads the records of a session, in order. `server` must be named if there are several.
-
-        Raises `LookupError` if no such server was connected, or there are several and none is named.
-        """
+        """Reads the records in order. Raises `LookupError` if `server` was not connected, or has to be named."""
         kept = list(records)
         names = list(dict.fromkeys(record.server for record in kept if record.kind == "hello"))
         if server is None and len(names) != 1:
@@ -94,10 +91,7 @@ class Recording:
         self._read([record for record in kept if record.server == self.server and record.kind != "server"])
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """Returns the next recorded answer, a result or `ErrorData`; the last one again and again.
-
-        Raises `NothingRecorded` if there is none.
-        """
+        """Returns the next recorded answer, the last one again and again. Raises `NothingRecorded` if there is none."""
         known = self._answers[method]
         if (found := known.get(_key(params))) is not None:
             answers = found[1]
@@ -198,10 +192,7 @@ class Mock:
     """Answers from a recording. `server` is a server of the SDK."""
 
     def __init__(self, recording: Recording, *, speed: float | None = None) -> None:
-        """Makes a server of a recording.
-
-        Changes are repeated at a `speed` of 0 or more: 1 as recorded, 0 at once. None repeats nothing.
-        """
+        """Makes a server of a recording. `speed` repeats its changes: 1 as recorded, 0 at once, None not at all."""
         if speed is not None and (not math.isfinite(speed) or speed < 0):
             raise ValueError(f"The speed must be a number of 0 or more, not {speed!r}")
         self.recording = recording
@@ -370,10 +361,7 @@ def _not_for_long(ctx: Context) -> dict[str, Any]:
 
 
 async def serve_stdio(records: Iterable[Record], *, server: str | None = None, speed: float | None = None) -> None:
-    """Serves a recorded session on standard input and output, until the client disconnects.
-
-    Raises `LookupError` if the session has no such server, or several and none is named.
-    """
+    """Serves a recorded session on standard input and output. Raises `LookupError` if it has no such server."""
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - needed only here
 
     mock = Mock(Recording(records, server), speed=speed).server
@@ -384,8 +372,5 @@ async def serve_stdio(records: Iterable[Record], *, server: str | None = None, s
 def asgi(
     records: Iterable[Record], *, server: str | None = None, speed: float | None = None, host: str = "127.0.0.1"
 ) -> Any:
-    """Returns an ASGI application that serves a recorded session over streamable HTTP.
-
-    Raises `LookupError` if the session has no such server, or several and none is named.
-    """
+    """Returns an ASGI app that serves a recorded session. Raises `LookupError` if it has no such server."""
     return Mock(Recording(records, server), speed=speed).server.streamable_http_app(host=host)

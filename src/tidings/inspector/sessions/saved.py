@@ -178,10 +178,7 @@ def list_sessions(path: Path) -> list[SavedSession]:
 
 
 def load_session(path: Path, session: int) -> list[Record]:
-    """Returns the records of a session, in order. One that cannot be read becomes a `missed` one.
-
-    Raises `LookupError` if there is no such session, or `JournalUnusable`.
-    """
+    """Returns a session's records; unreadable ones as `missed`. Raises `LookupError` or `JournalUnusable`."""
     return list(read_session(path, session))
 
 

@@ -277,10 +277,7 @@ def _check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: st
 
 
 def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
-    """Returns all files in a folder, or itself if it is empty.
-
-    Raises `BadPath` if it contains something that is not served, and would be moved unnoticed.
-    """
+    """Returns the files in a folder, or an empty folder itself. Raises `BadPath` if not everything in it is served."""
     found: list[str] = []
     unseen = 0
     for at, folders, files in os.walk(place.mount.root.joinpath(*place.folder, place.name)):

@@ -73,10 +73,7 @@ class PageCamera:
     _height: int = 0
 
     async def settle(self, routing: Routing, until: float) -> None:
-        """Waits until nothing is being fetched, for a few seconds at most.
-
-        Time passes by the page's own clock, so that a slow page gets as far as a fast one.
-        """
+        """Waits until nothing is being fetched, for a few seconds at most by the page's own clock."""
         from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         until = min(until, anyio.current_time() + _SETTLING)
@@ -90,10 +87,7 @@ class PageCamera:
             quiet = 0 if routing.busy else quiet + 1
 
     async def html(self, until: float) -> tuple[bytes, str | None] | None:
-        """Returns the HTML as it is now, and the URL if it is a web address; None if it cannot be read or is gone.
-
-        Stops the scripts of a page that is busy.
-        """
+        """Returns the HTML as it is now, and the web address; None if it cannot be read. Stops busy scripts."""
         from playwright.async_api import Error  # noqa: PLC0415 - an optional package
 
         try:
@@ -193,10 +187,7 @@ class Renderer:
             await self._browser.__aexit__(kind, error, traceback)
 
     async def render(self, url: str, options: RenderOptions, request: Request | None = None) -> RenderedPage:
-        """Returns the page at `url` after its scripts ran, fetched with the headers and limits of `request`.
-
-        Raises `FetchError` if it cannot be fetched, it is not HTML, or there is no browser.
-        """
+        """Returns the page at `url` after its scripts ran, within the limits of `request`. Raises `FetchError`."""
         asked = replace(request or Request(url), url=url, etag=None, last_modified=None)
         limit = self._fetcher.limits.timeout
         timeout = limit if asked.timeout is None else min(asked.timeout, limit)

@@ -117,10 +117,7 @@ def chunk(
     margin_ratio: float = 0.10,
     strategy: Strategy = "headings_first",
 ) -> list[Chunk]:
-    """Returns the chunks of `content`, none over `max_tokens` less the margin.
-
-    Raises `ValueError` if the budget, the margin or the strategy is not valid. The message says what to give instead.
-    """
+    """Returns the chunks of `content`, none over `max_tokens` less the margin. Raises `ValueError` for bad options."""
     if not 0 <= margin_ratio < 1:
         raise ValueError(f"The margin {margin_ratio} is not from 0 to below 1. Give 0.1, for example.")
     budget = int(max_tokens * (1 - margin_ratio))

@@ -50,10 +50,7 @@ async def compact(
     preserve: Iterable[str] = (),
     sample: Sample | None = None,
 ) -> Compacted:
-    """Returns a content, or chunks of one, within `max_tokens`.
-
-    Raises `ValueError` if an option is not valid. The message says what to give instead.
-    """
+    """Returns a content, or chunks of one, within `max_tokens`. Raises `ValueError` if an option is not valid."""
     request = _Request(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
     if max_tokens < SMALLEST:
         raise ValueError(f"{max_tokens} tokens are too few for a summary. Give {SMALLEST} or more.")

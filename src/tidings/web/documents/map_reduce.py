@@ -49,10 +49,7 @@ class ModelSummary:
 async def map_reduce(
     content: str, budget: int, sample: Sample, *, question: str | None = None, preserve: Collection[str] = ()
 ) -> ModelSummary:
-    """Has `content` summarised within about `budget` tokens.
-
-    Raises `SampleFailed` if there are no notes on anything, or no summary of them.
-    """
+    """Has `content` summarised within about `budget` tokens. Raises `SampleFailed` if there is no summary."""
     size = int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, weigh(content) / _CHUNKS)))
     chunks = chunk("", content, max_tokens=size)
     read = chunks[:_MOST_CHUNKS]

@@ -260,10 +260,7 @@ def outline_of(content: str, blocks: Iterable[BlockSpan]) -> list[OutlineItem]:
 
 
 class Sections:
-    """The sections of a content. A section is what stands below one heading, up to the next one of any level.
-
-    `above` are the headings of what comes before the first heading.
-    """
+    """The sections of a content: what stands below each heading. `above` are the headings before the first one."""
 
     def __init__(self, content: str, blocks: Iterable[BlockSpan], above: Path = ()) -> None:
         found = list(_headings(content, blocks))
@@ -286,10 +283,7 @@ class HeadingsAbove:
         self._path: Path = ()
 
     def at(self, line: int) -> str:
-        """Returns the headings above a line, its own included: `Like > This`.
-
-        Lines count from 0. Each call must be about the same line as the call before, or a later one.
-        """
+        """Returns the headings above a line, its own included: `Like > This`. Ask in the order of the lines."""
         while self._next is not None:
             block, _, path = self._next
             self._line += self._content.count("\n", self._counted, block.start)

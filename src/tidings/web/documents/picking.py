@@ -63,10 +63,7 @@ class Document:
 
 
 def document(source: str | Sequence[Chunk]) -> Document:
-    """Reads a content, or some of its chunks.
-
-    Chunks that follow each other are joined. Where some are missing, there are several runs, each read by itself.
-    """
+    """Reads a content, or chunks of it: those that follow each other are joined, others are runs of their own."""
     chunks = [] if isinstance(source, str) else sorted(source, key=lambda one: one["start_char"])
     runs = [(source, 0, ())] if isinstance(source, str) else _runs(chunks)
     blocks: list[BlockSpan] = []

@@ -167,10 +167,7 @@ def stem(word: str) -> str:
 
 
 class Salience:
-    """The scores of the sentences of one text, about 0 to 1 before what is to be kept is added.
-
-    `about` are words that matter more: a title, headings.
-    """
+    """The scores of the sentences of a text, about 0 to 1 without what is kept. Words in `about` matter more."""
 
     def __init__(
         self, content: str, sentences: Sequence[Sentence], about: str = "", preserve: Iterable[str] = ()

@@ -47,10 +47,7 @@ _NEVER = ("image/", "audio/", "video/", "font/", "model/")
 
 
 def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | None = None) -> Extracted:
-    """Reads `body` as its content type, or as what it really is if the label is wrong.
-
-    Raises `Unsupported` if there is no reader for it, `ExtractionFailed` if it is broken, encrypted or a bomb.
-    """
+    """Reads `body` as what it really is. Raises `Unsupported` if there is no reader, or `ExtractionFailed`."""
     options = options or ExtractOptions()
     label, _, parameters = content_type.partition(";")
     label = label.partition(",")[0].strip().lower()

@@ -26,13 +26,9 @@ Failure = Unsupported | ExtractionFailed | BadSelector
 class ExtractionPool:
     """Processes that extract text, from entering this until leaving it.
 
-    Args:
-        count: The most processes; by default one for each core, at most 4.
-        timeout: Seconds for a job, once a process works on it.
-        memory: Bytes for a process, where the system can limit it (Linux).
-        wait: Seconds that a job may wait for a free process.
-        jobs: A process is replaced after so many jobs.
-        idle: A process ends after so many idle seconds.
+    By default there is one for each core, at most 4. A job has `timeout` seconds once a process works on it, and may
+    `wait` for a free one. A process has `memory` bytes where the system can limit it (Linux), and ends after so many
+    `jobs` or `idle` seconds.
     """
 
     def __init__(

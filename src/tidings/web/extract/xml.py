@@ -42,10 +42,7 @@ Tree = tuple[Element, tuple[ExtractWarning, ...]]  # The root, and a warning if 
 
 
 def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -> Tree | None:
-    """Returns the tree of a body that is sent as `what`, or None if it is empty.
-
-    Raises `ExtractionFailed` for a bomb, entities that are files, or a body without an element.
-    """
+    """Returns the tree of a body sent as `what`; None if it is empty. Raises `ExtractionFailed` for a bomb."""
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))

@@ -75,10 +75,7 @@ def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, in
 
 
 def newest_of(page: StoredPage) -> Version:
-    """Returns the newest version that was fetched; one that was given as bytes only if there is no other.
-
-    Raises `ResourceMissing` if no version is kept any more.
-    """
+    """Returns the newest fetched version, or else a given one. Raises `ResourceMissing` if none is kept any more."""
     if not page.versions:
         raise ResourceMissing(f"No version of {page.canonical_url} is kept any more. `fetch` it again.")
     return next((each for each in page.versions if each.variant), page.versions[0])

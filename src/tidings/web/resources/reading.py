@@ -145,10 +145,7 @@ def _name(named: str) -> str:
 
 
 async def complete(store: Store, argument: CompletionArgument, given: Mapping[str, str]) -> Completion:
-    """Completes an argument of a template or a prompt; `given` are the other arguments so far.
-
-    An id is found by its beginning, and also by the title or the URL of its page, which people remember.
-    """
+    """Completes an argument; `given` are the others. An id is also found by the title or the URL of its page."""
     typed = argument.value.strip().lower()
     match argument.name:
         case "from" | "since" if page := given.get("page_id") or given.get("url"):

@@ -222,10 +222,7 @@ def get(at: Transaction, source_id: str) -> StoredVersion | None:
 
 
 def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, str] | None:
-    """Returns one part of a version, and its MIME type; None if the version does not exist, or has no such part.
-
-    It is bytes for `screenshot` and `raw`, otherwise text.
-    """
+    """Returns a part of a version (bytes for `screenshot` and `raw`) and its MIME type; None if there is none."""
     found = _find(at, source_id)
     if found is None:
         return None
@@ -247,10 +244,7 @@ def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, 
 
 
 def listing(at: Transaction, after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]:
-    """Returns versions, newest first, and the cursor (`after`) of those that follow.
-
-    Raises `StoreCursorInvalid` if `after` did not come from a listing.
-    """
+    """Returns versions, newest first, and the cursor of those that follow. Raises `StoreCursorInvalid`."""
     position = (2**62, 0)
     if after is not None:
         match = _CURSOR.fullmatch(after)

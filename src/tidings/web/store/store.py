@@ -59,17 +59,9 @@ def _operation(
 class Store:
     """The store of one process: an async context manager. Its operations are described in `pages` and `watches`.
 
-    Args:
-        path: The file; in memory without one. One that is damaged, or of an older version, is set aside.
-        ttl: Seconds for which a version is kept.
-        max_entries: Versions that are kept; two of each watched page are kept besides.
-        max_bytes: Bytes that all of them may take.
-        max_pages: Pages of which anything is known.
-        alive: Seconds for which a heartbeat counts. Then what this process watches ends, unless it is explicit.
-        clock: Seconds since 1970.
-        timeout: Seconds to wait for a lock of another process.
-
-    Entering raises `StoreError` if the file cannot be used.
+    A file at `path` that is damaged, or of an older version, is set aside; without a path the store is in memory. A
+    version is kept for `ttl` seconds, two of each watched page besides. What this process watches ends `alive` seconds
+    after its last heartbeat, unless it is explicit. Entering raises `StoreError` if the file cannot be used.
     """
 
     def __init__(
@@ -135,10 +127,7 @@ class Store:
     heartbeat = _operation(watching.beat, writes=True)
 
     async def put(self, entry: StoredVersion, page: PageFacts) -> PutOutcome:
-        """Makes `entry` the newest version of its page. The same version may be put again: it is the newest then.
-
-        Raises `EntryTooLarge` if its text alone is more than the store may hold.
-        """
+        """Makes `entry` the newest version of its page, even again. Raises `EntryTooLarge` if its text does not fit."""
 
         def work() -> PutOutcome:
             parts = pages.prepare(entry, self._bounds)

@@ -44,10 +44,7 @@ def beat(at: Transaction) -> None:
 
 
 def forget(at: Transaction) -> None:
-    """Removes processes that are gone, with what they watched and claimed.
-
-    Never this one: it lives, even if it slept or the clock stepped forward.
-    """
+    """Removes processes that are gone, with what they watched and claimed; never this one, which lives."""
     at.do("DELETE FROM owners WHERE alive_until <= ? AND owner <> ?", at.now, at.owner.name)
     for statement in _FORGET:
         at.do(statement)
@@ -99,10 +96,7 @@ def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: flo
 
 
 def hasten(at: Transaction, page_id: str) -> bool:
-    """Makes a page due now for whichever process looks at it; False if it is not watched.
-
-    A look in progress does not count: it may have begun too early.
-    """
+    """Makes a page due now, even if a look is in progress; False if it is not watched."""
     _hasten(at, page_id, at.now)
     return find(at, page_id) is not None
 

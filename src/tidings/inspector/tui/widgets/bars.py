@@ -91,10 +91,7 @@ class Bar(Widget):
         self._ways: list[Parts] = [([], [])]
 
     def show(self, left: list[BarPart], right: list[BarPart] | None = None, *shorter: Parts) -> None:
-        """Shows these parts; if they do not fit, the first of the `shorter` ones that do.
-
-        Draws nothing if they are unchanged.
-        """
+        """Shows these parts, or the first of the `shorter` ones that fit. Draws nothing if they are unchanged."""
         ways = [(left, right or []), *shorter]
         if ways != self._ways:
             self._ways = ways
