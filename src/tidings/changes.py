@@ -187,16 +187,17 @@ def check_uri(uri: object) -> str:
     if not isinstance(uri, str):
         cure = "Use the path's as_uri()." if isinstance(uri, PurePath) else "Convert a URL object with str()."
         raise InvalidUri(f"A URI must be a text such as 'note://today', not {type(uri).__name__}. {cure}")
-    shown = quoted(uri, 80)
     if len(uri) > MAX_URI_LENGTH:
-        raise InvalidUri(f"A URI may have at most {MAX_URI_LENGTH} characters, and this one has {len(uri)}: {shown}")
+        has = f"and this one has {len(uri)}: {quoted(uri, 80)}"
+        raise InvalidUri(f"A URI may have at most {MAX_URI_LENGTH} characters, {has}")
     if not _SCHEME.match(uri):
-        raise InvalidUri(f"A URI must begin with a scheme, as in 'note://today', and this one does not: {shown}")
+        has = f"and this one does not: {quoted(uri, 80)}"
+        raise InvalidUri(f"A URI must begin with a scheme, as in 'note://today', {has}")
     if bad := _UNPRINTABLE.search(uri):
         encoded = _UNPRINTABLE.sub(lambda found: quote(found.group(), errors="replace"), uri)
         raise InvalidUri(
             f"A URI must not have spaces or control characters, and this one has {bad.group()!a} "
-            f"at position {bad.start()}: {shown}. Percent-encode it: {quoted(encoded, 80)}"
+            f"at position {bad.start()}: {quoted(uri, 80)}. Percent-encode it: {quoted(encoded, 80)}"
         )
     return uri
 

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 
 from tests.server import wire
-from tidings import LiveServer
+from tidings import LiveServer, ResourceUpdated
 from tidings.bus.sqlite import SqliteBus
 from tidings.server import Coalesce
 
@@ -46,6 +46,11 @@ def live_server(**options: Any) -> LiveServer[Any]:
             for _ in range(8):
                 await asyncio.sleep(0)  # Written before the next comes, where that takes turns of the event loop.
         return times
+
+    @mcp.tool()
+    async def touch_soon(uri: str) -> None:
+        """Say that `uri` has changed, without waiting for the bus."""
+        mcp.notify.soon(ResourceUpdated(uri))
 
     @mcp.tool()
     async def waiting() -> list[int]:

@@ -84,8 +84,7 @@ def _add_windows(mcp: LiveServer[Any]) -> None:
     @mcp.tool()
     async def newest(uris: list[str]) -> dict[str, str]:
         """Where the last change of each of `uris` stands in the log, once nothing is held back any more."""
-        assert mcp._live._coalescer is not None
-        await mcp._live._coalescer.flush()
+        mcp._live._core.flush()
         entries = await mcp._live._bus.since(Cursor(mcp._live._bus.head.epoch, 0)) or ()
         return {uri: str(cursor) for cursor, change in entries for uri in uris if change == ResourceUpdated(uri)}
 

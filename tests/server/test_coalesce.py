@@ -1,18 +1,14 @@
-"""Merging changes that follow each other quickly, on a clock that moves when a test says so."""
+"""Merging changes that follow each other quickly on their way out, on a clock that moves when a test says so."""
 
 import asyncio
 import itertools
-from collections import Counter
-from collections.abc import Awaitable, Callable
 
-import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.doubles import Clock, running
-from tidings.changes import Change, PromptsListChanged, ResourceUpdated, ToolsListChanged
+from tests.server.doubles import Clock
+from tidings.changes import Change, Cursor, PromptsListChanged, ResourceUpdated, ToolsListChanged
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 
@@ -22,22 +18,33 @@ A, B = ResourceUpdated("note://a"), ResourceUpdated("note://b")
 RULE = Coalesce(window=1.0, max_wait=5.0)
 
 
+def place(version: int) -> Cursor:
+    return Cursor("log", version)
+
+
 class Bench:
-    """A coalescer on its own clock, and when it published what, in seconds after the beginning."""
+    """A coalescer on its own clock, and when it delivered what, in seconds after the beginning."""
 
     def __init__(self, setting: CoalesceSetting = RULE) -> None:
         self.clock = Clock()
         self.start = self.clock.time()
         self.published: list[tuple[float, Change]] = []
+        self.frames: list[tuple[int, int]] = []
+        """The place of each change that was delivered, and the cursor with which."""
         self.merged = 0
-        self.before_publish: Callable[[], Awaitable[object]] = checkpoint
-        self.coalescer = Coalescer(self._publish, setting, clock=self.clock, merged=self._merged)
-        self.submit = self.coalescer.submit
+        self.version = 0
+        self.coalescer = Coalescer(
+            self._deliver, setting, start=place(0), clock=lambda: self.clock, merged=self._merged
+        )
 
-    async def _publish(self, change: Change) -> None:
-        at = round(self.clock.time() - self.start, 6)
-        await self.before_publish()
-        self.published.append((at, change))
+    def hear(self, *changes: Change) -> None:
+        for change in changes:
+            self.version += 1
+            self.coalescer.hear(place(self.version), change)
+
+    def _deliver(self, at: Cursor, change: Change) -> None:
+        self.published.append((round(self.clock.time() - self.start, 6), change))
+        self.frames.append((at.version, self.coalescer.position.version))
 
     def _merged(self) -> None:
         self.merged += 1
@@ -51,7 +58,7 @@ class Bench:
 
 async def test_the_first_change_goes_out_at_once() -> None:
     bench = Bench()
-    await bench.submit(A)
+    bench.hear(A)
     assert bench.published == [(0.0, A)]
 
 
@@ -59,7 +66,7 @@ async def test_what_follows_within_the_window_is_merged_and_goes_out_at_its_end(
     bench = Bench()
     for moment in (0.0, 0.2, 0.3, 0.4):
         await bench.at(moment)
-        await bench.submit(A)
+        bench.hear(A)
     assert bench.times() == [0.0]
     await bench.at(60)
     assert bench.times() == [0.0, 1.4]
@@ -68,20 +75,20 @@ async def test_what_follows_within_the_window_is_merged_and_goes_out_at_its_end(
 
 async def test_trailing_update_is_not_lost() -> None:
     bench = Bench()
-    await bench.submit(A)
+    bench.hear(A)
     await bench.at(0.999)
-    await bench.submit(A)
+    bench.hear(A)
     await bench.at(60)
     assert bench.times() == [0.0, 1.999]
 
 
 async def test_an_update_in_the_very_moment_in_which_the_window_ends_is_not_lost() -> None:
     bench = Bench()
-    await bench.submit(A)
+    bench.hear(A)
     await bench.at(0.5)
-    await bench.submit(A)
+    bench.hear(A)
     await bench.at(1.5)
-    await bench.submit(A)
+    bench.hear(A)
     await bench.at(60)
     assert bench.times()[-1] >= 1.5
 
@@ -90,7 +97,7 @@ async def test_a_steady_stream_does_not_starve_the_debounce() -> None:
     bench = Bench()
     for step in range(1000):
         await bench.at(step * 0.1)
-        await bench.submit(A)
+        bench.hear(A)
     times = bench.times()
     gaps = [after - before for before, after in itertools.pairwise(times)]
     assert len(times) > 15
@@ -102,17 +109,17 @@ async def test_nothing_waits_longer_than_max_wait() -> None:
     bench = Bench(Coalesce(window=1.0, max_wait=2.5))
     for moment in (0.0, 0.5, 1.4, 2.3, 2.9):
         await bench.at(moment)
-        await bench.submit(A)
+        bench.hear(A)
     await bench.at(3.0)
     assert bench.times() == [0.0, 3.0]
 
 
 async def test_a_window_that_ends_with_nothing_held_back_closes() -> None:
     bench = Bench()
-    await bench.submit(A)
+    bench.hear(A)
     await bench.at(1.1)
     assert bench.clock.pending == []
-    await bench.submit(A)
+    bench.hear(A)
     assert bench.times() == [0.0, 1.1]
 
 
@@ -120,7 +127,7 @@ async def test_what_follows_a_trailing_change_is_merged_too() -> None:
     bench = Bench()
     for moment in (0.0, 0.5, 1.6):
         await bench.at(moment)
-        await bench.submit(A)
+        bench.hear(A)
     await bench.at(60)
     assert bench.times() == [0.0, 1.5, 2.6]
     assert bench.clock.pending == []
@@ -129,14 +136,14 @@ async def test_what_follows_a_trailing_change_is_merged_too() -> None:
 async def test_each_resource_and_each_list_has_a_window_of_its_own() -> None:
     bench = Bench()
     for change in (A, B, ToolsListChanged(), PromptsListChanged()):
-        await bench.submit(change)
+        bench.hear(change)
     assert [change for _, change in bench.published] == [A, B, ToolsListChanged(), PromptsListChanged()]
 
 
 async def test_a_window_of_zero_merges_nothing() -> None:
     bench = Bench(Coalesce(window=0, max_wait=0))
     for _ in range(3):
-        await bench.submit(A)
+        bench.hear(A)
     assert bench.times() == [0.0, 0.0, 0.0]
     assert bench.clock.pending == []
 
@@ -152,7 +159,7 @@ async def test_the_first_pattern_that_matches_a_uri_says_how_it_is_merged() -> N
     )
     feed, other = ResourceUpdated("feed://b"), ResourceUpdated("page://b")
     for change in (A, A, B, B, feed, feed, other, other, ToolsListChanged(), ToolsListChanged()):
-        await bench.submit(change)
+        bench.hear(change)
     await bench.at(60)
     assert bench.times(A) == [0.0, 0.0]
     assert bench.times(B) == [0.0, 10.0]
@@ -160,51 +167,60 @@ async def test_the_first_pattern_that_matches_a_uri_says_how_it_is_merged() -> N
     assert bench.times(other) == bench.times(ToolsListChanged()) == [0.0, Coalesce().window]
 
 
-async def test_to_flush_publishes_what_is_held_back_and_waits_for_it() -> None:
+async def test_to_flush_delivers_what_is_held_back_in_the_order_of_the_log() -> None:
     bench = Bench()
-    for change in (A, A, B):
-        await bench.submit(change)
-    bus_answers = asyncio.Event()
-    bench.before_publish = bus_answers.wait
-    async with running(bench.coalescer.flush) as flushed:
-        assert not flushed.is_set()
-        bus_answers.set()
-        await flushed.wait()
-    assert Counter(change for _, change in bench.published) == {A: 2, B: 1}
+    bench.hear(A, B, ToolsListChanged(), B, A)
+    bench.coalescer.flush()
+    assert [change for _, change in bench.published] == [A, B, ToolsListChanged(), B, A]
+    assert bench.frames[-2:] == [(4, 4), (5, 5)]
     assert bench.clock.pending == []
-
-
-async def test_to_flush_waits_for_a_trailing_change_that_is_on_its_way() -> None:
-    bench = Bench()
-    await bench.submit(A)
-    await bench.submit(A)
-    bus_answers = asyncio.Event()
-    bench.before_publish = bus_answers.wait
-    await bench.at(1.0)
-    async with running(bench.coalescer.flush) as flushed:
-        assert not flushed.is_set()
-        bus_answers.set()
-        await flushed.wait()
-    assert bench.times() == [0.0, 1.0]
 
 
 async def test_a_change_after_a_flush_goes_out_at_once() -> None:
     bench = Bench()
-    await bench.submit(A)
-    await bench.coalescer.flush()
-    await bench.submit(A)
+    bench.hear(A)
+    bench.coalescer.flush()
+    bench.hear(A)
     assert bench.times() == [0.0, 0.0]
 
 
-async def test_whoever_publishes_hears_that_the_bus_failed() -> None:
+async def test_a_frame_claims_nothing_that_is_held_back() -> None:
     bench = Bench()
+    bench.hear(A, B, A, ToolsListChanged())  # A is held back at 3.
+    assert bench.frames == [(1, 1), (2, 2), (4, 2)]
+    bench.hear(A)  # Now at 5: whoever has everything up to 4 would get it.
+    assert bench.coalescer.position == place(4)
+    bench.hear(PromptsListChanged())
+    await bench.at(1.0)
+    assert bench.frames[-2:] == [(6, 4), (5, 6)]
+    assert bench.coalescer.position == place(6)
 
-    async def fail() -> None:
-        raise ConnectionError("no bus")
 
-    bench.before_publish = fail
-    with pytest.raises(ConnectionError), anyio.fail_after(5):
-        await bench.submit(A)
+async def test_what_is_held_back_of_a_lost_log_is_forgotten() -> None:
+    bench = Bench()
+    bench.hear(A, A)
+    bench.coalescer.begin(Cursor("another", 1))
+    assert bench.coalescer.position == Cursor("another", 1)
+    await bench.at(60)
+    assert bench.times() == [0.0]
+    assert bench.clock.pending == []
+
+
+async def test_a_window_survives_a_delivery_that_fails() -> None:
+    bench = Bench()
+    bench.hear(A, A)
+    deliver = bench.coalescer._deliver
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a broken stream")
+
+    bench.coalescer._deliver = fail
+    with pytest.raises(RuntimeError):
+        await bench.at(1.0)
+    bench.coalescer._deliver = deliver
+    bench.hear(A)
+    await bench.at(10.0)
+    assert len(bench.times()) == 2
 
 
 @given(
@@ -221,7 +237,7 @@ def test_whatever_the_schedule_each_change_is_followed_by_its_publication_in_tim
         for pause, change in steps:
             now += pause
             await bench.at(now)
-            await bench.submit(change)
+            bench.hear(change)
             submitted.append((now, change))
         await bench.at(now + 1_000)
         assert bench.clock.pending == []
@@ -230,5 +246,12 @@ def test_whatever_the_schedule_each_change_is_followed_by_its_publication_in_tim
         for change in (A, B, ToolsListChanged()):
             assert len(bench.times(change)) <= sum(name == change for _, name in submitted)
         assert len(bench.published) + bench.merged == len(submitted)
+        # Whoever has the frames up to one, and asks the compacted log for what comes after its cursor, has everything.
+        newest = {change: version for version, (_, change) in enumerate(submitted, 1)}
+        for count, (_, cursor) in enumerate(bench.frames, 1):
+            told = {(bench.published[index][1], bench.frames[index][0]) for index in range(count)}
+            for change, version in newest.items():
+                assert version > cursor or (change, version) in told
+        assert bench.frames[-1][1] == len(submitted)
 
     asyncio.run(walk())

@@ -21,6 +21,7 @@ from tidings.changes import (
     ResourceUpdated,
     ToolsListChanged,
 )
+from tidings.server.config import Limits
 from tidings.server.subscriber import FEATURES, FRAME_END, Frame
 
 MODELS: dict[type[Change], type[BaseModel]] = {
@@ -131,9 +132,51 @@ def test_what_goes_through_the_sdks_session_says_the_same() -> None:
     assert frame.params(**{SUBSCRIPTION_ID_META_KEY: 3}) == data_of(modern(frame, 3))["params"]
 
 
-@given(st.lists(st.integers(0), unique=True))
-def test_missed_frames_are_written_by_rising_version(versions: list[int]) -> None:
-    reader = Reader()
-    reader.replay(Frame(Cursor("log", version), ResourceUpdated(f"note://{version}")) for version in versions)
+def frame(place: int, uri: str, cursor: int | None = None) -> Frame:
+    claim = None if cursor is None else Cursor("log", cursor)
+    return Frame(Cursor("log", place), ResourceUpdated(uri), cursor=claim)
+
+
+def written(reader: Reader) -> list[tuple[str, int, int]]:
     reader.open()
-    assert [frame.cursor.version for batch in reader.batches for frame in batch] == sorted(versions)
+    frames = [frame for batch in reader.batches for frame in batch]
+    return [(uri, frame.place.version, frame.cursor.version) for uri, frame in zip(reader.uris, frames, strict=True)]
+
+
+def test_a_frame_says_up_to_where_its_reader_has_everything() -> None:
+    assert data_of(frame(7, "note://a", cursor=4).legacy)["params"]["_meta"][CURSOR_KEY] == "log:4"
+
+
+def test_missed_frames_come_before_those_that_have_come_since() -> None:
+    reader = Reader("note://a", "note://b", "note://c")
+    reader.deliver(frame(9, "note://c"))
+    reader.replay([frame(2, "note://a"), frame(3, "note://b")])
+    assert written(reader) == [("note://a", 2, 2), ("note://b", 3, 3), ("note://c", 9, 9)]
+
+
+@pytest.mark.parametrize("place", [7, 9])
+def test_the_cursor_that_an_acknowledgment_promised_is_not_lost_with_its_frame(place: int) -> None:
+    """Something else is held back at 3, so that what is delivered meanwhile claims no more than 2."""
+    before, after = Reader("note://a", "note://b"), Reader("note://a", "note://b")
+    missed = [frame(5, "note://b"), frame(7, "note://a")]
+    before.deliver(frame(place, "note://a", cursor=2))
+    before.replay(missed)
+    after.replay(missed)
+    after.deliver(frame(place, "note://a", cursor=2))
+    assert written(before) == written(after) == [("note://b", 5, 5), ("note://a", place, 7)]
+
+
+def test_a_cursor_of_a_lost_log_is_not_claimed() -> None:
+    reader = Reader("note://a")
+    reader.deliver(frame(7, "note://a"))
+    reader.deliver(Frame(Cursor("another", 1), ResourceUpdated("note://a")))
+    reader.open()
+    [[only]] = reader.batches
+    assert only.cursor == Cursor("another", 1)
+
+
+def test_whoever_is_told_of_everything_because_too_much_waits_has_the_cursor_that_was_promised() -> None:
+    reader = Reader("note://*", limits=Limits(backlog=2))
+    reader.replay([frame(8, "note://a"), frame(9, "note://b")])
+    reader.deliver(frame(10, "note://c", cursor=2))
+    assert written(reader) == [("note://*", 9, 9)]

@@ -205,7 +205,7 @@ async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.M
 
 
 async def test_a_bus_that_takes_nothing_holds_up_no_stop(tmp_path: Path) -> None:
-    """Another process has the file locked, and a change is held back that has to be published before the end."""
+    """Another process has the file locked, and a change waits that has to be published before the end."""
     bus = tmp_path / "bus"
     async with serving_apart("hindered", tmp_path / "server", str(bus)) as (server, port):
         subscriptions = [await subscribe(era, port, ["note://a"]) for era in ("modern", "legacy") for _ in range(2)]
@@ -215,7 +215,7 @@ async def test_a_bus_that_takes_nothing_holds_up_no_stop(tmp_path: Path) -> None
         locking = sqlite3.connect(bus, isolation_level=None)
         locking.execute("BEGIN IMMEDIATE")
         try:
-            await wire.call_tool(port, "touch", uri="note://a")
+            await wire.call_tool(port, "touch_soon", uri="note://a")
             server.send_signal(signal.SIGTERM)
             seconds, code = await server.gone()
         finally:
@@ -243,7 +243,7 @@ async def test_a_locked_bus_stalled_readers_and_a_slow_source_share_the_time_of_
         locking = sqlite3.connect(bus, isolation_level=None)
         locking.execute("BEGIN IMMEDIATE")
         try:
-            await wire.call_tool(port, "touch", uri="note://a")
+            await wire.call_tool(port, "touch_soon", uri="note://a")
             server.send_signal(signal.SIGTERM)
             seconds, code = await server.gone()
         finally:

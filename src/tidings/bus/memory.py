@@ -36,7 +36,8 @@ class MemoryBus:
         self._version += 1
         self._log.pop(change, None)
         self._log[change] = (self._version, self._clock())
-        self._trim()
+        if len(self._log) > self._history.entries:  # What is too old goes when somebody asks.
+            self._trim()
         cursor = self.head
         self._listeners.call(cursor, change)
         return cursor

@@ -1,18 +1,21 @@
-"""`Coalescer`: merges changes that follow each other quickly.
+"""`Coalescer`: merges changes that follow each other quickly, between the log and the subscribers of this process.
 
-Each distinct change has a window. The first change is published at once and opens the window; equal changes while it is
-open are held back, and published as one at its end. A window that ends with nothing held back closes. Each further
+Each distinct change has a window. The first change is delivered at once and opens the window; equal changes while it is
+open are held back, and delivered as one at its end. A window that ends with nothing held back closes. Each further
 change moves the end, but never beyond `max_wait` after the first that was held back: so the last change is always
-published, and a steady stream of changes cannot starve it.
+delivered, and a steady stream of changes cannot starve it.
+
+The changes are in the log already, so that nothing is lost with the process. A notification must not claim more than
+its receiver has: its cursor is `position`, below everything that is held back.
 """
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from tidings._kit.tasks import Background
-from tidings.changes import Change, ResourceUpdated
+from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.config import Coalesce, CoalesceSetting, uri_pattern
 
 
@@ -30,72 +33,106 @@ class Clock(Protocol):
     def call_at(self, when: float, callback: Callable[[], object], /) -> Handle: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Window:
     rule: Coalesce
+    change: Change
     ends: float
-    timer: Handle
+    place: Cursor  # Of the newest of the equal changes.
+    before: Cursor  # The cursor that was heard before that.
+    timer: Handle | None = None
     held_since: float | None = None
 
 
 class Coalescer:
-    """Passes merged changes on to `publish`, and calls `merged` for each change that was absorbed by another."""
+    """Passes changes on to `deliver`, and calls `merged` for each change that was absorbed by a later one."""
 
     def __init__(
         self,
-        publish: Callable[[Change], Coroutine[Any, Any, None]],
+        deliver: Callable[[Cursor, Change], None],
         setting: CoalesceSetting,
         *,
-        clock: Clock,
+        start: Cursor,
+        clock: Callable[[], Clock] = asyncio.get_running_loop,
         merged: Callable[[], None] = lambda: None,
     ) -> None:
-        self._publish = publish
+        self._deliver = deliver
         self._clock = clock
         self._merged = merged
+        self._heard = start
         self._windows: dict[Change, _Window] = {}
-        self._background = Background()
+        self._held: dict[_Window, None] = {}  # The windows that hold a change back, in order of version.
         one_for_all = isinstance(setting, Coalesce)
         self._default = setting if one_for_all else Coalesce()
         self._rules = [] if one_for_all else [(uri_pattern(text), rule) for text, rule in setting.items()]
 
-    async def submit(self, change: Change) -> None:
-        """Publishes `change` now, or holds it back. Returns once the bus has it, or it is held back."""
-        now = self._clock.time()
+    @property
+    def position(self) -> Cursor:
+        """The newest cursor that a receiver of everything delivered so far may have.
+
+        What was held back below it has been replaced by an equal change above it, which the receiver would get.
+        """
+        return next(iter(self._held)).before if self._held else self._heard
+
+    def hear(self, place: Cursor, change: Change) -> None:
+        """Delivers a change from the log now, or holds it back."""
+        before, self._heard = self._heard, place
         window = self._windows.get(change)
         if window is None:
             rule = self._rule(change)
             if rule.window > 0:
-                ends = now + rule.window
-                self._windows[change] = _Window(rule, ends, self._clock.call_at(ends, partial(self._on_timer, change)))
-            await self._publish(change)
+                clock = self._clock()
+                window = _Window(rule, change, clock.time() + rule.window, place, before)
+                window.timer = clock.call_at(window.ends, partial(self._on_timer, window))
+                self._windows[change] = window
+            self._deliver(place, change)
             return
+        now = self._clock().time()
         if window.held_since is None:
             window.held_since = now
         else:
+            del self._held[window]
             self._merged()
+        self._held[window] = None
+        window.place, window.before = place, before
         # The timer stays as it is: if it fires too early, it finds the new end.
         window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
 
-    async def flush(self) -> None:
-        """Publishes everything that is held back, and closes all windows."""
-        windows, self._windows = self._windows, {}
-        for change, window in windows.items():
-            window.timer.cancel()
-            if window.held_since is not None:
-                self._background.start(self._publish(change))
-        await self._background.finished()
+    def flush(self) -> None:
+        """Delivers everything that is held back, and closes all windows."""
+        self._close_windows()
+        for window in tuple(self._held):
+            self._release(window)
 
-    def _on_timer(self, change: Change) -> None:
-        window = self._windows[change]
+    def begin(self, position: Cursor) -> None:
+        """Forgets everything, and goes on at `position`."""
+        self._close_windows()
+        self._held.clear()
+        self._heard = position
+
+    def _close_windows(self) -> None:
+        for window in self._windows.values():
+            if window.timer is not None:
+                window.timer.cancel()
+        self._windows.clear()
+
+    def _on_timer(self, window: _Window) -> None:
         if window.held_since is None:
-            del self._windows[change]
+            del self._windows[window.change]
             return
-        now = self._clock.time()
-        if now >= window.ends:
+        clock = self._clock()
+        now = clock.time()
+        is_over = now >= window.ends
+        if is_over:
             window.held_since = None
             window.ends = now + window.rule.window
-            self._background.start(self._publish(change))
-        window.timer = self._clock.call_at(window.ends, partial(self._on_timer, change))
+        window.timer = clock.call_at(window.ends, partial(self._on_timer, window))
+        if is_over:
+            self._release(window)
+
+    def _release(self, window: _Window) -> None:
+        del self._held[window]
+        self._deliver(window.place, window.change)
 
     def _rule(self, change: Change) -> Coalesce:
         if isinstance(change, ResourceUpdated):

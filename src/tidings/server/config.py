@@ -16,9 +16,9 @@ from tidings.changes import check_subscription
 class Coalesce:
     """Merges changes that follow each other quickly, separately for each resource and each list.
 
-    The first change is published at once. Changes within the next `window` seconds are held back and merged. They are
-    published when `window` seconds have passed without another change, or `max_wait` seconds after the first that was
-    held back, whichever is earlier. A window of 0 turns merging off.
+    All changes are stored in the log at once. The first is also sent at once. Changes within the next `window` seconds
+    are held back and merged. They are sent when `window` seconds have passed without another change, or `max_wait`
+    seconds after the first that was held back, whichever is earlier. A window of 0 turns merging off.
     """
 
     window: float = 0.01
@@ -57,6 +57,10 @@ class Limits:
     liveness: float = 60.0
     """Seconds for which an old-era session without an open stream counts as a subscriber, and after which a network
     peer that acknowledges nothing is given up."""
+
+    without_bus: float = 10.0
+    """Seconds for which a server that cannot reach its bus goes on. After that it ends its streams and accepts no new
+    ones until the bus is back, because its subscribers would not be told of changes."""
 
     def __post_init__(self) -> None:
         _check_numbers(self)

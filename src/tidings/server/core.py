@@ -13,8 +13,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from tidings import errors
-from tidings.bus import Bus
+from tidings.bus import Bus, BusState
 from tidings.changes import FEATURE_OF, Change, Cursor, ResourceUpdated
+from tidings.server.coalesce import Coalescer
+from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
 from tidings.server.notify import Times
@@ -25,13 +27,19 @@ from tidings.server.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
+_LOOK_SECONDS = 1.0  # Between two looks at the state of the bus.
 
 
 class Core:
     """The subscribers of one server process, and the bus that brings them changes."""
 
     def __init__(
-        self, bus: Bus, policy: SubscriptionPolicy, *, on_unwrapped: Callable[[], None] = lambda: None
+        self,
+        bus: Bus,
+        policy: SubscriptionPolicy,
+        *,
+        coalesce: CoalesceSetting = Coalesce(window=0, max_wait=0),  # noqa: B008 - a frozen value
+        on_unwrapped: Callable[[], None] = lambda: None,
     ) -> None:
         self.bus = bus
         self.policy = policy
@@ -39,8 +47,11 @@ class Core:
         self.telemetry = Telemetry()
         self.times = Times()
         self.hub = Hub(self.hooks.want)
-        self.position = bus.head
+        self._coalescer = Coalescer(self._deliver, coalesce, start=bus.head, merged=self.telemetry.merged)
         self.stopping = False
+        self.cut_off = ""  # The reason why this process has been without its bus for too long.
+        self._without_bus_since: float | None = None
+        self._look: asyncio.TimerHandle | None = None
         self._stop: asyncio.Future[None] | None = None
         self.streams_ended = asyncio.Event()  # Set while no listen stream is open.
         self._streams_of: Counter[str] = Counter()
@@ -48,22 +59,36 @@ class Core:
         self._asking: dict[tuple[Subscriber, str], set[object]] = {}
         self._on_unwrapped = on_unwrapped
         self._warned = False
-        # Each failure has its own object, which shows whether an equal change has failed since.
-        self._unsent: dict[Change, object] = {}
+        # Each failure has its own error, which shows whether an equal change has failed since.
+        self._unsent: dict[Change, errors.TransportError] = {}
         self._sender: asyncio.Task[None] | None = None
 
     # Changes
 
     def start(self) -> Callable[[], None]:
         """Listens to the bus, which has been entered. Returns the function that ends this."""
-        self.position = self.bus.head
+        self._coalescer.begin(self.bus.head)
         self.stopping = False
+        self.cut_off, self._without_bus_since = "", None
         self._stop = asyncio.get_running_loop().create_future()
         self.streams_ended = asyncio.Event()
         self.streams_ended.set()
         if self._unsent:
             self._start_sender()
-        return self.bus.subscribe(self.heard)
+        unsubscribe = self.bus.subscribe(self.heard)
+        self._look_at_bus()
+
+        def end() -> None:
+            unsubscribe()
+            if self._look is not None:
+                self._look.cancel()
+
+        return end
+
+    @property
+    def position(self) -> Cursor:
+        """The cursor of a subscriber that has everything delivered so far."""
+        return self._coalescer.position
 
     def begin_stop(self) -> None:
         """Refuses new subscribers from now on. Requests that wait are answered that the server stops."""
@@ -72,15 +97,22 @@ class Core:
             self._stop.set_result(None)
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
-        """Delivers a change that the bus brings. None means that the log was lost."""
-        self.position = cursor
-        if change is None:
-            logger.warning("The log of changes was lost: %d subscribers are told to read again.", len(self.hub))
-            self.hub.deliver_everything(cursor)
+        """Takes a change that the bus brings. None means that the log was lost."""
+        if change is not None:
+            self._coalescer.hear(cursor, change)
             return
+        logger.warning("The log of changes was lost: %d subscribers are told to read again.", len(self.hub))
+        self._coalescer.begin(cursor)
+        self.times.forget()
+        self.hub.deliver_everything(cursor)
 
+    def flush(self) -> None:
+        """Delivers what is held back to be merged."""
+        self._coalescer.flush()
+
+    def _deliver(self, place: Cursor, change: Change) -> None:
         def deliver() -> int:
-            return self.hub.deliver(Frame(cursor, change, times=self.times.take(change)))
+            return self.hub.deliver(Frame(place, change, cursor=self.position, times=self.times.take(change)))
 
         if isinstance(change, ResourceUpdated):
             self.telemetry.delivery(deliver, "notify_resource_updated", uri=change.uri)
@@ -88,20 +120,27 @@ class Core:
             self.telemetry.delivery(deliver, "notify_list_changed", feature=FEATURE_OF[change])
 
     async def publish(self, change: Change) -> None:
-        """Gives `change` to the bus. While the bus is out of reach, it is kept and given to it later."""
+        """Stores `change` in the log. What the bus cannot store now is kept, and given to it later.
+
+        Raises:
+            BusUnavailable, BusMismatch: It is not stored yet.
+        """
         self.times.publishing(change)
         try:
             await self.bus.publish(change)
         except errors.TransportError as error:
             if not self._unsent:
                 logger.warning("Changes wait, and are published when the bus is back: %s", error)
-            self._keep(change)
+            self._keep(change, error)
+            kept = "The change is not stored yet. This server keeps it, and publishes it when the bus is back."
+            raise type(error)(f"{kept} {error}") from error
         except asyncio.CancelledError:
-            self._keep(change)  # It may be in the log or not. Publishing it twice does no harm.
+            # It may be in the log or not. Publishing it twice does no harm.
+            self._keep(change, errors.BusUnavailable("A publisher was cancelled before its change was stored."))
             raise
 
-    def _keep(self, change: Change) -> None:
-        self._unsent[change] = object()
+    def _keep(self, change: Change, error: errors.TransportError) -> None:
+        self._unsent[change] = error.with_traceback(None)
         self._start_sender()
 
     def _start_sender(self) -> None:
@@ -110,6 +149,7 @@ class Core:
 
     async def _send_later(self) -> None:
         while self._unsent:
+            self._look_at_bus()
             await asyncio.sleep(_RETRY_SECONDS)
             for change, failure in tuple(self._unsent.items()):
                 try:
@@ -119,6 +159,33 @@ class Core:
                 if self._unsent[change] is failure:
                     del self._unsent[change]
         logger.warning("The bus is back, and has all changes that waited.")
+        self._look_at_bus()
+
+    def _look_at_bus(self) -> None:
+        """Ends all streams if the bus has been away for too long. Accepts new ones once it is back."""
+        loop = asyncio.get_running_loop()
+        state: BusState | None = getattr(self.bus, "state", None)
+        if state is not None:  # Else only a failed publish shows that it is away.
+            if self._look is not None:
+                self._look.cancel()
+            self._look = loop.call_later(min(self.policy.limits.without_bus / 4, _LOOK_SECONDS), self._look_at_bus)
+        reason = state.reason if state is not None and not state.connected else ""
+        if not reason and self._unsent:
+            reason = str(next(iter(self._unsent.values())))
+        if not reason:
+            if self.cut_off:
+                logger.warning("The bus is back: subscribers are accepted again.")
+            self.cut_off, self._without_bus_since = "", None
+        elif self._without_bus_since is None:
+            self._without_bus_since = loop.time()
+        elif not self.cut_off and loop.time() - self._without_bus_since >= self.policy.limits.without_bus:
+            self.cut_off = f"This server is cut off from its bus, so it cannot tell what changes. {reason}"
+            logger.error("%s %d subscribers are sent away until it is back.", self.cut_off, len(self.hub))
+            for subscriber in self.hub:
+                subscriber.end(self._unavailable())
+
+    def _unavailable(self) -> errors.BusUnavailable:
+        return errors.BusUnavailable(f"{self.cut_off} Try again in a moment, or at another replica.")
 
     async def since(self, cursor: Cursor, wanted: Callable[[Change], bool] = lambda change: True) -> list[Frame] | None:
         """Returns the changes after `cursor` that are `wanted`; None if that cannot be known."""
@@ -153,6 +220,11 @@ class Core:
         if self.stopping:
             raise _stopping()
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
+
+    def check_bus(self) -> None:
+        """Raises `BusUnavailable` while this process is cut off from its bus."""
+        if self.cut_off:
+            raise self._unavailable()
 
     def join(self, subscriber: Subscriber) -> None:
         """Registers `subscriber`: from now on it receives the changes it asked for."""

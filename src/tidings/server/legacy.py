@@ -35,6 +35,7 @@ from tidings.server.subscriber import Frame, Subscriber
 logger = logging.getLogger(__name__)
 
 RESOURCE_NOT_FOUND: Final = -32002  # This era's code for a missing resource.
+_COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
 _ALL: Final = frozenset(FEATURES)  # One object for all sessions, which saves memory.
 
 
@@ -71,7 +72,7 @@ class LegacySession(Subscriber):
         if self.stream is not None:
             self.stream.abort()
 
-    def end(self) -> None:
+    def end(self, reason: TidingsError | None = None) -> None:
         if self.stream is not None:
             self.close()
             self.stream.finish()
@@ -219,6 +220,10 @@ class LegacyEra:
         There can be several: a client may resume the answer to an interrupted call on a stream of its own. The first
         that is open is written to.
         """
+        if self._core.cut_off:
+            stream.write(_COME_BACK)
+            stream.finish()
+            return
         session = self._sessions.get(session_id)
         if session is not None:
             session_id = stream.session_id = session.key  # One string object for all, which saves memory.

@@ -6,7 +6,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -23,10 +23,10 @@ from pydantic import ValidationError
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
+from tidings.errors import TransportError
 from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter
 from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
-from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook, HookEvent
@@ -65,15 +65,14 @@ class Live:
     ) -> None:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
-        self._coalesce = coalesce
         policy = SubscriptionPolicy(
             limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing
         )
         self._signals = StopSignals(self._begin_close)
-        self._core = Core(self._bus, policy, on_unwrapped=partial(self._signals.install, only_if_handled=True))
+        installed = partial(self._signals.install, only_if_handled=True)
+        self._core = Core(self._bus, policy, coalesce=coalesce, on_unwrapped=installed)
         self._legacy = LegacyEra(self._core, self)
         self._modern = ModernEra(self._core)
-        self._coalescer: Coalescer | None = None
         self._users = 0
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -185,14 +184,12 @@ class Live:
         await self._bus.__aenter__()
         self._closing = None
         self._unsubscribe = self._core.start()
-        clock = asyncio.get_running_loop()
-        self._coalescer = Coalescer(self._core.publish, self._coalesce, clock=clock, merged=self._core.telemetry.merged)
         if self._bus.head.version or not isinstance(self._bus, MemoryBus):
             # Clients from before a restart have a cursor, and the program may have other lists now. A log that outlives
             # the process may be empty: a cursor at its beginning is one, too.
-            for change in FEATURES.values():
-                await self._core.publish(change)
-        self.notify.start(self._coalescer.submit)
+            with suppress(TransportError):  # They are kept, which is logged.
+                await asyncio.gather(*map(self._core.publish, FEATURES.values()))
+        self.notify.start(self._core.publish)
 
     async def _stop(self) -> None:
         await self.aclose()
@@ -215,7 +212,7 @@ class Live:
     async def _close(self, budget: StopBudget) -> None:
         core = self._core
         core.begin_stop()
-        await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the changes that were held back")
+        await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the last changes")
         subscribers = tuple(core.hub)
         # Noted now: the SDK ends some streams by itself at a stop, and their rest has to be read, too.
         streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
@@ -242,8 +239,7 @@ class Live:
 
     async def _flush(self) -> None:
         await self.notify.stop()
-        if self._coalescer is not None:
-            await self._coalescer.flush()
+        self._core.flush()
 
     async def _end(
         self, subscribers: Sequence[Subscriber], streams: Sequence[BorrowedStream], budget: StopBudget

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 
 from tidings.changes import CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
-from tidings.errors import ResourceNotFound
+from tidings.errors import ResourceNotFound, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY
 from tidings.server.core import (
     AskModel,
@@ -91,9 +91,14 @@ class ListenStream(Subscriber):
                 MCPError(types.INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")
             )
 
-    def end(self) -> None:
-        if not self.ended.done():
+    def end(self, reason: TidingsError | None = None) -> None:
+        if self.ended.done():
+            return
+        if reason is None:
             self.ended.set_result(None)
+        else:
+            self.ended.set_exception(reason)
+            self.ended.exception()  # Retrieved, because the request may be over.
 
 
 class ModernEra:
@@ -117,6 +122,7 @@ class ModernEra:
         if ctx.request is not None and SCOPE_KEY not in ctx.request.scope:
             core.unwrapped()
         core.check_room(key)
+        core.check_bus()
         wanted = await self._honoured(ctx, params.notifications)
         stream = ListenStream(
             ctx,

@@ -37,16 +37,21 @@ class Times:
         self._sources.setdefault(change, at)
 
     def publishing(self, change: Change) -> None:
-        """Notes that `change` is given to the bus now."""
-        times = {"published": self._clock()}
+        """Notes that `change` is given to the bus now. Of several that are merged, the first counts."""
+        times = self._published.get(change)
+        if times is None:
+            _bound(self._published)
+            times = self._published[change] = {"published": self._clock()}
         if self._sources and (source := self._sources.pop(change, None)) is not None:
-            times["source"] = source
-        _bound(self._published)
-        self._published[change] = times
+            times.setdefault("source", source)
 
     def take(self, change: Change) -> dict[str, float] | None:
-        """Returns the times of a change that the bus has brought; None if another process published it."""
+        """Returns the times of a change that is delivered now; None if another process published it."""
         return self._published.pop(change, None)
+
+    def forget(self) -> None:
+        """Forgets the changes that were published and not delivered."""
+        self._published.clear()
 
 
 def _bound(times: dict[Change, float] | dict[Change, dict[str, float]]) -> None:

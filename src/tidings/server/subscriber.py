@@ -1,8 +1,9 @@
 """`Subscriber`: a listen stream or an old-era session, its backlog and deadline; `Frame`: a change as bytes.
 
 A frame for a subscriber whose stream is idle is written at once, within the call that publishes. While a write is under
-way, or the stream is not open yet, frames are collected: the newest for each change, in order of version, so that a
-reader that has one frame has everything before it. When the write is done, all that was collected is written at once.
+way, or the stream is not open yet, frames are collected: the newest for each change, in the order in which they came,
+so that a reader that has one frame has everything up to its cursor. When the write is done, all that was collected is
+written at once.
 
 A reader that takes nothing for `Limits.write_deadline` seconds, or lets more than `Limits.backlog` changes wait, is
 cut off: its stream ends abruptly, without a result, so that it can tell.
@@ -15,6 +16,7 @@ import asyncio
 import itertools
 import json
 import logging
+import operator
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -25,6 +27,7 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from tidings._kit.uvicorn_seam import as_chunk
 from tidings.changes import CURSOR_KEY, FEATURE_OF, FEATURES, TIMES_KEY, Change, Cursor, Feature, ResourceUpdated
+from tidings.errors import TidingsError
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.telemetry import Telemetry
@@ -45,36 +48,53 @@ _METHODS: Final[dict[type[Change], str]] = {
     ResourceUpdated: "notifications/resources/updated",
     **{type(change): f"notifications/{feature}/list_changed" for change, feature in FEATURE_OF.items()},
 }
+_cursor_version = operator.attrgetter("cursor.version")
 _quoted = json.JSONEncoder().encode
 _numbers = itertools.count(1)
 
 
 class Frame:
-    """One change at one position of the log, as it goes over the wire.
+    """One change at its place in the log, as it goes over the wire.
 
-    Of several at the same position, only the last has the cursor: a reader that knows it has all of them.
+    Its reader has everything up to its `cursor`, which is the place itself unless an earlier change is held back. Of
+    several frames at the same place, only the last has the cursor: a reader that knows it has all of them.
     """
 
-    __slots__ = ("_legacy_chunk", "_meta", "change", "cursor", "legacy", "modern")
+    __slots__ = ("_legacy_chunk", "_meta", "change", "cursor", "legacy", "modern", "place")
 
     def __init__(
-        self, cursor: Cursor, change: Change, *, more_follow: bool = False, times: dict[str, float] | None = None
+        self,
+        place: Cursor,
+        change: Change,
+        *,
+        cursor: Cursor | None = None,
+        more_follow: bool = False,
+        times: dict[str, float] | None = None,
     ) -> None:
-        self.cursor: Cursor = cursor
+        self.place: Cursor = place
+        self.cursor: Cursor = place if cursor is None else cursor
         self.change: Change = change
-        self._meta: dict[str, Any] = {} if more_follow else {CURSOR_KEY: str(cursor)}
-        place = "" if more_follow else f'"{CURSOR_KEY}":{_quoted(str(cursor))}'
+        claim = str(self.cursor)
+        self._meta: dict[str, Any] = {} if more_follow else {CURSOR_KEY: claim}
+        meta = "" if more_follow else f'"{CURSOR_KEY}":{_quoted(claim)}'
         if times is not None:
             self._meta[TIMES_KEY] = times
-            place += f'{"," if place else ""}"{TIMES_KEY}":{_quoted(times)}'
+            meta += f'{"," if meta else ""}"{TIMES_KEY}":{_quoted(times)}'
         uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
         # Built by hand, because every published change comes through here, and dumping a dict costs more. The event has
         # no name, because that means "message" and saves each stream a tenth of the bytes.
-        common = f'data: {{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{place}'
+        common = f'data: {{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{meta}'
         self.legacy: bytes = common.encode() + FRAME_END  # The whole event for old-era streams.
         self._legacy_chunk: bytes | None = None
         # The event for modern streams up to the subscription id. The id and `FRAME_END` follow.
-        self.modern: bytes = f'{common}{"," if place else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+        self.modern: bytes = f'{common}{"," if meta else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+
+    def behind(self, earlier: "Frame") -> "Frame":
+        """Returns this frame for a reader that would have got `earlier` before it, with the later of their cursors."""
+        mine, theirs = self.cursor, earlier.cursor
+        if CURSOR_KEY not in self._meta or theirs.epoch != mine.epoch or theirs.version <= mine.version:
+            return self
+        return Frame(self.place, self.change, cursor=theirs, times=self._meta.get(TIMES_KEY))
 
     @property
     def legacy_chunk(self) -> bytes:
@@ -184,8 +204,8 @@ class Subscriber(ABC):
         """Ends the stream abruptly, so that its reader can tell."""
 
     @abstractmethod
-    def end(self) -> None:
-        """Ends the stream in good order, after what was written before."""
+    def end(self, reason: TidingsError | None = None) -> None:
+        """Ends the stream in good order, after what was written before; with a `reason` if the protocol has a way."""
 
     @property
     def can_cut(self) -> bool:
@@ -233,11 +253,10 @@ class Subscriber(ABC):
             self.deliver(Frame(cursor, change, more_follow=left > 0))
 
     def replay(self, frames: Iterable[Frame]) -> None:
-        """Puts missed frames before those that have come since, while the stream is not open yet."""
-        waiting = {frame.change: frame for frame in frames} | self._pending
-        # By rising version, so that a reader that has one of them has all before it.
-        in_order = sorted(waiting.values(), key=lambda frame: frame.cursor.version)
-        self._pending = {frame.change: frame for frame in in_order}
+        """Puts missed frames, in order of version, before those that have come since; the stream is not open yet."""
+        came, self._pending = self._pending, {frame.change: frame for frame in frames}
+        for frame in came.values():
+            self._collect(frame)
 
     def open(self) -> None:
         """Begins to write to the stream."""
@@ -293,20 +312,21 @@ class Subscriber(ABC):
         if self._gone:
             return
         if (waiting := self._pending.get(frame.change)) is not None:
-            if waiting.cursor.epoch == frame.cursor.epoch and waiting.cursor.version > frame.cursor.version:
+            if waiting.place.epoch == frame.place.epoch and waiting.place.version > frame.place.version:
                 return  # A replay had a later one. This one, put last, would be sent after its successors.
             del self._pending[frame.change]
+            frame = frame.behind(waiting)  # The acknowledgment may have promised that cursor.
             self.telemetry.merged()
         if not self._pending:
             self._pending = {}
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, its own length.
         if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
-            self._pending = _NOTHING_WAITS
+            waiting, self._pending = max(self._pending.values(), key=_cursor_version), _NOTHING_WAITS
             if self._open and self.can_cut:
                 self.cut(f"more than {self._limits.backlog} changes wait to be read")
             else:
-                self.deliver_everything(frame.cursor)  # A pipe cannot be cut.
+                self.deliver_everything(frame.behind(waiting).cursor)  # A pipe cannot be cut.
 
     def _flush(self) -> None:
         if self._pending and self._writing is None:
