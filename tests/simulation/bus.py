@@ -37,10 +37,6 @@ class Broker:
     def head(self) -> Cursor:
         return Cursor(f"epoch{self._log[0]}", self._log[1])
 
-    def version_of(self, change: Change) -> Cursor:
-        """Returns the cursor of a change; one of version 0 if the log does not have it."""
-        return Cursor(self.head.epoch, self._log[3].get(change, (0, 0.0))[0])
-
     def append(self, changes: Sequence[Change], now: float) -> list[Cursor]:
         epoch, version, covered, log = self._log
         cursors: list[Cursor] = []

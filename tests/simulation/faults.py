@@ -390,7 +390,6 @@ NOT_YET: Final = {
     "kill_untold": 6,
     "rollback": 4,
     "other_server": 1,
-    "kill_after_notify": 4,
     "fresh_without_bus": 35,
     "no_stickiness": 1,
 }
@@ -414,7 +413,7 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "hang": _with_replicas,
     "kill_untold": _with_replicas,
     "rollback": _with_broker,
-    "kill_after_notify": lambda world: replace(_with_broker(world), trusts_notify=True, coalesce=Coalesce(0.5, 2.0)),
+    "kill_after_notify": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.5, 2.0)),
     "fresh_without_bus": lambda world: replace(_with_broker(world), judges_without_bus=True),
     "no_stickiness": lambda world: replace(_old_era(_with_replicas(world)), sticky=False),
 }

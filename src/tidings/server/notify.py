@@ -8,6 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import AnyUrl
@@ -15,7 +16,7 @@ from pydantic_core import Url
 
 from tidings._kit.tasks import Background
 from tidings.changes import FEATURES, Change, ResourceUpdated, check_uri
-from tidings.errors import InvalidUri
+from tidings.errors import InvalidUri, TransportError
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 
@@ -76,8 +77,9 @@ class Notifier:
     async def resource_updated(self, uri: str | AnyUrl, *, changed_at: float | None = None) -> None:
         """Notifies subscribers that the resource at `uri` changed.
 
-        Returns once the bus has the change, or it is held back to be merged with others that follow quickly. While the
-        server is not running, the change is kept and published when it starts.
+        When this returns, the change is stored as durably as the bus promises; equal changes that follow each other
+        quickly are merged later, on their way to the subscribers. Two calls only hand the change over, as `soon` does:
+        one while the server is not running (it is published when the server starts), and one on another event loop.
 
         Args:
             uri: The resource.
@@ -86,6 +88,8 @@ class Notifier:
 
         Raises:
             InvalidUri: `uri` is not a URI, or is a prefix: those are for subscribing.
+            BusUnavailable, BusMismatch: The bus cannot store the change now. The server keeps it, in memory, and
+                publishes it when the bus is back: publishing it again is not needed, and does no harm.
         """
         change = ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri)
         await self.publish(change, changed_at=changed_at)
@@ -106,6 +110,7 @@ class Notifier:
         """Publishes any change, as the methods above do.
 
         Raises:
+            BusUnavailable, BusMismatch: See `resource_updated`.
             InvalidUri: It has no valid URI.
             TypeError: It is not a change.
         """
@@ -119,6 +124,10 @@ class Notifier:
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
         """Publishes `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
+
+        When this returns, the change is in memory only: it is lost if the process is killed at once. Await
+        `resource_updated` or `publish` where that matters. If the bus is away, the change is kept until it is back,
+        which is logged.
 
         Raises:
             InvalidUri: It has no valid URI.
@@ -175,7 +184,12 @@ class Notifier:
                 return  # It was stopped meanwhile: what waits is for the next start.
             changes, self._soon = self._soon, {}
         for change in changes:
-            self._background.start(submit(change))
+            self._background.start(_submit_quietly(submit, change))
+
+
+async def _submit_quietly(submit: Callable[[Change], Coroutine[Any, Any, None]], change: Change) -> None:
+    with suppress(TransportError):  # The change is kept, and the outage of the bus is logged.
+        await submit(change)
 
 
 def _check(change: object) -> None:

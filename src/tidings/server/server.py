@@ -1,5 +1,6 @@
 """`LiveServer`, a drop-in `MCPServer`; `attach()` for an existing server; and `ResourceProvider`."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -19,8 +20,8 @@ from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
 from tidings.bus.urls import bus_from_url
-from tidings.changes import PromptsListChanged, ResourcesListChanged, ToolsListChanged
-from tidings.errors import TidingsError
+from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
 from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_options
 from tidings.server.live import HookT, Live
@@ -159,6 +160,18 @@ class LiveServer(MCPServer[LifespanResultT]):
     def asgi(self, **options: Any) -> Starlette:
         """Returns the app for streamable HTTP, to run or to mount. `options` as for `streamable_http_app`."""
         return self.streamable_http_app(**options)
+
+    async def _announce(self, uris: Sequence[str], *, listed: bool = False, changed_at: float | None = None) -> None:
+        """Publishes changes that have happened. Whoever made them has succeeded, even if the bus is away.
+
+        What the bus cannot store now is kept and published later, which `notify` logs.
+        """
+        changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
+        changes += [ResourcesListChanged()] if listed else []
+        publishing = (self.notify.publish(change, changed_at=changed_at) for change in changes)
+        for outcome in await asyncio.gather(*publishing, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, TransportError):
+                logger.error("A change could not be published.", exc_info=outcome)
 
     async def aclose(self) -> None:
         """See `Live.aclose`."""

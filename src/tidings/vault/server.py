@@ -19,8 +19,6 @@ from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
-from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
-from tidings.errors import TidingsError
 from tidings.server import Notifier
 from tidings.server.exact_calls import ExactServer
 from tidings.vault import prompts
@@ -158,17 +156,11 @@ class VaultServer(ExactServer):
             yield
 
     async def _publish(self, uris: Sequence[str], listed: bool, changed_at: float | None) -> None:
-        changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
-        try:
-            for change in [*changes, ResourcesListChanged()] if listed else changes:
-                await self.notify.publish(change, changed_at=changed_at)
-        except TidingsError as error:
-            # The bus itself reports a lost change, and makes everyone read again.
-            logger.warning("A change could not be published: %s", error)
+        await self._announce(uris, listed=listed, changed_at=changed_at)
 
     async def _begin_interest(self, uri: str) -> None:
         if await self.library.begin_interest(uri):
-            await self.notify.resource_updated(uri)
+            await self._announce([uri])
 
     async def _complete(
         self, ref: listing.Reference, argument: types.CompletionArgument, context: types.CompletionContext | None

@@ -17,8 +17,7 @@ from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.sqlite import SqliteBus
 from tidings.bus.urls import bus_from_url
-from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
-from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable, TidingsError
+from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable
 from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.server.live import not_found_in_era
@@ -169,13 +168,7 @@ class WebServer(ExactServer):
                 self._parts = None
 
     async def _publish(self, uris: Sequence[str], listed: bool) -> None:
-        changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
-        try:
-            for change in [*changes, ResourcesListChanged()] if listed else changes:
-                await self.notify.publish(change)
-        except TidingsError as error:
-            # The bus logs the details, and asks everyone to read again if the change was lost.
-            logger.warning("A change could not be published: %s", error)
+        await self._announce(uris, listed=listed)
 
     async def _begin_watch(self, uri: str) -> None:
         if uri.endswith("*"):
