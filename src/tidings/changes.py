@@ -30,6 +30,7 @@ __all__ = [
     "CURSOR_KEY",
     "FEATURES",
     "FEATURE_OF",
+    "KEEP_ALIVE_HEADER",
     "MAX_URI_LENGTH",
     "RECOVERED_KEY",
     "SINCE_KEY",
@@ -75,6 +76,9 @@ TIMES_KEY: Final = "dev.tidings/times"
 """In `_meta` of a notification: when the change happened at its source (`source`, if it is known) and when it was
 published (`published`), in seconds since the epoch.
 """
+
+KEEP_ALIVE_HEADER: Final = "tidings-keep-alive"
+"""The HTTP header of a stream of changes: the seconds between two keep-alives."""
 
 UNTIL_KEY: Final = "dev.tidings/until"
 """In `_meta` of an acknowledgment: the cursor of the last change that follows because the listener missed it."""

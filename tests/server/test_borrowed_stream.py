@@ -272,6 +272,24 @@ async def test_a_listen_request_carries_its_stream_and_what_the_sdk_writes_goes_
     assert live.told == ["started", "closed"]
 
 
+@pytest.mark.parametrize("name", ["LISTEN", "SESSION", "SSE"])
+async def test_a_stream_states_how_often_it_carries_a_keep_alive(name: str) -> None:
+    scope = {"LISTEN": LISTEN, "SESSION": SESSION, "SSE": SSE}[name]
+    app, wire = App(START, body(b"event")), Cycle()
+    async with request(Borrowing(app, Live(), keep_alive=15.0), app, scope, wire.send):
+        pass
+    assert wire.sent[0]["headers"] == [*START["headers"], (b"tidings-keep-alive", b"15")]
+    assert wire.sent[1] == body(b"event")
+
+
+async def test_an_answer_that_is_no_stream_states_no_keep_alives() -> None:
+    refusal = {**START, "status": 404}
+    app, wire = App(refusal), Cycle()
+    async with request(Borrowing(app, Live(), keep_alive=15.0), app, LISTEN, wire.send):
+        pass
+    assert wire.sent[0] == refusal
+
+
 async def test_an_old_era_stream_is_named_by_its_session_header() -> None:
     app, live, wire = App(), Live(), Cycle()
     async with request(Borrowing(app, live), app, SESSION, wire.send):

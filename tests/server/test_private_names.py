@@ -9,6 +9,7 @@ from typing import Any
 
 import fastmcp
 import pytest
+from mcp.server import _streamable_http_modern
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
@@ -18,7 +19,7 @@ from starlette.applications import Starlette
 
 from tests.server.hearing import LEGACY, Way, hearing
 from tests.server.sample import build
-from tidings.server.adapters import ServerChanged, adapter_for, connection_of
+from tidings.server.adapters import ServerChanged, adapter_for, connection_of, keep_alive_seconds
 
 
 def _nothing() -> str:
@@ -43,6 +44,17 @@ def test_the_heart_of_an_mcpserver_is_a_lowlevel_server() -> None:
     in-memory client must reach it too (`mcp/client/_memory.py`).
     """
     assert isinstance(_sdk_server()._lowlevel_server, Server)
+
+
+def test_the_streams_of_the_sdk_carry_a_keep_alive_every_15_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`keep_alive_seconds` reads both intervals, and clients rely on them: see which the SDK's transports use now, and
+    adapt the proxy settings in `docs/replicas.md`. `tests/client/test_silence.py` has streams that keep to them.
+    """
+    assert keep_alive_seconds() == 15
+    monkeypatch.setattr(_streamable_http_modern, "_SSE_PING_INTERVAL", 20)
+    assert keep_alive_seconds() == 20
+    monkeypatch.delattr(_streamable_http_modern, "_SSE_PING_INTERVAL")
+    assert keep_alive_seconds() is None
 
 
 def test_an_mcpserver_keeps_its_lists_in_dictionaries() -> None:

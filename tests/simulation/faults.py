@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.simulation.loop import Node
-from tests.simulation.world import ClientPlan, Replica, World, WorldPlan
+from tests.simulation.world import OVERDUE_SECONDS, ClientPlan, Replica, World, WorldPlan
 from tidings.server import Coalesce
 
 MODERN: Final = "2026-07-28"
@@ -140,7 +140,8 @@ async def half_open(world: World, dice: random.Random) -> None:
     both = dice.random() < 0.5
     for connection in world.loop.network.streams():
         connection.half_open(to_server=both)
-    await asyncio.sleep(0)
+    with world.excused(OVERDUE_SECONDS):
+        await asyncio.sleep(0)
 
 
 # Faults of nodes
@@ -171,6 +172,10 @@ async def hang(world: World, dice: random.Random) -> None:
         if replica is not None and len(world.replicas) > 1 and not world.hung:
             world.loop.pause(replica.node)
             world.hung.append(replica)
+            for connection in world.loop.network.of(replica.node):
+                connection.note_silence()
+            with world.excused(OVERDUE_SECONDS):
+                await asyncio.sleep(0)
 
 
 async def kill(world: World, dice: random.Random) -> None:
@@ -187,6 +192,9 @@ async def _kill(world: World, dice: random.Random, *, told: bool) -> None:
     async with _held(world, dice) as replica:
         if replica is not None:
             replica.kill(told=told)
+            if not told:
+                with world.excused(OVERDUE_SECONDS):
+                    await asyncio.sleep(0)
             await asyncio.sleep(dice.uniform(0.1, 4))
             replica.start()
 
@@ -385,9 +393,6 @@ FAULTS: Final[dict[str, Fault]] = {
 """All faults by name."""
 
 NOT_YET: Final = {
-    "half_open": 1,
-    "hang": 9,
-    "kill_untold": 6,
     "rollback": 4,
     "other_server": 1,
     "fresh_without_bus": 35,
@@ -417,4 +422,4 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "fresh_without_bus": lambda world: replace(_with_broker(world), judges_without_bus=True),
     "no_stickiness": lambda world: replace(_old_era(_with_replicas(world)), sticky=False),
 }
-"""What a fault of `NOT_YET` needs of the world."""
+"""What a fault needs of the world."""

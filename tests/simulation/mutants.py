@@ -16,6 +16,7 @@ from tests.simulation.run import quiet, run
 from tidings.changes import ToolsListChanged
 from tidings.client import modern as client_modern
 from tidings.client.cache import ContentCache
+from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.watching import Refresher
 from tidings.server.coalesce import Coalescer
@@ -100,6 +101,11 @@ def lost_stream_stays_lost(original: Any, self: Any, stream: Any) -> None:
     """A stream that ended is not opened again."""
 
 
+@_instead(StreamSilence, "_look")
+def no_silence_check(original: Any, self: Any) -> None:
+    """Nobody looks whether a stream has been silent for too long."""
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     "keep_cached_copy": keep_cached_copy,
     "ignore_recovered_false": ignore_recovered_false,
@@ -111,6 +117,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "miss_change_while_reading": miss_change_while_reading,
     "no_replay": no_replay,
     "lost_stream_stays_lost": lost_stream_stays_lost,
+    "no_silence_check": no_silence_check,
 }
 
 

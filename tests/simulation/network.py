@@ -255,8 +255,13 @@ class Connection:
         """Lets all bytes vanish from now on, in one direction or in both, and tells nobody."""
         client, server = self.ends
         client.vanishes, server.vanishes = client.vanishes or to_server, server.vanishes or to_client
-        if to_client and self.is_stream:
-            self.network.silenced[self] = self.network.loop.time()
+        if to_client:
+            self.note_silence()
+
+    def note_silence(self) -> None:
+        """Takes note that a stream is silent from now on."""
+        if self.is_stream:
+            self.network.silenced.setdefault(self, self.network.loop.time())
 
     def ended(self, end: End) -> None:
         if end is self.ends[0]:

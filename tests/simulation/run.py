@@ -29,8 +29,8 @@ BEGIN_SECONDS: Final = 30.0
 SETTLE_SECONDS: Final = 100.0
 """Seconds after the last fault in which every copy must equal the truth."""
 
-NOTICE_SECONDS: Final = 60.0
-"""Seconds in which a client must notice that a stream is silent for good."""
+NOTICE_SECONDS: Final = 75.0
+"""Seconds in which a client must notice that a stream is silent for good: twice its limit for a server of ours."""
 
 _process_time = time.process_time
 
@@ -79,6 +79,7 @@ async def _all(world: World, plan: Plan) -> None:
     if plan.waits and not await _until(lambda: not world.problems(), BEGIN_SECONDS):
         world.wrong += world.problems()
         return
+    noticing = asyncio.create_task(_notice(world))
     await _rage(world, plan)
     await _until(lambda: world.is_stored, SETTLE_SECONDS)
     world.trace("calm")
@@ -87,6 +88,7 @@ async def _all(world: World, plan: Plan) -> None:
         world.wrong += [f"nobody noticed that {connection} is silent" for connection in _silenced(world)]
     for client in world.clients:
         await world.loop.on(client.node, client.wait_fresh())
+    noticing.cancel()
     world.wrong += world.problems()
     world.trace("close")
     await world.close()
@@ -117,6 +119,19 @@ async def _rage(world: World, plan: Plan) -> None:
         asyncio.sleep(plan.seconds),
     )
     probing.cancel()
+
+
+async def _notice(world: World) -> None:
+    """Notes each client that calls itself connected for too long after one of its streams died."""
+    network = world.loop.network
+    while True:
+        await asyncio.sleep(1)
+        for client in world.clients:
+            if client.live is None or not client.live.connected or client.node.dead or client.node.paused_since:
+                continue
+            for connection, since in network.silenced.items():
+                if connection.is_between(client.node) and world.loop.time() - since > NOTICE_SECONDS:
+                    world.wrong.append(f"{client.node} is connected, and {connection} has been silent for too long")
 
 
 async def _until(condition: Callable[[], bool], seconds: float) -> bool:

@@ -40,6 +40,9 @@ TRIES: Final = 2.0
 FRESH_MARGIN: Final = 1.0
 """Seconds that a stored change may be on its way. `wait_fresh()` is judged by what was stored earlier."""
 
+OVERDUE_SECONDS: Final = 19.0
+"""Seconds after which a client must know that a stream is overdue: 1.25 times the interval of keep-alives."""
+
 CONFIG: Final = ClientConfig(
     timeouts=Timeouts(connect=5, request=10, total=60, ping=3, ping_interval=10),
     backoff=Backoff(delays=(0.1, 0.3, 1.0), tries=None),

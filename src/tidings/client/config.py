@@ -24,6 +24,9 @@ class Timeouts:
     """For an answer to a liveness check."""
     ping_interval: float = 30.0
     """Between liveness checks."""
+    silence: float = 600.0
+    """For a stream of changes from a server that neither states how often it sends keep-alives nor sends any. After
+    that, the client connects anew, and reads everything again."""
     progress_resets: bool = True
 
     def __post_init__(self) -> None:

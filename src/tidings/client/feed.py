@@ -34,7 +34,7 @@ class ChangeFeed(Protocol):
 
     @property
     def is_deaf(self) -> bool:
-        """True if changes are missed at present: a stream was lost, and is not open again yet."""
+        """True if changes may be missed at present: a stream is overdue, or was lost and is not open again yet."""
         ...
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:

@@ -12,10 +12,12 @@ from typing import Final, Protocol
 from tidings._kit.backoff import retry_after
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
+from tidings.client.silence import StreamSilence, WatchStream
 from tidings.errors import ConnectionLost, SessionExpired, TidingsError
 
 _STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
 _LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
+LISTEN: Final = "subscriptions/listen"  # The modern request whose answer is a stream of changes.
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
 
 
@@ -35,8 +37,10 @@ class ConnectionOwner(Protocol):
 class HttpHealth:
     """Gets the outcome of each exchange with the web server. Of signing in, only the outcome is reported."""
 
-    def __init__(self, owner: ConnectionOwner, *, has_stream: bool) -> None:
+    def __init__(self, owner: ConnectionOwner, *, has_stream: bool, watch_stream: WatchStream) -> None:
         self._owner = owner
+        self._watch_stream = watch_stream
+        self._silences: list[StreamSilence] = []  # Of the streams that carry changes.
         self._waiting: asyncio.TimerHandle | None = None
         self._signing_in = 0
         self.status: int | None = None  # The last HTTP status, or an earlier one that explains more.
@@ -56,7 +60,17 @@ class HttpHealth:
         """True if somebody may be signing in. Messages wait for that, so their silence means nothing."""
         return self._signing_in > 0
 
+    @property
+    def is_overdue(self) -> bool:
+        """True if a stream of changes has been silent for longer than a live one would be."""
+        return any(silence.is_overdue for silence in self._silences)
+
     def close(self) -> None:
+        self._stop_waiting()
+        for silence in self._silences:
+            silence.stop()
+
+    def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -115,21 +129,36 @@ class HttpHealth:
         if isinstance(call, QueueEntry):
             call.held_back = is_so
 
-    def stream_open(self, call: object, method: str) -> None:
-        """Notes that the answer is a stream of events, and has begun."""
-        if method != "GET":
-            return
-        self.stream_ended = False
-        self.close()
-        if self.stream_opened.is_set():
-            self.on_stream_again()
-        self.stream_opened.set()
+    def stream_open(self, call: object, method: str, interval: float | None) -> StreamSilence | None:
+        """Notes that the answer is a stream of events, with keep-alives at an `interval`, and has begun.
 
-    def stream_over(self, call: object, method: str) -> None:
+        If it carries changes, returns what watches it. The stream of any other call ends with the time of that call.
+        """
+        if method == "GET":
+            self.stream_ended = False
+            self._stop_waiting()
+            if self.stream_opened.is_set():
+                self.on_stream_again()
+            self.stream_opened.set()
+        elif not isinstance(call, QueueEntry) or call.method != LISTEN:
+            return None
+        silence = self._watch_stream(interval, self._silent)
+        self._silences.append(silence)
+        return silence
+
+    def _silent(self, seconds: float) -> None:
+        name = self._owner.name
+        text = f"{name} has sent nothing for {seconds:.0f} s on a stream of changes, not even a keep-alive."
+        self._owner.lose(ConnectionLost(text, server=name))
+
+    def stream_over(self, method: str, silence: StreamSilence | None) -> None:
         """Notes that the stream of events has ended, in good order."""
+        if silence in self._silences:
+            silence.stop()
+            self._silences.remove(silence)
         if method == "GET" and not self._owner.over:
             self.stream_ended = True
-            self.close()
+            self._stop_waiting()
             # After that, the SDK has silently given up opening it again.
             gone = f"{self._owner.name} ended its stream of notifications for good."
             error = ConnectionLost(gone, server=self._owner.name)

@@ -90,7 +90,7 @@ class LegacyFeed:
 
     @property
     def is_deaf(self) -> bool:
-        return self.link.http.stream_ended
+        return self.link.http.stream_ended or self.link.http.is_overdue
 
     async def ping(self) -> None:
         await self.link.session.send_ping()

@@ -36,6 +36,7 @@ from tidings.client.http_health import HttpHealth
 from tidings.client.queue import QueueEntry
 from tidings.client.sdk_logging import quiet
 from tidings.client.sdk_seam import InMemoryTransport, TransportStreams
+from tidings.client.silence import WatchStream
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand, open_command
@@ -56,6 +57,7 @@ class Setup:
 
     target: Target
     config: ClientConfig
+    watch_stream: WatchStream
     era: str = "auto"
     log_level: LoggingLevel | None = None
     sampling: SamplingFnT | None = None
@@ -91,7 +93,8 @@ class Link:
         self.heard = 0  # The number of notifications so far: a server that sends some is alive.
         self.ended = asyncio.Event()  # Set when nothing of the connection is left.
         # The state of the connection as far as HTTP answers show it.
-        self.http = HttpHealth(self, has_stream=not isinstance(setup.target, HttpTarget))
+        has_stream = not isinstance(setup.target, HttpTarget)
+        self.http = HttpHealth(self, has_stream=has_stream, watch_stream=setup.watch_stream)
 
     @property
     def client(self) -> Client:

@@ -20,12 +20,12 @@ from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.client import sdk_seam
 from tidings.client.feed import ChangeListener, without
+from tidings.client.http_health import LISTEN
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
 from tidings.client.transports.http import current_call
 from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
 
-_METHOD: Final = "subscriptions/listen"
 # The delays before a stream is opened again, by how often in a row it ended at once. Not at once: a server that stops
 # ends the streams of all its clients in one moment.
 _REOPEN: Final = Backoff((0.2, 0.2, 0.5, 1.0, 5.0))
@@ -208,18 +208,18 @@ class ModernFeed:
             if isinstance(error, TimeoutError):
                 text = f"{self.link.name} did not acknowledge a subscription within {self.seconds:g} s."
                 cure = "Give it longer with Timeouts(request=...)."
-                raise RequestTimedOut(f"{text} {cure}", method=_METHOD, server=self.link.name) from None
+                raise RequestTimedOut(f"{text} {cure}", method=LISTEN, server=self.link.name) from None
             raise
         return stream
 
     async def _run(self, stream: _ListenStream) -> None:
         error: TidingsError | None = None
-        call = QueueEntry(stream.id, _METHOD, {}, aside=True)  # Gets the HTTP status. This task has no other call.
+        call = QueueEntry(stream.id, LISTEN, {}, aside=True)  # Gets the HTTP status. This task has no other call.
         current_call.set(call)
         try:
-            await self.link.send_raw(_METHOD, stream.params(), request_id=stream.id)
+            await self.link.send_raw(LISTEN, stream.params(), request_id=stream.id)
         except MCPError as failure:
-            error = self.link.explain(failure, _METHOD, call.http_status)
+            error = self.link.explain(failure, LISTEN, call.http_status)
         except TidingsError as failure:
             error = failure
         finally:
@@ -249,7 +249,8 @@ class ModernFeed:
 
     @property
     def is_deaf(self) -> bool:
-        return bool(self._reopening) or any(stream.until is not None for stream in self._streams.values())
+        catches_up = any(stream.until is not None for stream in self._streams.values())
+        return bool(self._reopening) or catches_up or self.link.http.is_overdue
 
     async def _reopen(self, stream: _ListenStream) -> None:
         lasted = asyncio.get_running_loop().time() - stream.opened_at

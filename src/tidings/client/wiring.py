@@ -34,6 +34,7 @@ from tidings.client.modern import ModernFeed
 from tidings.client.pending import Pending, PendingRequest, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import Requests
+from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.transports.http import current_call, fallback_to_sse
@@ -109,6 +110,12 @@ class ClientWiring:
         self.setup = Setup(
             target,
             config,
+            partial(
+                StreamSilence,
+                timeouts=config.timeouts,
+                is_busy=lambda: any(self.queue.running()),
+                heard_again=self.wakeup,
+            ),
             era=era,
             log_level=log_level,
             sampling=None if answer is None else self.pending.sampling,

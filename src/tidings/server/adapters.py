@@ -9,6 +9,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 | `MCPServer._resource_manager`, `_tool_manager`, `_prompt_manager` with their dictionaries | lists | `ServerChanged` |
 | `MCPServer._subscriptions` | the SDK's own notifications | `ServerChanged` |
 | `ServerSession._connection` | the end of an old-era session | `ServerChanged` |
+| `_SSE_PING_INTERVAL` of the modern HTTP transport | stating how often streams carry a keep-alive | it is not stated |
 | `_add_component`, `_remove_component`, `_inner` of FastMCP's providers | lists | the program notifies by itself |
 
 `tests/server/test_private_names.py` pins each of them.
@@ -19,10 +20,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, cast
 
+from mcp.server import _streamable_http_modern
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
+from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 
 from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ToolsListChanged
@@ -55,6 +58,12 @@ def _private(owner: object, name: str) -> Any:
             f"{kind.__module__}.{kind.__qualname__} has no {name!r} in the installed version, and Tidings needs it. "
             "Install a version that Tidings was tested with: see its dependencies."
         ) from None
+
+
+def keep_alive_seconds() -> float | None:
+    """Returns the longest time between two keep-alives on a stream of the SDK's; None if it is not known."""
+    interval = getattr(_streamable_http_modern, "_SSE_PING_INTERVAL", None)
+    return None if interval is None else float(max(interval, EventSourceResponse.DEFAULT_PING_INTERVAL))
 
 
 class Adapter:

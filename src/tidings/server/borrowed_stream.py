@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from tidings._kit.uvicorn_seam import begun, chunk_taker, chunked_response, is_servers_own, transport_under
+from tidings.changes import KEEP_ALIVE_HEADER
 from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class BorrowedStream:
     __slots__ = (
         "_direct",
         "_incomplete",
+        "_keep_alive",
         "_on_event",
         "_on_start",
         "_response",
@@ -50,8 +52,9 @@ class BorrowedStream:
         "session_id",
     )
 
-    def __init__(self, send: Send, receive: Receive | None = None) -> None:
+    def __init__(self, send: Send, receive: Receive | None = None, keep_alive: float | None = None) -> None:
         self._send = send
+        self._keep_alive = keep_alive  # Seconds between the SDK's keep-alives, which the reader is told.
         self._direct = is_servers_own(send)
         self._transport = transport_under(send, receive)
         self._response: Any = None
@@ -74,14 +77,18 @@ class BorrowedStream:
         """Sends a message of the SDK."""
         if self.ended:
             return
-        await self._send(message)
-        self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
-        if (
+        starts = (
             self._on_start is not None
             and message["type"] == "http.response.start"
             and message["status"] == 200
             and (_header(message, b"content-type") or b"").startswith(b"text/event-stream")
-        ):
+        )
+        if starts and self._keep_alive is not None:
+            stated = (KEEP_ALIVE_HEADER.encode(), b"%g" % self._keep_alive)
+            message = {**message, "headers": [*message.get("headers", ()), stated]}
+        await self._send(message)
+        self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
+        if starts and self._on_start is not None:
             self._response = chunked_response(self._send)
             call, self._on_start = self._on_start, None
             call()
@@ -172,9 +179,10 @@ class Lender(Protocol):
 class Borrowing:
     """The ASGI wrapper around an app that serves MCP."""
 
-    def __init__(self, app: ASGIApp, lender: Lender) -> None:
+    def __init__(self, app: ASGIApp, lender: Lender, keep_alive: float | None = None) -> None:
         self.app = app
         self._lender = lender
+        self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -234,7 +242,7 @@ class Borrowing:
         scope[WRAPPED_KEY] = self._lender
         if not _carries_changes(scope):
             return None
-        stream = BorrowedStream(send, receive)
+        stream = BorrowedStream(send, receive, self._keep_alive)
         if scope["method"] == "POST":
             scope[SCOPE_KEY] = stream
         stream.when_started(partial(self._started, scope, stream))

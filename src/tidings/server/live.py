@@ -25,7 +25,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
-from tidings.server.adapters import Adapter
+from tidings.server.adapters import Adapter, keep_alive_seconds
 from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
 from tidings.server.config import Coalesce, CoalesceSetting, Limits
 from tidings.server.core import AskModel, Core, invalid_params
@@ -147,7 +147,7 @@ class Live:
 
         That is quicker, and no change is lost.
         """
-        return Borrowing(app, self)
+        return Borrowing(app, self, keep_alive_seconds())
 
     async def run_stdio_async(self) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop."""

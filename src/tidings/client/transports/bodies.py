@@ -71,6 +71,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._stated = int(stated) if stated.isdecimal() else 0
         self.on_failure: Callable[[Exception], None] = lambda _: None  # Called with an error while it is read.
         self.on_end: Callable[[], None] = lambda: None  # Called when all of it was read, or nobody reads on.
+        self.on_data: Callable[[bytes], None] = lambda _: None  # Called with each piece as it arrives.
         self.reader: BodyReader | None = None
         self._is_over = False
 
@@ -80,6 +81,7 @@ class BoundedBody(httpx2.AsyncByteStream):
             decompressor = self._decompressor()
             size = 0
             async for piece in self._inner:
+                self.on_data(piece)
                 for part in decompressor.feed(piece) if decompressor else (piece,):
                     size += len(part)
                     self._check(size)

@@ -23,11 +23,13 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR
 
+from tidings.changes import KEEP_ALIVE_HEADER
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig, Timeouts
 from tidings.client.http_health import HttpHealth
 from tidings.client.sdk_logging import Clean, quiet
 from tidings.client.sdk_seam import TransportStreams, WriteStream
+from tidings.client.silence import stated_interval
 from tidings.client.targets import HttpTarget
 from tidings.client.transports.bodies import ENCODING, BoundedTransport, body_of, words_in
 from tidings.client.transports.sse import sse_streams
@@ -179,8 +181,10 @@ class _WatchedClient(httpx2.AsyncClient):
         if (body := body_of(response)) is not None:
             body.on_failure = lambda error: self._watch.failed(call, request.method, error, sent=True)
             if body.is_stream and response.is_success:
-                body.on_end = lambda: self._watch.stream_over(call, request.method)
-                self._watch.stream_open(call, request.method)
+                interval = stated_interval(response.headers.get(KEEP_ALIVE_HEADER))
+                silence = self._watch.stream_open(call, request.method, interval)
+                body.on_data = silence.heard if silence is not None else body.on_data
+                body.on_end = lambda: self._watch.stream_over(request.method, silence)
         return response
 
 
