@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -347,6 +348,18 @@ async def test_the_event_loop_goes_on_while_the_file_is_waited_for(path: Path) -
             await some_turns()
             assert ask(path, "SELECT count(*) FROM entries") == [(0,)]
     assert (await saved(path)).invocations == (resource(A),)
+
+
+@pytest.mark.timeout(20)
+async def test_a_flush_ends_that_begins_in_any_turn_of_the_loop(path: Path) -> None:
+    async with opened(path) as state, asyncio.TaskGroup() as tasks:
+        for number in range(20):
+            state.note_cursor(f"log:{number}")
+            writing = tasks.create_task(state.flush())
+            while not writing.done():
+                tasks.create_task(state.flush())
+                await anyio.lowlevel.checkpoint()
+    assert cursor_in(path) == "log:19"
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["begun", "waiting"])

@@ -301,6 +301,7 @@ class StateFile:
         while self._writing or (self._unsaved and not self._closed):
             if not await asyncio.shield(self._writing or self._write()):
                 return
+            await asyncio.sleep(0)  # `_written` takes note in this turn. A write that is done is not waited for.
 
     async def clear(self) -> None:
         """Removes everything that was saved or noted. A failure is logged, and tried again later."""
