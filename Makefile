@@ -25,8 +25,10 @@ run: $(VENV)/.ready-run ## everything at work: a sample vault, a small site, the
 test: $(VENV)/.ready-dev $(PAGE) ## all tests, or some: make test TESTS=tests/bus PYTHON=python3.12
 	@scripts/system-packages
 ifndef TESTS
-	@echo "Preparing the conformance suite; its output is in $(VENV)/conformance.log"
-	@$(BIN)/python tests/conformance/suite.py >$(VENV)/conformance.log 2>&1 || true # its tests report what is missing
+	@echo "Preparing the tests and the conformance suite, whose output is in $(VENV)/conformance.log"
+	@# Collected once, the tests are compiled for all who run them. What is missing, the tests report.
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
+		$(BIN)/python tests/conformance/suite.py >$(VENV)/conformance.log 2>&1; wait
 endif
 	@# Tests often wait, so four files run at a time, in their order: the longest are among the first.
 	$(BIN)/pytest $(COVERAGE) -n 4 --dist loadfile --no-loadscope-reorder -m "not thorough" $(TESTS)

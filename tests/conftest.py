@@ -17,8 +17,8 @@ settings.register_profile(
 )
 settings.load_profile("tidings")
 
-PROGRAMS = {"browser": "chromium", "redis": "redis-server"}
-"""The program that a marker needs. `make test` installs these, or fails in CI."""
+PROGRAMS = {"browser": ("chromium-headless-shell", "chromium"), "redis": ("redis-server",)}
+"""The programs of which a marker needs one. `make test` installs the first, or fails in CI."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,9 +44,9 @@ def anyio_backend() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for marker, program in PROGRAMS.items():
-        if shutil.which(program) is None:
-            skip = pytest.mark.skip(reason=f"needs {program}: apt-get install {program}")
+    for marker, programs in PROGRAMS.items():
+        if not any(map(shutil.which, programs)):
+            skip = pytest.mark.skip(reason=f"needs {programs[0]}: apt-get install {programs[0]}")
             for item in items:
                 if item.get_closest_marker(marker):
                     item.add_marker(skip)

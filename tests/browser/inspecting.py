@@ -26,6 +26,7 @@ PATIENCE = 30
 """Seconds that a busy machine may take for what takes milliseconds."""
 STARTED = 70
 """Seconds that it may take to start the programs of a test, all at once."""
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 TIDINGS = [sys.executable, "-m", "tidings"]
 
@@ -100,7 +101,7 @@ def answers(port: int) -> bool:
 async def chromium() -> AsyncGenerator[Browser]:
     """Debian's Chromium."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         try:
             yield browser
         finally:

@@ -181,7 +181,7 @@ PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them exc
     "render": "`tidings web --render`, which also needs Chromium",
     "inspector": "`tidings tui`, and scripts of answers in YAML",
 }
-_NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+_NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
 _ROOT: Final = Path(tidings.__file__).parents[2]
 
