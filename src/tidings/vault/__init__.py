@@ -18,7 +18,7 @@ An edit of a note passes through these files, from the disk to the subscribers:
     prompts.py           prompts filled from the vault
 """
 
-from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidings._kit import lazy
@@ -35,13 +35,8 @@ _HOMES = {
     "VaultUnusable": "tidings.vault.files.paths",
 }
 
-PACKAGES = ("watchfiles", "yaml", "platformdirs")
-"""The packages of the extra `vault`."""
-
-
-def packages_missing(names: Iterable[str]) -> str:
-    """Returns the message that these packages are missing, and how to install them."""
-    return lazy.packages_missing("The vault server", names, extra="vault")
+PACKAGES = ("watchfiles", "yaml", "platformdirs")  # of the extra `vault`
+packages_missing = partial(lazy.packages_missing, "The vault server", extra="vault")
 
 
 if not TYPE_CHECKING:

@@ -17,6 +17,7 @@ from tidings._kit.bounded_json import as_dict, as_text
 from tidings.inspector.http.rows import PARTS, VIEW_PARTS, Facts, Row, facts_of, rows_of, subscription_of
 from tidings.inspector.records import Record
 from tidings.inspector.session import Session
+from tidings.inspector.view.fold import covering
 from tidings.inspector.view.view import ServerView
 
 MOST_KEPT: Final = 20_000  # Rows for readers that are behind. The rings of the session have more.
@@ -67,10 +68,9 @@ class _ServerNotes:
         uri = record.data.get("uri")
         match record.kind:
             case "change" | "content" | "content-failed" | "subscription-failed" if isinstance(uri, str):
-                prefixes = (each for each in view.prefixes if uri.startswith(each[:-1]))
-                for each in (*_wholes(uri), *prefixes):
-                    if self.uris.pop(each, None) is not None:
-                        self.uris[each] = record.seq
+                for each in covering(view, uri):
+                    if self.uris.pop(each.uri, None) is not None:
+                        self.uris[each.uri] = record.seq
             case "subscriptions":
                 self.replaced = record.seq
                 self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
@@ -91,14 +91,6 @@ class _ServerNotes:
             self.pace.append([int(at), 0, 0, 0, 0])
         if change in _PACES:
             self.pace[-1][_PACES[change]] += 1
-
-
-def _wholes(uri: str) -> list[str]:
-    """Returns the URI, and those of which it may be a part, as a section is of a note."""
-    found = [uri]
-    while (at := max(found[-1].rfind(sign) for sign in "/?#")) > 0 and len(found) < 32:
-        found.append(found[-1][:at])
-    return found
 
 
 class PageFeed:

@@ -221,13 +221,13 @@ def _updated(view: ServerView, change: items.ChangeView) -> None:
     """Counts a change for the subscriptions that cover it."""
     if change.uri is None:
         return
-    for subscription in _covering(view, change.uri):
+    for subscription in covering(view, change.uri):
         subscription.updates += 1
         subscription.last_update, subscription.last_uri, subscription.last_change = change.at, change.uri, change.seq
         subscription.merged += change.merged > 0
 
 
-def _covering(view: ServerView, uri: str) -> list[items.SubscriptionView]:
+def covering(view: ServerView, uri: str) -> list[items.SubscriptionView]:
     """Returns the subscriptions that cover a resource: its own or that of its nearest parent, and prefixes."""
     subscriptions = view.subscriptions
     if not subscriptions:
@@ -264,7 +264,7 @@ def _content(view: ServerView, record: Record) -> None:
         _make_room(view, uri)
         was_away = last is not None and (last.confirmed or last.at) < (view.connected_at or 0)
         # Without a subscription, it may have changed at any time.
-        if was_away and change is None and any(_covering(view, uri)):
+        if was_away and change is None and any(covering(view, uri)):
             change = version.change = record.seq
             found = items.ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
             view.changes.append(found, record.seq)
@@ -272,7 +272,7 @@ def _content(view: ServerView, record: Record) -> None:
     if change is not None and (shown := view.changes.get(change)) is not None:
         shown.read, shown.content = record.at, version.seq
         shown.before = None if before is None else before.seq
-    for subscription in _covering(view, uri):
+    for subscription in covering(view, uri):
         subscription.last_read, subscription.error = record.at, None
         subscription.last_answered = max(subscription.last_answered, change or 0)
 
@@ -309,7 +309,7 @@ def _make_room(view: ServerView, newest: str) -> None:
 
 def _content_failed(view: ServerView, record: Record) -> None:
     uri, error = as_text(record.data.get("uri")) or "", items.ErrorView.read(record.data.get("error"))
-    for subscription in _covering(view, uri):
+    for subscription in covering(view, uri):
         subscription.error = error
 
 

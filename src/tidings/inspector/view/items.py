@@ -49,11 +49,17 @@ class ErrorView:
 
 
 @dataclass(slots=True)
-class MessageView:
-    """A JSON-RPC message."""
+class Item:
+    """Something that happened."""
 
     seq: int
     at: float
+
+
+@dataclass(slots=True)
+class MessageView(Item):
+    """A JSON-RPC message."""
+
     incoming: bool
     kind: MessageKind
     method: str | None  #: For a response: the method of the request that it answers, if known.
@@ -66,11 +72,9 @@ class MessageView:
 
 
 @dataclass(slots=True)
-class ExchangeView:
+class ExchangeView(Item):
     """An HTTP exchange."""
 
-    seq: int
-    at: float
     id: int
     method: str = ""
     url: str = ""
@@ -96,32 +100,26 @@ class ExchangeView:
 
 
 @dataclass(slots=True)
-class NotificationView:
+class NotificationView(Item):
     """A notification from the server that is not a log message."""
 
-    seq: int
-    at: float
     method: str
     params: dict[str, Any] | None
 
 
 @dataclass(slots=True)
-class LogView:
+class LogView(Item):
     """A log message from the server."""
 
-    seq: int
-    at: float
     level: str
     logger: str | None
     data: Any
 
 
 @dataclass(slots=True)
-class LineView:
+class LineView(Item):
     """A line of error output, or (`garbage`) something the server sent that is not a message."""
 
-    seq: int
-    at: float
     text: str
     garbage: bool = False
 
@@ -159,11 +157,9 @@ class ListDifference:
 
 
 @dataclass(slots=True)
-class ChangeView:
+class ChangeView(Item):
     """A change of a resource or a list, as the server sent it or as it was found later, and its effect."""
 
-    seq: int
-    at: float
     change: str  #: `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`.
     uri: str | None
     cursor: str | None = None
@@ -194,11 +190,9 @@ class ChangeView:
 
 
 @dataclass(slots=True)
-class ContentVersion:
+class ContentVersion(Item):
     """The content of a resource, as it was read."""
 
-    seq: int
-    at: float
     uri: str
     hash: str
     #: As the server sent it, or cut (`bounded_json.cut`) if it was too large.

@@ -1,4 +1,4 @@
-"""The tables of the store.
+"""The tables of the store, which are in `schema.sql`.
 
 `entries` are versions of pages, in few bytes; their texts, bytes and screenshots are in `parts`. `no` numbers all
 events in their order, from one counter for all tables: clocks may step back, the counter does not.
@@ -10,83 +10,15 @@ Whatever lasts for a time has that time beside its end (`ttl`, `wait`, `lease`, 
 than that must have been computed before the clock stepped back.
 """
 
+import re
+from pathlib import Path
 from typing import Final
 
 from tidings._kit.sqlite import Schema
 
 APPLICATION_ID: Final = 0x54494457  # marks a database as a store of web pages of Tidings ("TIDW")
 
-TABLES: Final = {
-    "counters": """(
-        id INTEGER PRIMARY KEY CHECK (id = 1),
-        no INTEGER NOT NULL,
-        listed INTEGER NOT NULL,  -- no longer used, like `listed_by`
-        listed_by TEXT NOT NULL
-    )""",
-    "pages": """(
-        page_id TEXT PRIMARY KEY,
-        canonical_url TEXT NOT NULL,
-        url TEXT,                    -- NULL: it cannot be fetched
-        content_hash TEXT NOT NULL,  -- of its newest content; '' if that is not known
-        checked_at REAL NOT NULL,
-        etag TEXT,
-        last_modified TEXT,
-        options TEXT NOT NULL,
-        variant TEXT NOT NULL,       -- of its newest content and its validators
-        seen INTEGER NOT NULL,       -- when it was last put or watched
-        changed INTEGER NOT NULL,    -- no longer used, like `changed_by`
-        changed_by TEXT NOT NULL,
-        untold INTEGER NOT NULL DEFAULT 0  -- whether its last change was not announced yet
-    ) WITHOUT ROWID""",
-    "aliases": "(url TEXT PRIMARY KEY, page_id TEXT NOT NULL, no INTEGER NOT NULL) WITHOUT ROWID",
-    "entries": """(
-        no INTEGER PRIMARY KEY,
-        source_id TEXT NOT NULL UNIQUE,
-        page_id TEXT NOT NULL,
-        canonical_url TEXT NOT NULL,
-        title TEXT,
-        site_name TEXT,
-        retrieved INTEGER NOT NULL,  -- in microseconds since 1970
-        retrieved_at TEXT NOT NULL,
-        content_type TEXT NOT NULL,
-        content_hash TEXT NOT NULL,
-        raw_hash TEXT NOT NULL,
-        raw_type TEXT,
-        options TEXT NOT NULL,
-        variant TEXT NOT NULL,       -- only versions of the same variant are compared
-        size INTEGER NOT NULL,
-        expires_at REAL NOT NULL,
-        ttl REAL NOT NULL,
-        pinned INTEGER NOT NULL DEFAULT 0
-    )""",
-    "parts": """(
-        id INTEGER PRIMARY KEY,
-        source_id TEXT NOT NULL,
-        kind TEXT NOT NULL,  -- head (the packet without its content), content, raw, screenshot, feed
-        data BLOB NOT NULL,
-        UNIQUE (source_id, kind)
-    )""",
-    "watches": """(
-        page_id TEXT PRIMARY KEY,
-        next_at REAL NOT NULL,
-        wait REAL NOT NULL,
-        failures INTEGER NOT NULL,
-        state TEXT NOT NULL,
-        leased_by TEXT,
-        lease_until REAL NOT NULL,
-        lease REAL NOT NULL
-    ) WITHOUT ROWID""",
-    "watchers": """(
-        page_id TEXT NOT NULL,
-        owner TEXT NOT NULL,
-        options TEXT NOT NULL,
-        variant TEXT NOT NULL,
-        no INTEGER NOT NULL,
-        PRIMARY KEY (page_id, owner)
-    ) WITHOUT ROWID""",
-    "owners": "(owner TEXT PRIMARY KEY, alive_until REAL NOT NULL, alive REAL NOT NULL) WITHOUT ROWID",
-}
-
+_STATEMENTS: Final = Path(__file__).with_name("schema.sql").read_text("utf-8").removesuffix(";\n").split(";\n")
 _PIN: Final = """UPDATE entries SET pinned = page_id IN (SELECT page_id FROM watchers) AND variant IN (
         SELECT variant FROM watchers w WHERE w.page_id = entries.page_id
         UNION ALL
@@ -108,35 +40,14 @@ _TRIGGERS: Final = tuple(
     for event, page_id in (("insert", "new.page_id"), ("delete", "old.page_id"))
 )
 
-_VIEWS: Final = (
-    """CREATE VIEW watched AS SELECT w.page_id, p.url, p.canonical_url,
-        EXISTS (SELECT 1 FROM watchers a WHERE a.page_id = w.page_id AND a.owner = '') AS explicit,
-        (SELECT count(*) FROM watchers a WHERE a.page_id = w.page_id AND a.owner <> '') AS subscribers,
-        (SELECT options FROM watchers a WHERE a.page_id = w.page_id ORDER BY a.owner <> '', a.no DESC LIMIT 1)
-            AS options,
-        w.next_at, w.failures, w.state FROM watches w JOIN pages p USING (page_id)""",
-)
-
-_INDICES: Final = (
-    "CREATE INDEX aliases_by_page ON aliases (page_id, no)",
-    "CREATE INDEX entries_by_page ON entries (page_id, no)",
-    "CREATE INDEX entries_by_variant ON entries (page_id, variant, no, content_hash)",
-    "CREATE INDEX entries_by_expiry ON entries (pinned, expires_at)",
-    "CREATE INDEX entries_by_arrival ON entries (pinned, no, source_id)",
-    "CREATE INDEX entries_by_age ON entries (retrieved, no)",
-    "CREATE INDEX pages_by_change ON pages (changed)",
-    "CREATE INDEX pages_by_seen ON pages (seen)",
-    "CREATE INDEX watches_by_time ON watches (next_at)",
-)
-
 SCHEMA: Final = Schema(
     APPLICATION_ID,
     # Raised with every change of the tables. A store of an older version is set aside: all of it can be fetched again.
     version=2,
-    tables=(*(f"CREATE TABLE {name} {columns}" for name, columns in TABLES.items()), *_VIEWS, *_TRIGGERS, *_INDICES),
+    tables=(*_STATEMENTS, *_TRIGGERS),
     fill=lambda connection: connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')"),
     # Damage is noticed now rather than later.
-    checked=(*TABLES, "watched"),
+    checked=[found[1] for each in _STATEMENTS if (found := re.match(r"\s*CREATE (?:TABLE|VIEW) (\w+)", each))],
     # Unused pages are given back to the disk, a few at a time (`Database.free`).
     pragmas=("PRAGMA auto_vacuum = INCREMENTAL", f"PRAGMA journal_size_limit = {16 * 2**20}"),
 )
