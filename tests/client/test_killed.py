@@ -102,7 +102,7 @@ async def test_after_many_kills_every_copy_equals_the_truth_over_http(
 @pytest.mark.anyio
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("kills", [1, pytest.param(12, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
 async def test_after_many_kills_every_copy_equals_the_truth_over_stdio(era: str, kills: int, tmp_path: Path) -> None:
     files = Files(tmp_path / "files", RESOURCES, seed=2)
 
