@@ -150,6 +150,7 @@ def test_what_users_see_has_no_way_to_write() -> None:
         "put",
         "uris",
         "copies",
+        "clear_content",
     }
 
 

@@ -208,14 +208,26 @@ async def restart(world: World, dice: random.Random) -> None:
             replica.start()
 
 
-async def other_server(world: World, dice: random.Random) -> None:  # noqa: ARG001 - it concerns all
-    """Starts all replicas again, as a server without prompts."""
+async def other_server(world: World, dice: random.Random) -> None:
+    """Starts all replicas again, as a server with other tools, and perhaps without prompts.
+
+    Or without resources: then the first one comes back in the end, with resources that changed meanwhile.
+    """
     async with _all_held(world) as replicas:
         if replicas:
-            world.truth.has_prompts = False
+            truth = world.truth
+            truth.has_prompts, truth.has_resources = dice.random() < 0.3, dice.random() < 0.6
+            truth.tools ^= {"t0", "t2"}
         for replica in replicas:
             await replica.stop()
             replica.start()
+        if replicas and not world.truth.has_resources:
+            await asyncio.sleep(dice.uniform(0, 20))
+            for replica in replicas:
+                await replica.stop()
+            world.truth.has_prompts = world.truth.has_resources = True
+            for replica in replicas:
+                replica.start()
 
 
 async def outage(world: World, dice: random.Random) -> None:
@@ -394,7 +406,6 @@ FAULTS: Final[dict[str, Fault]] = {
 
 NOT_YET: Final = {
     "rollback": 4,
-    "other_server": 1,
     "fresh_without_bus": 35,
     "no_stickiness": 1,
 }

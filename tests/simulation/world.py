@@ -24,7 +24,7 @@ from tidings._kit.uvicorn_seam import HttpServer
 from tidings.changes import Change, ResourceUpdated
 from tidings.client import Backoff, ClientConfig, Timeouts
 from tidings.client.events import StateChanged
-from tidings.errors import TidingsError
+from tidings.errors import NotSupported, TidingsError
 from tidings.server import Coalesce
 from tidings.server.policy import RequestContext
 
@@ -85,6 +85,7 @@ class Truth:
     notes: dict[str, int]
     tools: set[str] = field(default_factory=lambda: {"t0"})
     has_prompts: bool = True
+    has_resources: bool = True
     stored: dict[str, list[tuple[float, int]]] = field(default_factory=dict[str, list[tuple[float, int]]])
     """For each resource, the times at which a change of it was stored, and its value then."""
 
@@ -165,9 +166,10 @@ class Replica:
         for name in sorted(world.truth.tools):
             mcp.add_tool(_tool, name=name)
         mcp.add_prompt(Prompt.from_function(_tool, name="p0"))
-        if not world.truth.has_prompts:
-            for method in ("prompts/list", "prompts/get"):
-                del mcp._lowlevel_server._request_handlers[method]
+        gone = {"prompts/": not world.truth.has_prompts, "resources/": not world.truth.has_resources}
+        handlers = mcp._lowlevel_server._request_handlers
+        for method in [method for method in handlers if any(method.startswith(name) for name in gone if gone[name])]:
+            del handlers[method]
         return mcp
 
     def kill(self, *, told: bool = True) -> None:
@@ -230,7 +232,11 @@ class Client:
 
     async def _run(self, life: Callable[[], Any]) -> None:
         try:
-            await life()
+            for _ in range(100):
+                try:
+                    return await life()
+                except NotSupported:  # It began while the server had no resources.
+                    await asyncio.sleep(1)
         except Exception as error:  # noqa: BLE001 - it is reported in the end
             self.error = error
             self.world.trace(f"{self.node} ended: {error!r}")
@@ -348,6 +354,8 @@ class Client:
         if self.world.is_excused(began) and not self.world.plan.judges_without_bus:
             return
         self.world.trace(f"{self.node} is fresh")
+        if not self.world.truth.has_resources:
+            return  # The copies are those of a server that is gone.
         for uri, text in self._copies().items():
             least = self.world.truth.least(uri, began - FRESH_MARGIN)
             if int(text or 0) < least:

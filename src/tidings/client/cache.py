@@ -305,6 +305,12 @@ class ContentCache(Cache):
             self._templates.setdefault(invocation.expanded_uri, set()).add(key)
         self._on_change(invocation, kind, key)
 
+    def clear_content(self) -> None:
+        """Drops everything but the results of tools, which tell what was done."""
+        for kind, key in list(self._entries):
+            if kind is not ContentKind.TOOL:
+                self._remove(kind, key)
+
     def uris(self) -> set[str]:
         """Returns the resources that have content, whether read by URI or through a template."""
         return {key for kind, key in self._entries if kind is ContentKind.RESOURCE}.union(self._templates)

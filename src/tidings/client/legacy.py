@@ -49,6 +49,7 @@ class LegacyFeed:
         await self._each("resources/unsubscribe", sorted(removed.subscriptions))
         honoured = without(wanted, Filter.of(refused))
         self._known, fresh = honoured, without(honoured, self._known)
+        self.listener.moved(None)  # There is no log: what is read from here on has no place in one.
         self.listener.unknown(fresh)
         return refused
 

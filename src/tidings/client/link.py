@@ -6,10 +6,11 @@ runs there: requests are sent from the callers' own tasks, and a lost connection
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
 from mcp import Client, ClientSession
@@ -18,16 +19,19 @@ from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     REQUEST_TIMEOUT,
+    SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
     CallToolResult,
     Implementation,
     LoggingLevel,
+    ServerCapabilities,
     Tool,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
 
 from tidings import errors
-from tidings._kit.bounded_json import as_list
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings._version import __version__
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
@@ -51,6 +55,30 @@ _EXIT_SECONDS: Final = 0.5  # Seconds for a command that closed its output to en
 Hear = Callable[[str, Mapping[str, Any] | None], bool]
 
 
+Era = Literal["modern", "legacy"]
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """A server's statements about itself in the handshake."""
+
+    protocol_version: str
+    info: Implementation | None
+    capabilities: ServerCapabilities
+    instructions: str | None
+
+    @property
+    def era(self) -> Era:
+        return "modern" if self.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
+
+    @property
+    def identity(self) -> str:
+        """A text that is equal for the same server: its name, the version of the protocol and its capabilities."""
+        capabilities = self.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return json.dumps([self.info and self.info.name, self.protocol_version, capabilities], sort_keys=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The settings of every connection of one client."""
@@ -66,6 +94,13 @@ class Setup:
     on_stderr: Callable[[str], None] = lambda _: None
     on_garbage: Callable[[str], None] = lambda _: None
     tap: TapReporter | None = None
+
+
+def _parsed(kind: type[ModelT], stated: object) -> ModelT | None:
+    try:
+        return kind.model_validate(stated)
+    except ValidationError:
+        return None
 
 
 class Link:
@@ -103,6 +138,11 @@ class Link:
     @property
     def session(self) -> ClientSession:
         return self._ready.result().session
+
+    @property
+    def facts(self) -> ServerFacts:
+        client = self.client
+        return ServerFacts(client.protocol_version, client.server_info, client.server_capabilities, client.instructions)
 
     @property
     def pid(self) -> int | None:
@@ -159,6 +199,18 @@ class Link:
             self.error = with_wait(error, self.http.retry_after)
             self._over.set()
             self._scope.cancel()
+
+    def check_server(self, discovered: Mapping[str, Any]) -> None:
+        """Ends the connection if an answer to `server/discover` is not from the server of the handshake."""
+        facts, stamp = self.facts, as_dict(discovered.get("_meta")).get(SERVER_INFO_META_KEY)
+        info, can = _parsed(Implementation, stamp), _parsed(ServerCapabilities, discovered.get("capabilities"))
+        speaks = facts.protocol_version in as_list(discovered.get("supportedVersions"))
+        if not speaks or can is None or replace(facts, info=info, capabilities=can).identity != facts.identity:
+            self.lose_to_another()
+
+    def lose_to_another(self) -> None:
+        """Ends the connection because another server answers at this address."""
+        self.lose(errors.ConnectionLost(f"Another server answers in place of {self.name}.", server=self.name))
 
     # The task.
 

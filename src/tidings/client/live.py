@@ -15,6 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
+from tidings.client.link import Era
 from tidings.client.mirrors import Malformed
 from tidings.client.pending import ASK, Pending, Responder
 from tidings.client.queue import RequestQueue
@@ -24,7 +25,7 @@ from tidings.client.states import State
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
 from tidings.client.transports.tap import Tap
 from tidings.client.watching import check_watched
-from tidings.client.wiring import ClientWiring, Era
+from tidings.client.wiring import ClientWiring
 from tidings.errors import NotSupported, RequestTimedOut, TidingsError
 
 

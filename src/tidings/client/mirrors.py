@@ -72,9 +72,7 @@ class Mirror(Generic[ItemT]):
 
     def changed(self) -> None:
         self._asked += 1
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         if self._task is None:
             self._start()
 
@@ -169,13 +167,24 @@ class Mirror(Generic[ItemT]):
                 reason = f"{'.'.join(map(str, first['loc'])) or 'item'}: {first['msg']}"
                 malformed.append(Malformed(item, reason))
 
+    def empty(self) -> None:
+        """Empties the list, because the server does not offer it, and announces that."""
+        self._stop_timer()
+        before, had = self.items, self.items or self.malformed
+        self.items, self.malformed = (), ()
+        if had:
+            self.loaded(self, before, None)
+
     def clear(self) -> None:
         self.items, self.malformed, self.tried = (), (), False
 
-    async def aclose(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    async def aclose(self) -> None:
+        self._stop_timer()
         if (task := self._task) is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -193,6 +202,7 @@ class Lists:
         wakeup: Wakeup,
         *,
         absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
+        unlisted: Callable[[str], None],
     ) -> None:
         self._chosen = config.list_changed
         self._hub = hub
@@ -202,7 +212,7 @@ class Lists:
         mirror: Any = partial(Mirror, fetch=fetch, loaded=self._loaded, wakeup=wakeup, max_pages=config.max_pages)
         self.tools: Mirror[Tool] = mirror("tools", "tools/list", "tools", Tool, events.ToolsChanged)
         self.resources: Mirror[Resource] = mirror(
-            "resources", "resources/list", "resources", Resource, events.ResourcesChanged, cache.clear_resource
+            "resources", "resources/list", "resources", Resource, events.ResourcesChanged, unlisted
         )
         self.templates: Mirror[ResourceTemplate] = mirror(
             "templates",
@@ -225,21 +235,28 @@ class Lists:
         return iter((self.tools, self.resources, self.templates, self.prompts))
 
     def attach(self, capabilities: ServerCapabilities) -> None:
-        """Loads the lists of a newly connected server whose changes it does not announce."""
+        """Empties the lists that a newly connected server does not have, and loads those that it does not announce."""
         self._capabilities = capabilities
-        mirrored, announced = self._mirrored, self.wanted
+        offered, mirrored, announced = self._offered, self._mirrored, self.wanted
         for change, mirrors in self._by_change.items():
-            if mirrored.wants(change) and not announced.wants(change):
-                for mirror in mirrors:
+            for mirror in mirrors:
+                if not offered.wants(change):
+                    mirror.empty()
+                elif mirrored.wants(change) and not announced.wants(change):
                     mirror.changed()
 
     @property
+    def _offered(self) -> Filter:
+        can = self._capabilities
+        return Filter(tools=can.tools is not None, resources=can.resources is not None, prompts=can.prompts is not None)
+
+    @property
     def _mirrored(self) -> Filter:
-        chosen, can = self._chosen, self._capabilities
+        chosen, offered = self._chosen, self._offered
         return Filter(
-            tools=chosen.tools and can.tools is not None,
-            resources=chosen.resources and can.resources is not None,
-            prompts=chosen.prompts and can.prompts is not None,
+            tools=chosen.tools and offered.tools,
+            resources=chosen.resources and offered.resources,
+            prompts=chosen.prompts and offered.prompts,
         )
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
-from mcp_types import LoggingLevel
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, LoggingLevel
 
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
@@ -256,14 +256,17 @@ class ModernFeed:
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted, wait = stream.honoured, 0.0
+        current_call.set(QueueEntry(stream.id, "server/discover", {}, aside=True))  # Gets the HTTP status.
         while not self.link.over:
             await asyncio.sleep(_REOPEN.pause(self._quick_ends - 1) + wait)
             refused: dict[str, TidingsError] = {}
             try:
+                async with asyncio.timeout(self.seconds):
+                    await self.ping()
                 opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)
-            except TidingsError as error:
+            except (TidingsError, MCPError, TimeoutError):
                 self._quick_ends += 1
-                wait = error.retry_after or 0.0
+                wait = self.link.http.retry_after or 0.0
                 continue
             if stream.closing:  # A change of the filter overtook this.
                 for each in opened:
@@ -337,7 +340,17 @@ class ModernFeed:
         return True
 
     async def ping(self) -> None:
-        await self.link.send_raw("server/discover", {})  # The SDK's method has a time limit of its own.
+        """Asks the server who it is: nothing else tells that another one answers at this address."""
+        try:
+            # The SDK's method has a time limit of its own.
+            self.link.check_server(await self.link.send_raw("server/discover", {}))
+        except MCPError as error:
+            call = current_call.get()
+            status = (isinstance(call, QueueEntry) and call.http_status) or 200
+            is_vague = status < 400 and error.code in (CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT)
+            if not is_vague and status < 500 and status not in (401, 403, 429):
+                self.link.lose_to_another()  # No server of this era answers like this.
+            raise
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         sdk_seam.set_log_level(self.link.session, level)  # Each request asks for it.

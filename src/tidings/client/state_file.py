@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Place = tuple[str, str]
 
+# Not in the schema of the first release. Files of both can be used by both.
+_SERVERS: Final = "CREATE TABLE IF NOT EXISTS servers (identity TEXT PRIMARY KEY, server TEXT) WITHOUT ROWID"
 _SCHEMA: Final = Schema(
     application_id=0x54494453,  # "TIDS"
     version=1,
@@ -108,6 +110,7 @@ class WriteBatch:
 
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
+    server: str | None = None
     entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, Any])  # None removes an entry.
     cleared: bool = False  # True if everything from before is removed first.
 
@@ -121,6 +124,7 @@ class Saved:
     covered: frozenset[str] = frozenset()
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
+    server: str | None = None  # The identity of the server that it comes from; None if that is not known.
 
 
 class _File:
@@ -142,14 +146,15 @@ class _File:
         self._unwritten: WriteBatch | None = None
         self._in_trouble = False
 
-    def _opened(self, _connection: sqlite3.Connection) -> None:
+    def _opened(self, connection: sqlite3.Connection) -> None:
+        connection.execute(_SERVERS)
         # It may be another file. What was covered there may be out of date, and a new writer covers nothing.
         self._writer, self._subscriptions = secrets.token_hex(8), None
 
     def load(self) -> tuple[Saved, list[Place]]:
         """Returns what is saved, for this process to keep current, and the entries that this version cannot read."""
         # A write even if nothing changes: a file that this process may only read fails now, not later.
-        rows, self._subscriptions, cursor = self._database.write(self._load)
+        rows, self._subscriptions, cursor, server = self._database.write(self._load)
         invocations: list[cache.Invocation] = []
         unreadable: list[Place] = []
         uncovered: set[str | None] = set()
@@ -165,7 +170,7 @@ class _File:
             text = "%s entries in the state file %s cannot be read by this version, and are left out"
             logger.warning(text, count, self._path)
         covered = frozenset(uri for uri in map(cache.read_uri, invocations) if uri is not None and uri not in uncovered)
-        return Saved(tuple(invocations), covered, self._subscriptions, cursor), unreadable
+        return Saved(tuple(invocations), covered, self._subscriptions, cursor, server), unreadable
 
     def write(self, batch: WriteBatch) -> bool:
         """Writes `batch`, after what could not be written before. Returns whether that succeeded; logs trouble once."""
@@ -194,10 +199,11 @@ class _File:
 
     def _load(
         self, connection: sqlite3.Connection
-    ) -> tuple[list[tuple[str, str, str, int]], frozenset[str], str | None]:
+    ) -> tuple[list[tuple[str, str, str, int]], frozenset[str], str | None, str | None]:
         mine = self._identity
         found = connection.execute("SELECT writer, cursor FROM states WHERE identity = ?", (mine,)).fetchone()
         writer, cursor = found or ("", None)
+        server = connection.execute("SELECT server FROM servers WHERE identity = ?", (mine,)).fetchone()
         subscriptions = connection.execute("SELECT uri FROM subscriptions WHERE identity = ?", (mine,)).fetchall()
         rows = connection.execute(
             "SELECT kind, key, content, ifnull(writer = ?, 0) FROM entries LEFT JOIN covered "
@@ -207,11 +213,11 @@ class _File:
         connection.execute("DELETE FROM covered WHERE identity = ? AND writer <> ?", (mine, writer))
         connection.execute("UPDATE covered SET writer = ? WHERE identity = ?", (self._writer, mine))
         connection.execute("UPDATE states SET writer = ? WHERE identity = ?", (self._writer, mine))
-        return rows, frozenset(uri for (uri,) in subscriptions), cursor
+        return rows, frozenset(uri for (uri,) in subscriptions), cursor, server and server[0]
 
     def _write(self, connection: sqlite3.Connection, batch: WriteBatch, contents: dict[Place, str | None]) -> None:
         if batch.cleared:
-            for table in ("states", "subscriptions", "entries", "covered"):
+            for table in ("states", "subscriptions", "entries", "covered", "servers"):
                 connection.execute(f"DELETE FROM {table} WHERE identity = ?", (self._identity,))  # noqa: S608
         if not batch.cleared or batch.subscriptions or batch.cursor is not None or batch.entries:
             self._write_state(connection, batch)
@@ -231,6 +237,7 @@ class _File:
             connection.executemany("DELETE FROM subscriptions WHERE identity = ? AND uri = ?", gone)
             connection.executemany("INSERT INTO subscriptions VALUES (?, ?)", new)
         connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (mine, self._writer, batch.cursor))
+        connection.execute("INSERT OR REPLACE INTO servers VALUES (?, ?)", (mine, batch.server))
 
     def _write_entry(self, connection: sqlite3.Connection, place: Place, content: str | None, *, covered: bool) -> None:
         row = self._identity, str(place[0]), place[1]
@@ -265,6 +272,7 @@ class StateFile:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-state")
         self._subscriptions: frozenset[str] = frozenset()
         self._cursor: str | None = None
+        self._server: str | None = None
         self._entries: dict[Place, StatePut | None] = {}
         self._cleared = False
         self._unsaved = False
@@ -275,7 +283,7 @@ class StateFile:
     async def load(self) -> Saved:
         """Returns what is saved. A file that does not exist is created, for this user alone. Raises `StateUnusable`."""
         saved, unreadable = await asyncio.shield(self._in_thread(self._file.load))
-        self._subscriptions, self._cursor = saved.subscriptions, saved.cursor
+        self._subscriptions, self._cursor, self._server = saved.subscriptions, saved.cursor, saved.server
         for place in unreadable:
             self._note(place, None)
         return saved
@@ -294,6 +302,11 @@ class StateFile:
     def note_cursor(self, cursor: str | None) -> None:
         """Saves the cursor. Note what follows from it first, removals above all."""
         self._cursor = cursor
+        self._changed()
+
+    def note_server(self, identity: str) -> None:
+        """Saves the identity of the server. Note first that everything of another one is removed."""
+        self._server = identity
         self._changed()
 
     async def flush(self) -> None:
@@ -340,7 +353,7 @@ class StateFile:
     def _write(self) -> asyncio.Future[bool]:
         if self._timer is not None:
             self._timer.cancel()
-        batch = WriteBatch(self._subscriptions, self._cursor, self._entries, self._cleared)
+        batch = WriteBatch(self._subscriptions, self._cursor, self._server, self._entries, self._cleared)
         self._entries, self._cleared, self._unsaved, self._timer = {}, False, False, None
         self._writing = writing = self._in_thread(self._file.write, batch)
         writing.add_done_callback(self._written)

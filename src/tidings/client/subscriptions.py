@@ -167,6 +167,18 @@ class Subscriptions:
             self.known, self.cursor = Filter.of(self._covered), cursor
         self._touch()
 
+    def begin_anew(self) -> None:
+        """Drops the content and the cursor of another server. What is wanted stays, and is asked of the new one."""
+        held = self.cache.uris()
+        self.known, self._covered, self._kept = Filter(), set(), set()
+        self.cache.clear_content()
+        self.moved(None)
+        for uri in sorted(held):
+            if uri in self._generations:
+                self._generations[uri] += 1
+            if self._concerned(uri):
+                self.events.emit(ResourceUpdated(uri))
+
     def _touch(self) -> int:
         self._version += 1
         self._prefixes = tuple(text[:-1] for text in self._explicit if text.endswith("*"))
@@ -183,6 +195,8 @@ class Subscriptions:
     def attach(self, link: Link, feed: ChangeFeed) -> None:
         self._feed = feed
         self._synced = 0
+        for watched in self.watches.resources.values():
+            watched.stop_polling()  # It begins again, with a read, if this server announces nothing either.
         self._task = asyncio.create_task(self._keep_synced(link, feed))
         self.refresher.resume()
         self.prefix_refresher.resume()
@@ -300,6 +314,15 @@ class Subscriptions:
         if found or self._wants(uri) or uri.startswith(self._prefixes):
             found.append(uri)
         return found
+
+    def unlisted(self, uri: str) -> None:
+        """Drops the content of a resource that is gone from the server's list, and reads it again if it is wanted."""
+        watched = self.watches.resources.get(uri)
+        is_told = self.refresher.is_stale(uri) or (watched is not None and watched.is_gone)
+        if not is_told and (watched is not None or uri in self._covered):
+            self.changed(ResourceUpdated(uri))
+        else:
+            self.cache.clear_resource(uri)
 
     def _uncover(self, uri: str) -> None:
         if uri in self._covered:

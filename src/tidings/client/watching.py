@@ -68,17 +68,18 @@ class WatchedResource:
     def start_polling(self, poll: Poll, read: Callable[[str], None]) -> None:
         """Reads the resource again and again, because the server does not say when it changes."""
         if self.polling is None:
+            read(self.uri)
             self.polling = asyncio.create_task(self._poll(poll, read))
 
     async def _poll(self, poll: Poll, read: Callable[[str], None]) -> None:
         pause = poll.interval
         while True:
             before = self.digest
-            read(self.uri)
             least = 0.0 if self.latest is None else lasts(self.latest.result)
             spread = 1 + random.uniform(-poll.jitter, poll.jitter)  # noqa: S311 - spreads load, guards nothing
             await asyncio.sleep(max(pause * spread, least))
             pause = poll.interval if self.digest != before else min(pause * 1.5, poll.longest)
+            read(self.uri)
 
     def stop_polling(self) -> None:
         if self.polling is not None:

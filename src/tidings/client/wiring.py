@@ -8,15 +8,14 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.subscriptions import event_from_wire
-from mcp_types import Implementation, LoggingLevel, ServerCapabilities, Tool
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types import LoggingLevel, Tool
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
@@ -28,7 +27,7 @@ from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
 from tidings.client.feed import ChangeFeed
 from tidings.client.legacy import LegacyFeed
-from tidings.client.link import Link, Setup
+from tidings.client.link import Link, ServerFacts, Setup
 from tidings.client.mirrors import Lists
 from tidings.client.modern import ModernFeed
 from tidings.client.pending import Pending, PendingRequest, Responder
@@ -40,29 +39,13 @@ from tidings.client.targets import HttpTarget, Target
 from tidings.client.transports.http import current_call, fallback_to_sse
 from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import Refresher
-from tidings.errors import ConnectionLost, Disconnected, ResourceNotFound, TidingsError
+from tidings.errors import ConnectionLost, Disconnected, NotSupported, ResourceNotFound, TidingsError
 
 if TYPE_CHECKING:
     from tidings.client.state_file import StateFile
 
-Era = Literal["modern", "legacy"]
-
 # Resources under a prefix that wait to be read. Beyond that, the update is announced but not followed by a read.
 _PREFIX_WAITING: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
-    """A server's statements about itself in the handshake."""
-
-    protocol_version: str
-    info: Implementation | None
-    capabilities: ServerCapabilities
-    instructions: str | None
-
-    @property
-    def era(self) -> Era:
-        return "modern" if self.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
 
 
 class ClientWiring:
@@ -86,6 +69,7 @@ class ClientWiring:
         self.events = events.EventHub()
         self.wakeup = Wakeup()
         self.server: ServerFacts | None = None
+        self._identity: str | None = None  # The identity of the server that content and cursor come from.
         self.is_sse = False
         self._feed: ChangeFeed | None = None
         self._held: dict[str, list[QueueEntry]] = {}
@@ -138,7 +122,13 @@ class ClientWiring:
         )
         self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
         self.lists = Lists(
-            self._fetch_page, config, self.cache, self.events, self.wakeup, absorb_tools=self._absorb_tools
+            self._fetch_page,
+            config,
+            self.cache,
+            self.events,
+            self.wakeup,
+            absorb_tools=self._absorb_tools,
+            unlisted=lambda uri: self.subscriptions.unlisted(uri),  # noqa: PLW0108 - made below
         )
         refresher = partial(Refresher, self._read_again, failed=self._refresh_failed, wakeup=self.wakeup)
         self.subscriptions = Subscriptions(
@@ -162,6 +152,7 @@ class ClientWiring:
             return
         saved = await self.store.load()
         now = datetime.now(UTC)
+        self._identity = saved.server
         # Before the content: the cache keeps what is covered, however old it is.
         self.subscriptions.restore(saved.subscriptions, saved.covered, saved.cursor)
         for invocation in saved.invocations:
@@ -210,15 +201,21 @@ class ClientWiring:
                 raise
             if (link := await self._open_sse(deadline)) is None:
                 raise
-        client = link.client
-        self.server = ServerFacts(
-            client.protocol_version, client.server_info, client.server_capabilities, client.instructions
-        )
+        self.server = link.facts
+        self._recognise(self.server.identity)
         seconds, subscriptions = self.config.timeouts.request, self.subscriptions
         if self.server.era == "modern":
             since, known = subscriptions.cursor, subscriptions.known
             return link, ModernFeed(link, subscriptions, seconds, since=since, known=known)
         return link, LegacyFeed(link, subscriptions, seconds)
+
+    def _recognise(self, identity: str) -> None:
+        """Forgets what is known of another server, if one was at this address before."""
+        if identity != self._identity:
+            self._identity = identity
+            self.subscriptions.begin_anew()
+            if self.store is not None:
+                self.store.note_server(identity)
 
     async def _open_sse(self, deadline: float) -> Link | None:
         """Tries the oldest transport: the server accepts no POST, and may offer a stream of events instead."""
@@ -285,6 +282,9 @@ class ClientWiring:
 
     def _refresh_failed(self, uri: str, error: TidingsError) -> None:
         watched = self.subscriptions.watches.resources.get(uri)
+        if isinstance(error, NotSupported) and watched is not None and (watched.latest or watched.is_gone):
+            # The server that had it was replaced by one without resources, and may come back.
+            error = ResourceNotFound(f"{self.name} has no resources any more: {error.message}", server=self.name)
         if watched is not None and watched.is_gone and isinstance(error, ResourceNotFound):
             return  # As announced before: watchers wait until it is there again.
         self.events.emit(events.RefreshFailed(uri, error))
