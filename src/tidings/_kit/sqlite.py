@@ -85,6 +85,11 @@ class Schema:
     pragmas: Sequence[str] = ()
 
 
+def statements_in(script: Path) -> list[str]:
+    """Returns the statements of a file of SQL. Each ends with a semicolon at the end of a line."""
+    return script.read_text("utf-8").removesuffix(";\n").split(";\n")
+
+
 def move_database(path: Path, to: Path) -> None:
     """Gives a database another name, with what SQLite keeps beside it. What has that name is replaced."""
     for suffix in _COMPANIONS:

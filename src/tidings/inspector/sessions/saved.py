@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict_or_none
-from tidings._kit.sqlite import Database, OnDamage, Schema
+from tidings._kit.sqlite import Database, OnDamage, Schema, statements_in
 from tidings._kit.sqlite_errors import Trouble, Wording
 from tidings.inspector.records import Record
 
@@ -23,31 +23,7 @@ VERSION: Final = 1
 _SCHEMA: Final = Schema(
     application_id=None,
     version=VERSION,
-    tables=(
-        """
-        CREATE TABLE sessions (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            title TEXT,
-            began REAL NOT NULL,
-            last REAL NOT NULL,
-            ended REAL,
-            pid INTEGER NOT NULL,
-            records INTEGER NOT NULL DEFAULT 0,
-            bytes INTEGER NOT NULL DEFAULT 0
-        )
-        """,
-        """
-        CREATE TABLE records (
-            session INTEGER NOT NULL,
-            seq INTEGER NOT NULL,
-            at REAL NOT NULL,
-            server TEXT NOT NULL,
-            kind TEXT NOT NULL,
-            data TEXT NOT NULL,
-            PRIMARY KEY (session, seq)
-        ) WITHOUT ROWID
-        """,
-    ),
+    tables=statements_in(Path(__file__).with_name("schema.sql")),
     checked=("sessions",),
     pragmas=("PRAGMA auto_vacuum = INCREMENTAL",),
 )

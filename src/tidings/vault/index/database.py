@@ -1,4 +1,4 @@
-"""The index as a database: its tables, its place, its lock.
+"""The index as a database: its tables (`schema.sql`), its place, its lock.
 
 A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
 are numbered by `n` in the order of the text. `fts` has the searchable text under the same id: the `title`, and as
@@ -21,7 +21,7 @@ from typing import Final
 import platformdirs
 
 from tidings._kit.files import open_lock, try_lock
-from tidings._kit.sqlite import Database, OnDamage, Schema
+from tidings._kit.sqlite import Database, OnDamage, Schema, statements_in
 from tidings._kit.sqlite_errors import Trouble, Wording, trouble_of
 from tidings.vault.files.paths import Vault, VaultUnusable
 
@@ -32,70 +32,13 @@ _SLOTS: Final = 16
 _TIMEOUT: Final = 5.0  # Seconds that another process may keep the file locked.
 _LONGEST_LOG: Final = 64 * 2**20  # Bytes of the write-ahead log before SQLite moves it into the main file.
 
-ROWS: Final = {
-    "tags": ("key TEXT", "shown TEXT", "line INTEGER"),  # without '#'
-    "links": (
-        "name TEXT",  # the key of the target's last segment, without '.md'; '' for a link within the note
-        *("target TEXT", "subpath TEXT", "shown TEXT", "kind TEXT", "embed INTEGER"),
-        *("line INTEGER", '"start" INTEGER', '"end" INTEGER'),
-    ),
-    "headings": ("level INTEGER", "text TEXT", "line INTEGER"),
-    "blocks": ("id TEXT", "line INTEGER"),
-    "tasks": ("line INTEGER", "status TEXT", "text TEXT"),
-    # A row for each value, or item of a list; both NULL if there is none.
-    "properties": ("key TEXT", "text TEXT", "number REAL"),
-    "aliases": ("key TEXT", "shown TEXT"),
-}
-"""The tables of the contents of files, with their columns after `file` and `n`."""
+# The tables of the contents of files, with the number of their columns after `file` and `n`.
+ROWS: Final = {"tags": 3, "links": 9, "headings": 3, "blocks": 2, "tasks": 3, "properties": 3, "aliases": 2}
 
 SCHEMA: Final = Schema(
     application_id=0x54494456,  # "TIDV"
     version=1,  # Raised with every change of the tables, or of how a file is read.
-    tables=(
-        """CREATE TABLE files (
-            id INTEGER PRIMARY KEY,
-            path TEXT NOT NULL UNIQUE,
-            folder TEXT NOT NULL,    -- '' for the vault's root
-            name TEXT NOT NULL,      -- the key of the file's name; notes without '.md'
-            kind TEXT NOT NULL,      -- note, canvas, base or attachment
-            size INTEGER NOT NULL,
-            mtime INTEGER NOT NULL,  -- in nanoseconds, like ctime
-            ctime INTEGER NOT NULL,  -- -1: read it again, it may have changed just after it was read
-            inode INTEGER NOT NULL,
-            hash TEXT,               -- NULL if it was not read, for example a large attachment
-            title TEXT NOT NULL,
-            words INTEGER NOT NULL,
-            properties TEXT NOT NULL,  -- a JSON object
-            problem TEXT
-        )""",
-        """CREATE VIRTUAL TABLE fts USING fts5(title, body, tokenize = "unicode61 remove_diacritics 2")""",
-        # A batch is written as one segment. Segments are merged in idle times (see `Index.tidy`), or if there are many.
-        "INSERT INTO fts (fts, rank) VALUES ('hashsize', 8000000)",
-        "INSERT INTO fts (fts, rank) VALUES ('automerge', 0)",
-        "INSERT INTO fts (fts, rank) VALUES ('crisismerge', 64)",
-        # By this key, the rows of a file lie together and in order.
-        *(
-            f"CREATE TABLE {table} (file INTEGER, n INTEGER, {', '.join(columns)}, PRIMARY KEY (file, n)) WITHOUT ROWID"
-            for table, columns in ROWS.items()
-        ),
-        """CREATE TABLE tag_counts (
-            key TEXT PRIMARY KEY,
-            shown TEXT NOT NULL,    -- its first occurrence, by path, then line
-            notes INTEGER NOT NULL, -- with the tag itself
-            total INTEGER NOT NULL, -- with it or a tag nested in it
-            path TEXT NOT NULL,     -- of the first occurrence
-            line INTEGER NOT NULL
-        ) WITHOUT ROWID""",
-        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        "CREATE INDEX files_by_folder ON files (folder, kind)",
-        "CREATE INDEX files_by_name ON files (name)",
-        "CREATE INDEX files_by_inode ON files (inode)",
-        "CREATE INDEX files_by_age ON files (mtime DESC, path) WHERE kind <> 'attachment'",
-        "CREATE INDEX tags_by_key ON tags (key)",
-        "CREATE INDEX links_by_name ON links (name)",
-        "CREATE INDEX properties_by_key ON properties (key)",
-        "CREATE INDEX aliases_by_key ON aliases (key)",
-    ),
+    tables=statements_in(Path(__file__).with_name("schema.sql")),
     checked=("files", "fts", "tag_counts", "meta", *ROWS),
     pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),
 )

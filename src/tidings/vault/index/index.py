@@ -27,7 +27,7 @@ Rows = Mapping[str, Iterable[Row]]  # By table, made while they are stored, so t
 INSERTS: Final = {
     "files": "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "fts": "INSERT INTO fts (rowid, title, body) VALUES (?, ?, ?)",
-    **{table: f"INSERT INTO {table} VALUES (?, ?{', ?' * len(columns)})" for table, columns in ROWS.items()},  # noqa: S608
+    **{table: f"INSERT INTO {table} VALUES (?, ?{', ?' * columns})" for table, columns in ROWS.items()},  # noqa: S608
 }
 _LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
 _MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.

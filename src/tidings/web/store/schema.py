@@ -14,11 +14,11 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tidings._kit.sqlite import Schema
+from tidings._kit.sqlite import Schema, statements_in
 
 APPLICATION_ID: Final = 0x54494457  # marks a database as a store of web pages of Tidings ("TIDW")
 
-_STATEMENTS: Final = Path(__file__).with_name("schema.sql").read_text("utf-8").removesuffix(";\n").split(";\n")
+_STATEMENTS: Final = statements_in(Path(__file__).with_name("schema.sql"))
 _PIN: Final = """UPDATE entries SET pinned = page_id IN (SELECT page_id FROM watchers) AND variant IN (
         SELECT variant FROM watchers w WHERE w.page_id = entries.page_id
         UNION ALL
