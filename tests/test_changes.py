@@ -100,9 +100,9 @@ def test_a_text_that_is_no_key_is_refused(key: str) -> None:
         change_from_key(key)
 
 
-@given(st.text(min_size=1), st.integers(0, 2**63 - 1))
-def test_a_cursor_is_read_as_it_was_written(epoch: str, version: int) -> None:
-    assert Cursor.parse(str(Cursor(epoch, version))) == Cursor(epoch, version)
+@given(st.text(min_size=1), st.integers(0, 2**63 - 1), st.sampled_from(["", "0", "1234", "5a5a5a5a"]))
+def test_a_cursor_is_read_as_it_was_written(epoch: str, version: int, term: str) -> None:
+    assert Cursor.parse(str(Cursor(epoch, version, term))) == Cursor(epoch, version, term)
 
 
 @given(st.text() | st.none() | st.integers() | st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
@@ -130,6 +130,10 @@ def test_whatever_a_client_sends_as_a_cursor_is_one_that_an_engine_can_look_up_o
         "e:1 ",
         "e:1_0",
         "e:+1",
+        "e:1-",
+        "e:1-A",
+        "e:1-a-b",
+        "e:1-" + "a" * 17,
         "e:" + "9" * 19,
         b"e:1",
         7,

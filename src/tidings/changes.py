@@ -87,6 +87,7 @@ MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""
 
 _MAX_VERSION: Final = 2**63 - 1  # The largest that every engine can store. No server of ours has a greater one.
+_CURSOR = re.compile(r"(?P<epoch>.+):(?P<version>[0-9]{1,19})(-(?P<term>[0-9a-z]{1,16}))?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 
@@ -96,25 +97,27 @@ class Cursor:
     """A position in a log of changes: after the change numbered `version`, in the life of the log named `epoch`.
 
     Cursors of one epoch are ordered by version. Those of two epochs cannot be compared, because the log was lost in
-    between. On the wire a cursor is the text `epoch:version`, opaque to everyone but its server.
+    between. `term` names the part of the log to which the change belongs: it shows whether the log that is asked still
+    has that change, or was rolled back and has another one under the same version. On the wire a cursor is the text
+    `epoch:version-term`, opaque to everyone but its server. Without a term it is `epoch:version`.
     """
 
     epoch: str
     version: int
+    term: str = ""
 
     def __str__(self) -> str:
-        return f"{self.epoch}:{self.version}"
+        return f"{self.epoch}:{self.version}" + (f"-{self.term}" if self.term else "")
 
     @classmethod
     def parse(cls, text: object) -> Self | None:
         """Returns the cursor in `text`; None if it is not a cursor, so that the past is unknown."""
         if not isinstance(text, str):
             return None
-        epoch, _, version = text.rpartition(":")
-        if not (epoch and version.isascii() and version.isdigit() and len(version) <= 19):
+        found = _CURSOR.fullmatch(text)
+        if found is None or int(found["version"]) > _MAX_VERSION:
             return None
-        number = int(version)
-        return cls(epoch, number) if number <= _MAX_VERSION else None
+        return cls(found["epoch"], int(found["version"]), found["term"] or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,19 @@ an address, a text that another process can be given.
 
 import asyncio
 import itertools
+import shutil
+import sqlite3
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import anyio
 import pytest
+from redis import Redis as Client
 
 from tests.bus.nats_server import api
 from tests.bus.nats_server import shared as shared_nats
@@ -86,6 +89,10 @@ class BusFactory(ABC):
         """Lose the log while it is used, as an accident would. For buses whose log is outside the process."""
         raise NotImplementedError
 
+    async def copy(self) -> Callable[[], Awaitable[None]]:
+        """Copy the log. The result puts the copy in its place, as it was, while nobody uses it."""
+        raise NotImplementedError
+
 
 class Memory(BusFactory):
     @classmethod
@@ -114,6 +121,14 @@ class Simulated(BusFactory):
     async def lose(self) -> None:
         self._broker.lose()
 
+    async def copy(self) -> Callable[[], Awaitable[None]]:
+        log = self._broker.copy()
+
+        async def restore() -> None:
+            self._broker.restore(log)
+
+        return restore
+
 
 class Sqlite(BusFactory):
     shared = True
@@ -127,6 +142,17 @@ class Sqlite(BusFactory):
         for suffix in ("", "-wal", "-shm"):
             await anyio.Path(self.address.removeprefix("sqlite:") + suffix).unlink(missing_ok=True)
 
+    async def copy(self) -> Callable[[], Awaitable[None]]:
+        path = self.address.removeprefix("sqlite:")
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(f"{path}.copy")) as target:
+            source.backup(target)
+
+        async def restore() -> None:
+            await self.lose()
+            await anyio.Path(f"{path}.copy").rename(path)
+
+        return restore
+
 
 class Redis(BusFactory):
     shared = True
@@ -137,9 +163,26 @@ class Redis(BusFactory):
     def address_in(cls, folder: Path) -> str:  # noqa: ARG003 - all tests share a server, and each has a prefix
         return f"{shared_server().url}#{uuid.uuid4().hex}"
 
-    async def lose(self) -> None:
+    @property
+    def _keys(self) -> list[str]:
         prefix = self.address.partition("#")[2]
-        shared_server().ask("DEL", *(f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")))
+        return [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
+
+    async def lose(self) -> None:
+        shared_server().ask("DEL", *self._keys)
+
+    async def copy(self) -> Callable[[], Awaitable[None]]:
+        with Client(port=shared_server().port, retry=None) as client:
+            values = [client.dump(key) for key in self._keys]
+
+        async def restore() -> None:
+            with Client(port=shared_server().port, retry=None) as client:
+                for key, value in zip(self._keys, values, strict=True):
+                    client.delete(key)
+                    if value:
+                        client.restore(key, 0, value)
+
+        return restore
 
 
 class Nats(BusFactory):
@@ -154,6 +197,21 @@ class Nats(BusFactory):
     async def lose(self) -> None:
         url, _, prefix = self.address.partition("#")
         await api(url, f"STREAM.DELETE.{prefix}")
+
+    async def copy(self) -> Callable[[], Awaitable[None]]:
+        server = shared_nats()
+        store, copy = server.folder / "store", server.folder / uuid.uuid4().hex
+        server.kill()
+        shutil.copytree(store, copy)
+        server.start()  # In this thread: it ends with the one that has started it.
+
+        async def restore() -> None:
+            server.kill()
+            server.wipe()
+            copy.rename(store)
+            server.start()
+
+        return restore
 
 
 BUSES: list[Any] = [Memory, Simulated, Sqlite, pytest.param(Redis, marks=pytest.mark.redis), Nats]

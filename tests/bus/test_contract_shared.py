@@ -5,13 +5,14 @@ import json
 
 import pytest
 
-from tests.bus.buses import BusFactory, Ear, buses_that
+from tests.bus.buses import BusFactory, Ear, buses_that, newest
 from tests.bus.processes import peer
-from tidings.changes import Cursor, ResourceUpdated
+from tidings.bus import Entry
+from tidings.changes import Change, Cursor, ResourceUpdated
 
 pytestmark = pytest.mark.anyio
 
-A, B = (ResourceUpdated(f"note://{name}") for name in "ab")
+A, B, C = (ResourceUpdated(f"note://{name}") for name in "abc")
 
 
 @buses_that(lambda bus: bus.shared)
@@ -71,7 +72,30 @@ async def test_a_publish_into_a_lost_log_is_stored_in_the_new_one(bus_factory: B
         for ear in ears:
             await ear.until_after(cursor)
             assert ear.changes.count(None) == 1
-        assert list(await two.since(Cursor(cursor.epoch, cursor.version - 1)) or ()) == [(cursor, B)]
+        assert list(await two.since(Cursor(cursor.epoch, 0)) or ()) == [(cursor, B)]
+
+
+@buses_that(lambda bus: bus.outlives)
+@pytest.mark.parametrize("again", [[B], [A, B], [C]], ids=["other changes", "the same changes", "one change"])
+async def test_a_log_that_was_rolled_back_does_not_know_what_it_has_lost(
+    bus_factory: BusFactory, again: list[Change]
+) -> None:
+    async with bus_factory.open() as bus:
+        start, kept = bus.head, await bus.publish(C)
+        roll_back = await bus_factory.copy()
+        lost = [await bus.publish(change) for change in (A, B, A)]
+    await roll_back()
+    async with bus_factory.open() as bus:
+        for cursor in lost:
+            assert await bus.since(cursor) is None
+        stored: list[Entry] = [(kept, C)]
+        while stored[-1][0].version <= lost[-1].version + 2:
+            stored += [(await bus.publish(change), change) for change in again]
+        # Even if each entry has been replaced by a later one.
+        for cursor in lost:
+            assert await bus.since(cursor) is None
+        for cursor in (start, *(cursor for cursor, _ in stored)):
+            assert list(await bus.since(cursor) or ()) == newest([entry for entry in stored if entry[0] > cursor])
 
 
 @buses_that(lambda bus: bus.outlives and bus.reaches_processes)

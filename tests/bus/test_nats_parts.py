@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry import metrics
@@ -121,7 +122,7 @@ async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost
     sender = Sender(10, Subjects("p"), log, Engine("nats", "nowhere"))
     publishing = asyncio.create_task(sender.waiting.put(A, 10))
     first: Any = Wire()
-    sending = asyncio.create_task(sender.run(first))
+    sending = asyncio.create_task(sender.run(first, checkpoint))
     await first.until(1)
     first.posted[0][1]({"seq": 7})
     # Acknowledged, but this process has heard up to 5 only; and then the broker comes back without it.
@@ -131,7 +132,7 @@ async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost
     sender.lost()
     log.begin(LogPosition("new", 1, 0), Mark("n", 0, 1))
     second: Any = Wire()
-    sending = asyncio.create_task(sender.run(second))
+    sending = asyncio.create_task(sender.run(second, checkpoint))
     await second.until(1)
     second.posted[0][1]({"seq": 2})
     log.hear(2, 0, A)
@@ -145,7 +146,7 @@ async def test_a_refusal_ends_the_connection_and_keeps_the_change() -> None:
     sender = Sender(10, Subjects("p"), Log(History(), lambda *_: None), Engine("nats", "nowhere"))
     publishing = asyncio.create_task(sender.waiting.put(A, 10))
     wire: Any = Wire()
-    sending = asyncio.create_task(sender.run(wire))
+    sending = asyncio.create_task(sender.run(wire, checkpoint))
     await wire.until(1)
     wire.posted[0][1](ApiError(10047, "insufficient storage resources available"))
     assert isinstance(wire.ended.result(), ApiError)

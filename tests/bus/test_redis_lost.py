@@ -119,6 +119,20 @@ async def test_a_server_said_to_be_durable_that_lost_its_end_is_found_out(tmp_pa
         assert old.epoch != new.epoch
 
 
+async def test_a_durable_server_rolled_back_while_nobody_used_it_does_not_know_what_it_lost(tmp_path: Path) -> None:
+    async with redis_server(tmp_path, *ALWAYS) as server:
+        async with RedisBus(server.url, durable=True) as bus:
+            kept = await bus.publish(A)
+            lose_the_rest = server.lose_what_follows(A.uri)
+            lost = [await bus.publish(change) for change in (B, C)]
+        await lose_the_rest()
+        async with RedisBus(server.url, durable=True) as bus:
+            new = [await bus.publish(change) for change in NOTES[:5]]
+            assert {cursor.epoch for cursor in new} == {kept.epoch}
+            assert [await bus.since(cursor) for cursor in lost] == [None, None]
+            assert [cursor for cursor, _ in await bus.since(kept) or ()] == new
+
+
 async def test_what_is_said_to_be_durable_is_checked(tmp_path: Path) -> None:
     async with redis_server(tmp_path, *EVERY_SECOND) as server:
         with pytest.raises(BusMismatch, match="appendonly yes, appendfsync everysec"):

@@ -10,6 +10,7 @@ import pytest
 
 from tests.bus.files import (
     TRY_TO_PUBLISH,
+    B,
     change_file,
     content,
     is_another_database,
@@ -41,6 +42,18 @@ async def test_a_file_of_another_version_is_refused(path: Path) -> None:
     change_file(path, "PRAGMA user_version = 99")
     with pytest.raises(BusMismatch, match="schema 99, this one has 1"):
         await make(path)
+
+
+async def test_a_file_of_the_first_version_goes_on(path: Path) -> None:
+    known = await make(path)
+    change_file(path, "DROP TABLE terms")
+    async with SqliteBus(path) as bus:
+        new = await bus.publish(B)
+        old = Cursor.parse(f"{known.epoch}:{known.version}")
+        assert old is not None
+        assert await bus.since(old) == [(new, B)]
+        # A later one without a term is of a log that was rolled back.
+        assert await bus.since(Cursor(new.epoch, new.version)) is None
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,40 @@
 
 `Broker` keeps the log. Each replica reaches it over a `Line`, on which calls are delayed, fail, or succeed with an
 answer that is lost, so that the same change is stored twice. The log itself can be lost, which begins a new epoch, or
-be replaced by an older copy of itself, which does not. `tests/bus/test_contract.py` tests it as it tests every bus.
+be replaced by an older copy of itself, which only its terms show. `tests/bus/test_contract.py` tests it as it tests
+every bus.
 """
 
 import asyncio
 import contextvars
+import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from tidings._kit.backoff import Pauses
 from tidings.bus import Entry, History
-from tidings.bus.shared import BrokerBus, Engine, Held, Listeners, NewEntries, Waiting
+from tidings.bus.shared import BrokerBus, Engine, Held, Listeners, NewEntries, Terms, Waiting
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 
 T = TypeVar("T")
 
-Log = tuple[int, int, int, dict[Change, tuple[int, float]]]
-"""A copy of a log: epoch, version, the version from which it is whole, and each change with its version and time."""
+
+@dataclass(frozen=True)
+class Log:
+    """The log of a broker: its place, the version from which it is whole, each change with its version and time."""
+
+    epoch: str = "epoch1"
+    version: int = 0
+    covered: int = 0
+    changes: dict[Change, tuple[int, float]] = field(default_factory=dict[Change, tuple[int, float]])
+    terms: Terms = field(default_factory=Terms)
+
+    def cursor(self, version: int) -> Cursor:
+        return Cursor(self.epoch, version, self.terms.at(version))
+
 
 _PAUSES: Final = (0.02, 0.1, 0.5)
 
@@ -30,55 +44,55 @@ class Broker:
     """The log, and those who are to be woken when it grows."""
 
     def __init__(self) -> None:
-        self._log: Log = (1, 0, 0, {})
+        self._log = Log()
+        self._names = itertools.count(2)
         self.sessions: dict[SimulatedSession, None] = {}
 
     @property
     def head(self) -> Cursor:
-        return Cursor(f"epoch{self._log[0]}", self._log[1])
+        return self._log.cursor(self._log.version)
+
+    def begin_term(self) -> None:
+        terms = self._log.terms.begin(self._log.version, f"term{next(self._names)}")
+        self._log = replace(self._log, terms=terms)
 
     def append(self, changes: Sequence[Change], now: float) -> list[Cursor]:
-        epoch, version, covered, log = self._log
         cursors: list[Cursor] = []
         for change in changes:
-            version += 1
-            log.pop(change, None)
-            log[change] = (version, now)
-            cursors.append(Cursor(f"epoch{epoch}", version))
-        self._log = (epoch, version, covered, log)
+            self._log = replace(self._log, version=self._log.version + 1)
+            self._log.changes.pop(change, None)
+            self._log.changes[change] = (self._log.version, now)
+            cursors.append(self.head)
         return cursors
 
     def since(self, cursor: Cursor) -> NewEntries:
-        _, version, covered, log = self._log
-        if cursor.epoch != self.head.epoch or not covered <= cursor.version <= version:
+        log = self._log
+        covered = cursor.epoch == log.epoch and log.covered <= cursor.version <= log.version
+        if not (covered and log.terms.know(cursor)):
             return NewEntries(self.head, None)
-        epoch = cursor.epoch
-        return NewEntries(
-            self.head, [(Cursor(epoch, at), each) for each, (at, _) in log.items() if at > cursor.version]
-        )
+        found = [(log.cursor(at), each) for each, (at, _) in log.changes.items() if at > cursor.version]
+        return NewEntries(self.head, found)
 
     def trim(self, history: History, now: float) -> None:
-        epoch, version, covered, log = self._log
-        while log:
-            change, (at, when) = next(iter(log.items()))
-            if len(log) <= history.entries and when >= now - history.age:
+        changes = self._log.changes
+        while changes:
+            change, (at, when) = next(iter(changes.items()))
+            if len(changes) <= history.entries and when >= now - history.age:
                 break
-            del log[change]
-            covered = at
-        self._log = (epoch, version, covered, log)
+            del changes[change]
+            self._log = replace(self._log, covered=at)
 
     def copy(self) -> Log:
-        epoch, version, covered, log = self._log
-        return epoch, version, covered, dict(log)
+        return replace(self._log, changes=dict(self._log.changes))
 
     def restore(self, log: Log) -> None:
         """Puts an older copy in place of the log. Nothing in it says so."""
-        self._log = log
+        self._log = replace(log, changes=dict(log.changes))
         self.wake()
 
     def lose(self) -> None:
         """Loses the log: an empty one begins, in a new epoch."""
-        self._log = (self._log[0] + 1, 0, 0, {})
+        self._log = Log(f"epoch{next(self._names)}")
         self.wake()
 
     def wake(self) -> None:
@@ -113,6 +127,7 @@ class SimulatedSession:
     def __post_init__(self) -> None:
         self._more = asyncio.Event()
         self._finishing = False
+        self._has_term = False
         self._task: asyncio.Task[None] | None = None
         self._context = contextvars.copy_context()  # A message belongs to this replica, not to the one that sends it.
         self.waiting = Waiting(self.buffer, self._more.set)
@@ -205,6 +220,9 @@ class SimulatedSession:
     def _exchange(self, batch: Sequence[Held]) -> tuple[list[list[Cursor]], NewEntries]:
         """Stores what waits, and returns its cursors and all that is new to this replica. Runs at the broker."""
         now = self.clock()
+        if batch and not self._has_term:
+            self.broker.begin_term()
+            self._has_term = True
         cursors = [self.broker.append([held.change] * max(len(held.askers), 1), now) for held in batch]
         news = self.broker.since(self.listeners.head)
         self.broker.trim(self.history, now)

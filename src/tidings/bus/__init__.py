@@ -2,7 +2,8 @@
 
 A bus is a *compacted log*: it keeps the newest entry for each distinct change, under one rising version. Versions of
 entries that were replaced are gone, so a hole between two versions is normal and says nothing. The log has an
-*epoch*, which changes when the log was lost. `version` and `epoch` together are a `Cursor`.
+*epoch*, which changes when the log was lost, and *terms* within it, which show whether it was replaced by an older copy
+of itself (`tidings.bus.shared.Terms`). Epoch, version and term together are a `Cursor`.
 
 Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on each:
 - A change for which `publish` returned a cursor is delivered to every listener in every process, unless an equal change
@@ -12,7 +13,8 @@ Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on e
 - When the bus no longer knows what changed (the log was lost, or cut while this process was away), each listener is
   called once with `None` instead of a change: anything may have changed.
 - `since(cursor)` returns the newest entry for each distinct change after `cursor`, in order of version, or None if it
-  cannot know: another epoch, a version that is no longer covered, or one from the future.
+  cannot know: another epoch, a version that is no longer covered, one from the future, or one that was lost when the
+  log was replaced by an older copy.
 """
 
 from collections.abc import Callable, Sequence

@@ -15,11 +15,14 @@ reaches a publisher. All metrics have the attribute `bus`: "redis" or "nats".
 
 import asyncio
 import logging
+import secrets
 import time
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain, repeat
 from typing import Final, Generic, Protocol, Self, TypeVar
 
@@ -35,8 +38,56 @@ logger = logging.getLogger(__name__)
 
 SessionT = TypeVar("SessionT")
 
+MOST_TERMS: Final = 256
+
 NOWHERE: Final = Cursor("", 0)
 """A cursor in no log: nothing is known to have happened since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a log in one epoch: after which version each began, and its name.
+
+    A process that has opened the log begins a term with the first change that it stores. Each change belongs to the
+    term that was the last one then, whoever stored it. An older copy that takes the place of the log lacks the later
+    terms, and is written to by processes that open it. So whatever it has stored since is in a term of its own, and the
+    cursors of what it has lost name a term that it does not know, or one that ended before their version.
+
+    At most 256 terms are kept. The first one stays: what is before it was stored by a version without terms.
+    """
+
+    starts: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def at(self, version: int) -> str:
+        """Returns the name of the term to which `version` belongs; '' if it is before the first one."""
+        place = bisect_left(self.starts, version)
+        return self.names[place - 1] if place else ""
+
+    def know(self, cursor: Cursor) -> bool:
+        """Returns whether `cursor`, of this epoch, names a version of this log and not of one that was rolled back."""
+        return cursor.term == self.at(cursor.version)
+
+    def begin(self, version: int, name: str) -> "Terms":
+        """Returns the terms with one more, which begins after `version`."""
+        starts, names = (*self.starts, version), (*self.names, name)
+        excess = max(len(starts) - MOST_TERMS, 0)
+        return Terms(starts[:1] + starts[1 + excess :], names[:1] + names[1 + excess :])
+
+    def __str__(self) -> str:
+        return " ".join(f"{start}-{name}" for start, name in zip(self.starts, self.names, strict=True))
+
+    @classmethod
+    @lru_cache(maxsize=8)
+    def parse(cls, text: str) -> "Terms":
+        """Returns the terms in the text of some. Raises `ValueError` if it is something else."""
+        pairs = [each.split("-") for each in text.split()]
+        return cls(tuple(int(start) for start, _ in pairs), tuple(name for _, name in pairs))
+
+
+def new_term() -> str:
+    """Returns a name for a term that no other has."""
+    return secrets.token_hex(4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class NatsSession:
         stored = self._sender.stored
         self._attention.clear()
         link.connection.ended.add_done_callback(lambda _: self._attention.set())
-        sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection))
+        sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection, link.begin_term))
         try:
             if not len(self.waiting):
                 self._engine.back()
@@ -245,7 +245,9 @@ class NatsSession:
             if log.begin(place, mark):
                 self._engine.lost(log.head)
             self._listeners.head = log.head
-        link = StreamLink(stream, found, log=log, engine=self._engine, beat=self._beat, attend=self._attention.set)
+        link = StreamLink(
+            stream, found, mark, log=log, engine=self._engine, beat=self._beat, attend=self._attention.set
+        )
         # Listeners that are called from now on may ask for the past.
         self._link = link
         await link.open()

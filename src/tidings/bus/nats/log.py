@@ -14,7 +14,6 @@ In the last two cases no other process may have noticed, so a new epoch is begun
 
 import heapq
 import itertools
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -121,8 +120,12 @@ class Log:
         self.known: LogPosition | None = None  # The position to continue from after an interruption.
         self.mark = Mark("", 0, 0)
         self.tail = Tail(history)
-        self._arrivals: list[tuple[int, int, Callable[[str], None]]] = []
+        self._arrivals: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
+
+    def cursor(self, seq: int) -> Cursor:
+        """Returns the cursor of a message that this process has received."""
+        return Cursor(self.place.epoch, seq, self.mark.terms.at(seq))
 
     def begin(self, place: LogPosition, mark: Mark) -> bool:
         """Begins another log, or this one at another position. Returns whether the listeners were called for that."""
@@ -130,7 +133,7 @@ class Log:
         self.place = self.known = place
         self.mark = mark
         # A log without any change is at 0.
-        self.head = Cursor(place.epoch, 0 if place.seq == mark.seq == 1 else place.seq)
+        self.head = self.cursor(0 if place.seq == mark.seq == 1 else place.seq)
         self.tail.begin(self.head.version)
         self._arrivals.clear()
         if lost:
@@ -141,7 +144,7 @@ class Log:
         """Takes the next message. It may not be a change."""
         self.place = self.known = LogPosition(self.place.epoch, seq, max(at, self.place.at))
         if change is not None:
-            self.head = Cursor(self.place.epoch, seq)
+            self.head = self.cursor(seq)
             self.tail.add(Recorded((self.head, change), at))
             self._tell(self.head, change)
         self._arrive()
@@ -152,43 +155,39 @@ class Log:
         self.place = self.known = LogPosition(epoch, mark.seq, max(at, self.place.at))
         self.mark = mark
         if lost:
-            self.head = Cursor(epoch, mark.seq)
+            self.head = self.cursor(mark.seq)
             self.tail.begin(mark.seq)
             self._tell(self.head, None)
         self._arrive()
         return lost
 
-    def when(self, seq: int, arrived: Callable[[str], None]) -> None:
-        """Calls `arrived` with the epoch as soon as everything up to `seq` was delivered, which may be now."""
+    def when(self, seq: int, arrived: Callable[[], None]) -> None:
+        """Calls `arrived` as soon as everything up to `seq` was delivered, which may be now."""
         heapq.heappush(self._arrivals, (seq, next(self._order), arrived))
         self._arrive()
 
     def _arrive(self) -> None:
         while self._arrivals and self._arrivals[0][0] <= self.place.seq:
-            heapq.heappop(self._arrivals)[2](self.place.epoch)
+            heapq.heappop(self._arrivals)[2]()
 
 
 async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamState, Mark, LogPosition]:
     """Joins the log of `stream`. Returns its state, its mark, and the position: `known` if nothing was missed there."""
     await stream.prepare()
     for _ in range(_ATTEMPTS):
-        mark = await stream.mark()
         found = await stream.find()
+        # After that: it has the terms of all messages up to the last one found.
+        mark = await stream.mark()
         if mark is None or not mark.epoch:
-            await _begin_epoch(stream, mark)
+            await stream.begin_epoch(mark)
         elif not found.first <= mark.seq <= found.last:
             continue  # It was emptied or replaced between the two questions.
         elif known is None or known.epoch != found.epoch(mark):
             await stream.probe(mark)
             return found, mark, LogPosition(found.epoch(mark), found.last, found.last_at)
         elif known.seq > found.last or ((later := await stream.first_after(known.at)) and later <= known.seq):
-            await _begin_epoch(stream, mark)
+            await stream.begin_epoch(mark)
         else:
             await stream.probe(mark)
             return found, mark, known
     raise ApiError(0, "the stream is changed again and again")
-
-
-async def _begin_epoch(stream: NatsStream, before: Mark | None) -> None:
-    """Begins a new epoch, unless another process does so at the same time."""
-    await stream.set_mark(secrets.token_hex(8), None, expected=before.seq if before else 0)

@@ -21,6 +21,9 @@ one at a time, and every process receives a new one in the order of the log. It 
 to be dropped. So a stream without a mark was created, emptied or overwritten: a new epoch begins. The time at which the
 stream was created is part of the epoch, too, because of copies.
 
+Each mark begins a term (`Terms`), and carries those before it. A process writes one over each connection before the
+first change that it sends there, unless another process has written one since it has connected.
+
 **Subjects and payloads.** The subject is for the broker, which keeps the newest message of each; the payload is for the
 reader, and has everything. In a subject, a URI is one token, percent-encoded where necessary. The line on which a
 client names a subject is limited to 4096 bytes by default, so a long URI is replaced by its hash.
@@ -31,8 +34,9 @@ import base64
 import hashlib
 import json
 import re
+import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -40,7 +44,7 @@ from urllib.parse import quote
 from tidings.bus import History
 from tidings.bus.nats.connection import NatsConnection
 from tidings.bus.nats.errors import ApiError
-from tidings.bus.shared import storable_key
+from tidings.bus.shared import Terms, new_term, storable_key
 from tidings.changes import Change, ResourceUpdated, change_from_key, change_key
 from tidings.errors import BusMismatch
 
@@ -169,6 +173,7 @@ class Mark:
     epoch: str
     floor: int
     seq: int
+    terms: Terms = field(default_factory=Terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +253,7 @@ class NatsStream:
         """Writes a mark with a new floor: once limits are raised, what they dropped so far can no longer be seen."""
         for _ in range(_ATTEMPTS):
             mark = await self.mark()
-            if mark is None or await self.set_mark(mark.epoch, None, expected=mark.seq):
+            if mark is None or await self.replace(mark, floor=None):
                 return
 
     async def mark(self) -> Mark | None:
@@ -269,8 +274,10 @@ class NatsStream:
         try:
             said: dict[str, Any] = json.loads(data)
             version, epoch, floor = said["format"], str(said["epoch"]), said.get("floor")
-            mark = Mark(epoch, seq - 1 if floor is None else int(floor), seq)
-        except (ValueError, TypeError, KeyError):
+            # Marks of version 0.1 begin no term.
+            terms, term = Terms.parse(said.get("terms", "")), said.get("term")
+            mark = Mark(epoch, seq - 1 if floor is None else int(floor), seq, terms.begin(seq, term) if term else terms)
+        except (ValueError, TypeError, KeyError, AttributeError):
             return Mark("", seq - 1, seq)
         if version != _FORMAT:
             raise BusMismatch(
@@ -279,24 +286,31 @@ class NatsStream:
             )
         return mark
 
-    async def set_mark(self, epoch: str, floor: int | None, *, expected: int) -> Mark | None:
-        """Replaces the mark at `expected` (0 for none). Returns None if another is there meanwhile.
+    async def replace(self, mark: Mark, *, floor: int | None) -> bool:
+        """Writes `mark` anew with this `floor`, and begins a term. Returns False if there is another mark by now.
 
         The `floor` None means the position right before the mark itself.
         """
-        body = {"format": _FORMAT, "epoch": epoch, "floor": floor}
+        return await self._set_mark(mark.epoch, floor, mark.terms, mark.seq)
+
+    async def begin_epoch(self, before: Mark | None) -> None:
+        """Replaces the mark, if there is one, unless another process does so at the same time."""
+        await self._set_mark(secrets.token_hex(8), None, Terms(), before.seq if before else 0)
+
+    async def _set_mark(self, epoch: str, floor: int | None, terms: Terms, expected: int) -> bool:
+        body = {"format": _FORMAT, "epoch": epoch, "floor": floor, "terms": str(terms), "term": new_term()}
         headers = {"Nats-Expected-Stream": self.name, "Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:
-            answer = await self._ask(self.shape.subjects.mark, body, headers)
+            await self._ask(self.shape.subjects.mark, body, headers)
         except ApiError as error:
             if error.code in _OUTDATED:
-                return None
+                return False
             raise
-        return Mark(epoch, answer["seq"] - 1 if floor is None else floor, answer["seq"])
+        return True
 
     async def probe(self, mark: Mark) -> None:
         """Checks, without writing anything, whether this process may write: it expects a mark that never existed."""
-        await self.set_mark(mark.epoch, mark.floor, expected=_NEVER)
+        await self._set_mark(mark.epoch, mark.floor, Terms(), _NEVER)
 
     async def first_after(self, at: int) -> int | None:
         """Returns the first message that was stored after the time `at`; None if there is none."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,7 @@ from tidings.bus import Entry
 from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription, end
 from tidings.bus.nats.errors import Interrupted, NatsTimeout
 from tidings.bus.nats.log import Log, Recorded
-from tidings.bus.nats.stream import NatsStream, StreamState, Subjects, change_in, payload
+from tidings.bus.nats.stream import Mark, NatsStream, StreamState, Subjects, change_in, payload
 from tidings.bus.shared import Engine, Held, Waiting
 from tidings.changes import Cursor
 
@@ -123,6 +123,7 @@ class StreamLink:
         self,
         stream: NatsStream,
         found: StreamState,
+        mark: Mark,
         *,
         log: Log,
         engine: Engine,
@@ -133,6 +134,7 @@ class StreamLink:
         self.stream = stream
         self.found = found
         self.beat = beat
+        self._mark = mark  # As it was found.
         self._log = log
         self._engine = engine
         self._attend = attend
@@ -150,7 +152,11 @@ class StreamLink:
         """Writes the mark anew if it is old. One process does it for all."""
         mark = self._log.mark
         if self._mark_is_old():
-            await self.stream.set_mark(mark.epoch, mark.floor, expected=mark.seq)
+            await self.stream.replace(mark, floor=mark.floor)
+
+    async def begin_term(self) -> None:
+        """Begins a term of the log, unless somebody has done so since this connection was opened."""
+        await self.stream.replace(self._mark, floor=self._mark.floor)
 
     async def close(self) -> None:
         if not self.connection.ended.done():
@@ -215,12 +221,16 @@ class Sender:
         self._on_the_way = 0
         self._progress = asyncio.Event()
 
-    async def run(self, connection: NatsConnection) -> None:
-        """Sends over `connection` until it ends."""
+    async def run(self, connection: NatsConnection, prepare: Callable[[], Awaitable[object]]) -> None:
+        """Sends over `connection` until it ends, after it has awaited `prepare` before the first change."""
+        is_prepared = False
         try:
             while not connection.ended.done():
                 await self._more.wait()
                 self._more.clear()
+                if not (is_prepared or self.waiting.idle):
+                    await prepare()
+                    is_prepared = True
                 while self._on_the_way < _WINDOW and not self.waiting.idle:
                     now = asyncio.get_running_loop().time()
                     held = self.waiting.take(_WINDOW - self._on_the_way)
@@ -251,10 +261,10 @@ class Sender:
         if sent.stored:
             self._log.when(max(sent.seqs), partial(self._stored, sent))
 
-    def _stored(self, sent: _Sent, epoch: str) -> None:
+    def _stored(self, sent: _Sent) -> None:
         del self._sent[sent.held]
         self.waiting.done([sent.held])
-        sent.held.stored([Cursor(epoch, seq) for seq in sorted(sent.seqs)])
+        sent.held.stored([self._log.cursor(seq) for seq in sorted(sent.seqs)])
         self._engine.stored(sent.copies, asyncio.get_running_loop().time() - sent.at)
         self._engine.back()
         self._progress.set()
@@ -310,7 +320,7 @@ class Past:
             self._questions.add(self._question)
             self._question.add_done_callback(self._answered)
         found = await asyncio.shield(self._question)
-        if cursor.epoch != log.place.epoch or not 0 <= version <= log.place.seq:
+        if cursor.epoch != log.place.epoch or not 0 <= version <= log.place.seq or not log.mark.terms.know(cursor):
             return None
         tail.expire(found.now)
         if tail.floor <= version < tail.start:
@@ -330,8 +340,8 @@ class Past:
         if found.created != link.found.created or self._log.mark.seq < found.first or found.narrow:
             link.connection.fail(Interrupted("the stream was emptied, replaced, or has other limits."))
             raise link.connection.ended.result()
-        arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._log.when(found.last, arrived.set_result)
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._log.when(found.last, partial(arrived.set_result, None))
         await asyncio.wait([arrived, link.connection.ended], return_when=asyncio.FIRST_COMPLETED)
         if not arrived.done():
             raise link.connection.ended.result()
@@ -356,7 +366,7 @@ class Past:
         def take(delivery: Delivery) -> None:
             change = change_in(delivery.data)
             if delivery.seq <= end and change is not None and delivery.subject != link.stream.shape.subjects.mark:
-                older.append(Recorded((Cursor(epoch, delivery.seq), change), delivery.at))
+                older.append(Recorded((self._log.cursor(delivery.seq), change), delivery.at))
             if (delivery.seq >= end or not delivery.pending) and not complete.done():
                 complete.set_result(None)
 

@@ -6,7 +6,7 @@ call that failed without an answer, or was cancelled, closes its connection, and
 Redis runs the script as one step. Three keys hold the log; they have one hash tag, so that a cluster keeps them
 together:
 - `{prefix}:log`, a hash: the epoch, the newest version, the floor (the highest version that was trimmed), the number of
-  entries, and the run of the server under which it was last used;
+  entries, the run of the server under which it was last used, its terms (`Terms`) and the name of the last one;
 - `{prefix}:changes`, a sorted set: each distinct change by its key, with its newest version;
 - `{prefix}:times`, a hash: the time at which each of them was published, by the server's clock.
 
@@ -31,7 +31,9 @@ master, and an hour without any, change `master_replid`, too. That ends an epoch
 With `durable` the user states that the server loses nothing that it acknowledged (`appendfsync always`). Then a new run
 keeps the epoch, unless it began with a promotion (`master_replid2` is set): replicas may lag however often is synced.
 
-A version below one that the caller was told begins a new epoch, too: older keys were restored.
+A version below one that the caller was told begins a new epoch, too: older keys were restored. If that happens while no
+process runs, or with `durable` while no server does, the terms show it. A process begins one with the first change that
+it stores, and so does a new run of the server.
 """
 
 import asyncio
@@ -45,7 +47,7 @@ from typing import Any, Final, TypeVar
 
 from tidings.bus import Entry, History
 from tidings.bus.redis.connection import RedisConnection, Server, exceptions
-from tidings.bus.shared import NOWHERE, Held, NewEntries
+from tidings.bus.shared import MOST_TERMS, NOWHERE, Held, NewEntries, Terms, new_term
 from tidings.changes import Cursor, change_from_key, change_key
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -56,7 +58,8 @@ local LOG, CHANGES, TIMES = KEYS[1], KEYS[2], KEYS[3]
 local told_epoch, told, told_by_us = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 local fresh, durable, probe, channel = ARGV[4], ARGV[5] == '1', ARGV[6] == '1', ARGV[7]
 local page, most, age = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
-local FIRST_KEY = 11  -- then: key, how many versions, key, how many versions ...
+local fresh_term, known_term, has_term = ARGV[11], ARGV[12], ARGV[13] == '1'
+local FIRST_KEY = 14  -- then: key, how many versions, key, how many versions ...
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -72,7 +75,7 @@ local run = run_id .. '-' .. line
 local promoted = (replication:match('master_replid2:(%w+)') or ''):find('[^0]') ~= nil
 
 -- The log. Each key is looked at before any is written: one of another type ends the script here.
-local log = redis.call('HMGET', LOG, 'schema', 'epoch', 'version', 'floor', 'entries', 'run')
+local log = redis.call('HMGET', LOG, 'schema', 'epoch', 'version', 'floor', 'entries', 'run', 'term')
 local entries = redis.call('ZCARD', CHANGES)
 local times = redis.call('HLEN', TIMES)
 if log[1] ~= '@SCHEMA@' then
@@ -93,6 +96,17 @@ if begun then
 elseif probe or log[6] ~= run then
   redis.call('HSET', LOG, 'run', run)
 end
+local appending = #ARGV >= FIRST_KEY
+local term, terms = log[7] or '', false
+if begun or log[6] ~= run or (appending and not has_term) then
+  terms = begun and '' or redis.call('HGET', LOG, 'terms') or ''
+  local _, count = terms:gsub('%S+', '')
+  if count >= @MOST@ then terms = terms:gsub('^(%S+) %S+', '%1', 1) end
+  term, terms = fresh_term, (terms == '' and '' or terms .. ' ') .. text(version) .. '-' .. fresh_term
+  redis.call('HSET', LOG, 'term', term, 'terms', terms)
+elseif term ~= known_term then
+  terms = redis.call('HGET', LOG, 'terms') or ''
+end
 if probe then
   -- What is not permitted is to be known now, and not when it is needed.
   redis.call('ZADD', CHANGES, 'XX', '0', '')
@@ -102,7 +116,6 @@ end
 
 -- The changes.
 local places = {}
-local appending = #ARGV >= FIRST_KEY
 local now
 if appending then
   local time = redis.call('TIME')
@@ -137,10 +150,10 @@ end
 if appending or begun or probe then redis.call('PUBLISH', channel, epoch .. ' ' .. text(version)) end
 
 -- One text, which is quicker to read than many.
-return cjson.encode({epoch, text(version), news, places})
+return cjson.encode({epoch, text(version), news, places, term, terms})
 """
 
-SCRIPT: Final = _LUA.replace("@SCHEMA@", SCHEMA).strip()
+SCRIPT: Final = _LUA.replace("@SCHEMA@", SCHEMA).replace("@MOST@", str(MOST_TERMS)).strip()
 
 
 _START_AFRESH: Final = (
@@ -226,6 +239,8 @@ class RedisLog:
         self._limits = (PAGE, history.entries, repr(float(history.age)))
         self.channel = f"{{{prefix}}}:news"
         self._connection: RedisConnection | None = None
+        self._terms: tuple[str, Terms] = ("", Terms())  # The name of the last one, and all.
+        self._has_term = False  # This process has begun one.
 
     @property
     def connected(self) -> bool:
@@ -250,8 +265,9 @@ class RedisLog:
         numbers = [max(len(each.askers), 1) for each in held]
         words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
         news, lasts = await self._do(lambda connection: self._run(connection, told, *words))
+        self._has_term = True
         places = [
-            [Cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
+            [self._cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
             for last, number in zip(lasts, numbers, strict=True)
         ]
         return places, news
@@ -324,23 +340,29 @@ class RedisLog:
             *(told.epoch.encode(errors="surrogatepass"), told.version, int(told_by_us)),
             *(secrets.token_hex(6), int(self._durable), int(probe), self.channel),
             *self._limits,
+            *(new_term(), self._terms[0], int(self._has_term)),
             *changes,
         ]
         try:
             answer = await connection.ask("EVALSHA", _SHA, *words)
         except exceptions.NoScriptError:
             answer = await connection.ask("EVAL", SCRIPT, *words)
-        return self._read(answer)
+        return self._read(answer, told)
 
-    def _read(self, answer: bytes) -> tuple[NewEntries, list[int]]:
-        epoch, version, found, lasts = json.loads(answer)
-        head = Cursor(epoch, int(version))
+    def _cursor(self, epoch: str, version: int) -> Cursor:
+        return Cursor(epoch, version, self._terms[1].at(version))
+
+    def _read(self, answer: bytes, told: Cursor) -> tuple[NewEntries, list[int]]:
+        epoch, version, found, lasts, term, terms = json.loads(answer)
+        if terms is not False:
+            self._terms = (term, Terms.parse(terms))
+        head = self._cursor(epoch, int(version))
         entries: list[Entry] | None = None
-        if found is not False:
+        if found is not False and self._terms[1].know(told):
             flat = list(found)
             try:
                 entries = [
-                    (Cursor(epoch, int(version)), change_from_key(key))
+                    (self._cursor(epoch, int(version)), change_from_key(key))
                     for key, version in zip(flat[::2], flat[1::2], strict=True)
                 ]
             except ValueError as error:

@@ -187,8 +187,8 @@ class SqliteBus(SharedBus[SqliteThread]):
     at the same time share a transaction.
 
     If the file is deleted or replaced, it is opened or created again, and each listener is called once because anything
-    may have changed. Delete its -wal and -shm files with it. Do not put back an older copy: it would give versions a
-    second time. Delete the file instead.
+    may have changed. Delete its -wal and -shm files with it. An older copy that is put back is noticed, but it does not
+    know which changes it lacks. Delete the file instead, so that everybody reads again.
 
     `clock` returns the time in seconds since 1970, for the age of the history; it may step. `timeout` is the number of
     seconds for which another process may keep the file locked. A bus may be entered again after it was closed: the log

@@ -7,6 +7,7 @@ its row id, so that "all after this version" is one walk along the table.
 - A version only rises. It is never given twice in an epoch, whatever is trimmed.
 - The epoch is made with the file, and again when commits may have been lost unnoticed. Without `durable`, a loss of
   power takes the last commits, so a file that was written to under another boot of the machine starts a new epoch.
+- Each connection begins a term of the log with its first change, so that an older copy of the file is noticed: `Terms`.
 """
 
 import secrets
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple
 from tidings._kit.sqlite import Database, Schema
 from tidings._kit.sqlite_errors import DatabaseUnreadable, Trouble, Wording
 from tidings.bus import Entry, History
-from tidings.bus.shared import NewEntries
+from tidings.bus.shared import NewEntries, Terms, new_term
 from tidings.changes import Cursor, change_from_key
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -37,6 +38,8 @@ _TABLES: Final = (
     )""",
     "CREATE TABLE changes (version INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, at REAL NOT NULL)",
 )
+# Files of version 0.1 have no terms.
+_TERMS: Final = "CREATE TABLE IF NOT EXISTS terms (id INTEGER PRIMARY KEY CHECK (id = 1), terms TEXT NOT NULL)"
 _PAGE: Final = 4096
 _START_AFRESH: Final = (
     "It only holds recent changes: stop the programs that use it and delete it with its -wal and -shm files, "
@@ -68,16 +71,20 @@ _MISMATCHES: Final = {
 
 
 class LogState(NamedTuple):
-    """The row of `log`."""
+    """The row of `log`, and the terms."""
 
     epoch: str
     version: int
     floor: int
     entries: int
+    terms: Terms
 
     @property
     def head(self) -> Cursor:
-        return Cursor(self.epoch, self.version)
+        return self.cursor(self.version)
+
+    def cursor(self, version: int) -> Cursor:
+        return Cursor(self.epoch, version, self.terms.at(version))
 
     def is_behind(self, cursor: Cursor) -> bool:
         """Returns whether `cursor` was given by a later state of this log."""
@@ -97,6 +104,7 @@ class SqliteLog:
         # Without a way to tell one boot from the next, only syncing each commit is safe.
         self._synced = durable or not self._boot
         self._seen: int | None = None
+        self._has_term = False  # This connection has begun a term.
         self._database = Database(
             path,
             Schema(
@@ -124,7 +132,9 @@ class SqliteLog:
 
     def append(self, keys: Sequence[str], told: Cursor) -> tuple[list[Cursor], NewEntries]:
         """Stores changes by their keys, all or none. Returns their cursors, and everything new after `told`."""
-        return self._database.write(lambda connection: self._append(connection, keys, told), size=len(keys) * _PAGE)
+        stored = self._database.write(lambda connection: self._append(connection, keys, told), size=len(keys) * _PAGE)
+        self._has_term = True
+        return stored
 
     def news(self, told: Cursor) -> NewEntries | None:
         """Returns what other connections committed since the last call and is new after `told`; None: nothing."""
@@ -140,8 +150,10 @@ class SqliteLog:
     def _opened(self, connection: sqlite3.Connection) -> None:
         """Begins a new epoch if commits may have been lost, and records the boot under which they may be lost now."""
         self._seen = None
+        self._has_term = False
         # A write lock even if nothing is written: a read-only file fails here, and not later.
         connection.execute("BEGIN IMMEDIATE")
+        connection.execute(_TERMS)
         row = connection.execute("SELECT boot FROM log").fetchone()
         noted = row[0] if row else ""
         if noted and noted != self._boot:
@@ -170,12 +182,15 @@ class SqliteLog:
         self, connection: sqlite3.Connection, keys: Sequence[str], told: Cursor
     ) -> tuple[list[Cursor], NewEntries]:
         state = self._current_state(connection, told)
+        if not self._has_term:
+            state = state._replace(terms=state.terms.begin(state.version, new_term()))
+            connection.execute("INSERT OR REPLACE INTO terms VALUES (1, ?)", (str(state.terms),))
         now = self._clock()
         places = {key: version for version, key in enumerate(keys, state.version + 1)}
         replaced = connection.executemany("DELETE FROM changes WHERE key = ?", [(key,) for key in places]).rowcount
         rows = [(version, key, now) for key, version in places.items()]
         connection.executemany("INSERT INTO changes (version, key, at) VALUES (?, ?, ?)", rows)
-        cursors = [Cursor(state.epoch, state.version + n) for n in range(1, len(keys) + 1)]
+        cursors = [state.cursor(state.version + n) for n in range(1, len(keys) + 1)]
         entries = state.entries + len(places) - replaced
         state = state._replace(version=state.version + len(keys), entries=entries)
         # Before trimming: listeners hear of a change even if the history has no room for it.
@@ -190,7 +205,8 @@ class SqliteLog:
 
     def _after(self, connection: sqlite3.Connection, state: LogState, cursor: Cursor) -> NewEntries:
         # Compared here and not by SQLite, whose integers end before a cursor's do.
-        if cursor.epoch != state.epoch or not state.floor <= cursor.version <= state.version:
+        covered = cursor.epoch == state.epoch and state.floor <= cursor.version <= state.version
+        if not (covered and state.terms.know(cursor)):
             return NewEntries(state.head, None)
         if cursor.version == state.version:
             return NewEntries(state.head, [])
@@ -198,7 +214,7 @@ class SqliteLog:
             "SELECT version, key FROM changes WHERE version > ? ORDER BY version", (cursor.version,)
         )
         try:
-            entries = [(Cursor(state.epoch, version), change_from_key(key)) for version, key in rows]
+            entries = [(state.cursor(version), change_from_key(key)) for version, key in rows]
         except ValueError as error:
             raise BusMismatch(
                 f"The bus file {self._path} holds a change that this version of Tidings cannot read: {error}. "
@@ -239,15 +255,19 @@ def boot_id() -> str:
 
 
 def _read_state(connection: sqlite3.Connection) -> LogState:
-    row = connection.execute("SELECT epoch, version, floor, entries FROM log").fetchone()
+    row = connection.execute(
+        "SELECT epoch, version, floor, entries, terms FROM log LEFT JOIN terms USING (id)"
+    ).fetchone()
     if row is None:
         raise DatabaseUnreadable("the row of its state is gone")
-    return LogState(*row)
+    epoch, version, floor, entries, terms = row
+    return LogState(epoch, version, floor, entries, Terms.parse(terms or ""))
 
 
 def _begin_epoch(connection: sqlite3.Connection) -> LogState:
     """Forgets everything, under a new epoch. Needs a write transaction."""
     connection.execute("DELETE FROM changes")
+    connection.execute("DELETE FROM terms")
     connection.execute("UPDATE log SET epoch = ?, floor = version, entries = 0", (secrets.token_hex(6),))
     return _read_state(connection)
 
