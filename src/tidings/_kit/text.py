@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -60,6 +60,13 @@ def _picture(character: str) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def expanded(text: str, macros: Mapping[str, str]) -> str:
+    """Returns a text with each `{{NAME}}` replaced by the macro of that name, which may have others in it."""
+    while "{{" in text:
+        text = re.sub(r"\{\{(\w+)\}\}", lambda found: macros[found[1]], text)
+    return text
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

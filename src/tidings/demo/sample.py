@@ -7,6 +7,7 @@ This file is also a program: `python sample.py FOLDER` removes the folder once i
 holds the other end, which closes when it ends, even by `kill -9`. So this file imports the standard library alone.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from itertools import count, cycle
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 _SERVERS_SECONDS: Final = 2.0  # Until the servers of a killed demo have ended, which may still write to the folder
@@ -63,21 +64,8 @@ ORDERS_URI: Final = f"vault://note/{quote(ORDERS)}"
 OPEN_TASKS_URI: Final = "vault://search/task-todo:order"
 
 _HEADING: Final = "## Before we open\n"
-_TASKS: Final = (
-    "Borrow a ladder for the sign",
-    "Print the opening hours",
-    "Test the new till",
-    "Write to the neighbours",
-    "Count the baskets",
-)
-_WISHES: Final = (
-    "two rye loaves for Noor's aunt",
-    "a dozen cardamom buns for the ferry",
-    "one small rye, sliced",
-    "forty buns for the school, on Friday",
-    "a rye for the net maker, well done",
-    "three loaves, to be picked up at noon",
-)
+# New tasks of the plan, wishes of customers, and what the board of the site says.
+TEXTS: Final[dict[str, list[Any]]] = json.loads(Path(__file__).with_name("sample.json").read_text("utf-8"))
 
 
 class Sample:
@@ -90,8 +78,8 @@ class Sample:
             "{yesterday}": (today - timedelta(days=1)).isoformat(),
             "{next_week}": (today + timedelta(days=7)).isoformat(),
         }
-        self._tasks = cycle(_TASKS)
-        self._wishes = cycle(_WISHES)
+        self._tasks = cycle(TEXTS["tasks"])
+        self._wishes = cycle(TEXTS["wishes"])
         self._away = count(1)
 
     @property

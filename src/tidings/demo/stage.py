@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.uvicorn_seam import HttpServer
-from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, Sample
+from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, TEXTS, Sample
 from tidings.demo.servers import ServerProcess
 from tidings.demo.step_check import HopSource
 from tidings.demo.tour import QUESTION
@@ -28,19 +28,13 @@ if TYPE_CHECKING:
     from tidings.inspector.session import Session
 
 PAGES: Final = Path(__file__).parent / "pages"
-_BOARDS: Final = (
-    ("The rye is out of the oven and resting. Buns are warm.", {"Harbour rye": 60, "Cardamom buns": 40, "Coffee": 99}),
-    ("The ferry was here: buns are nearly gone.", {"Harbour rye": 52, "Cardamom buns": 3, "Coffee": 61}),
-    ("Buns are sold out. There is rye until six.", {"Harbour rye": 17, "Cardamom buns": 0, "Coffee": 44}),
-    ("A second tray of buns is in the oven, back at three.", {"Harbour rye": 11, "Cardamom buns": 24, "Coffee": 38}),
-)
 
 
 class Site:
     """Three pages of the bakery on loopback, one of which changes. An unchanged page is answered with 304."""
 
     def __init__(self) -> None:
-        self._boards = cycle(_BOARDS)
+        self._boards = cycle(TEXTS["boards"])
         self._board = next(self._boards)
         self.url = ""  # Its address, once it is served
         self.changed_at: float | None = None

@@ -3,10 +3,12 @@
 For example "an integer of at least 1", "a text of at most 20 characters".
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, cast
 
 from tidings._kit import bounded_json
@@ -16,50 +18,11 @@ from tidings.inspector.forms.flatten import Schema
 from tidings.inspector.forms.model import Field, Option
 
 _LONGEST: Final = 60
-NOUNS: Final = {
-    "string": "a text",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-_FORMATS: Final = {
-    "date": "a date, such as 2026-07-28",
-    "date-time": "a date and time, such as 2026-07-28T12:00:00Z",
-    "time": "a time, such as 12:00:00Z",
-    "duration": "a duration, such as P1DT2H",
-    "email": "an e-mail address",
-    "uri": "a URI, such as https://example.com",
-    "uri-reference": "a URI or a part of one",
-    "uuid": "a UUID",
-    "ipv4": "an IPv4 address",
-    "ipv6": "an IPv6 address",
-    "hostname": "a host name",
-    "regex": "a regular expression",
-    "password": "a secret text",
-}
-_MANY: Final = {
-    "string": "texts",
-    "integer": "integers",
-    "number": "numbers",
-    "boolean": "true or false values",
-    "array": "lists",
-    "object": "objects",
-}
-_SIZES: Final[tuple[tuple[str, str, str, str], ...]] = (
-    ("minimum", "at least {}", "", ""),
-    ("exclusiveMinimum", "more than {}", "", ""),
-    ("maximum", "at most {}", "", ""),
-    ("exclusiveMaximum", "less than {}", "", ""),
-    ("minLength", "at least {}", " character", " characters"),
-    ("maxLength", "at most {}", " character", " characters"),
-    ("minItems", "at least {}", " entry", " entries"),
-    ("maxItems", "at most {}", " entry", " entries"),
-    ("minProperties", "at least {}", " key", " keys"),
-    ("maxProperties", "at most {}", " key", " keys"),
-)
+_WORDS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("words.json").read_text("utf-8"))
+NOUNS: Final[dict[str, str]] = _WORDS["nouns"]  # By type: one value of it, and below several.
+_MANY: Final[dict[str, str]] = _WORDS["many"]
+_FORMATS: Final[dict[str, str]] = _WORDS["formats"]
+_SIZES: Final[list[tuple[str, str, str, str]]] = _WORDS["sizes"]  # A keyword, its words, and the unit for one and many.
 LIMITS: Final = (*(size[0] for size in _SIZES), "multipleOf", "pattern", "uniqueItems", "contentEncoding")
 # The limits if `exclusiveMinimum` or `exclusiveMaximum` is true, as in draft 4.
 _DRAFT_4: Final = {"minimum": "more than {}", "maximum": "less than {}"}

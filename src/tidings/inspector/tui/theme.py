@@ -4,6 +4,8 @@ One accent for what is selected and what is fresh; green, amber and red for stat
 four hues for the four kinds of change. Every pair of text and background passes AA.
 """
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from rich.style import Style
@@ -34,31 +36,8 @@ class ColorScheme(dict[str, Style]):
         return self.setdefault(name, style)
 
 
-_COLORS: Final = {
-    "ground": ("#141617", "#fbfbfa"),
-    "pane": ("#1a1d1e", "#ffffff"),
-    "ink": ("#e7eaea", "#1d2022"),
-    "soft": ("#a2abae", "#5d656b"),
-    "faint": ("#858e92", "#6b7379"),
-    "line": ("#2a2f31", "#dfe2e1"),
-    "hover": ("#202425", "#f2f4f3"),
-    "chosen": ("#17332e", "#dcefea"),
-    "chosen_blurred": ("#1f2726", "#edf2f0"),
-    "accent": ("#3fc1a8", "#0b7a68"),
-    "ok": ("#48bb78", "#177a41"),
-    "warn": ("#d69e2e", "#8f5d12"),
-    "bad": ("#f56565", "#c53030"),
-    "added": ("#12301f", "#e3f5ea"),
-    "added_ink": ("#a7e8c0", "#14532d"),
-    "added_mark": ("#1f5c3a", "#a9dfbd"),
-    "removed": ("#3a1b1d", "#fdeaea"),
-    "removed_ink": ("#f3b4b4", "#7f1d1d"),
-    "removed_mark": ("#7a2f33", "#f3b5b5"),
-    "updated": ("#63a7e6", "#2b6cb0"),
-    "resources": ("#3fc1a8", "#0b7a68"),
-    "tools": ("#a48be8", "#7450c2"),
-    "prompts": ("#d9a441", "#8f5d12"),
-}
+# By the name of a color: how it is in the dark scheme, and in the light one.
+_COLORS: Final[dict[str, tuple[str, str]]] = json.loads(Path(__file__).with_name("colors.json").read_text("utf-8"))
 
 # The schemes by the name of their theme.
 SCHEMES: Final = {

@@ -9,7 +9,9 @@
 """
 
 import asyncio
-from typing import Final
+import json
+from pathlib import Path
+from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_int, cut, plain, weigh
 from tidings.errors import CommandFailed, ConnectFailed, TidingsError
@@ -20,38 +22,8 @@ _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
 _MOST_PAYLOAD: Final = 65_536
 
-_KNOWN: Final[dict[str, tuple[Who, str]]] = {
-    "connect-failed": ("the network", "Check that the server is running and that the address is right."),
-    "connection-lost": ("the network", "The client reconnects automatically. If that fails, check the server's log."),
-    "session-expired": ("the server", "The server probably restarted. The client opens a new session automatically."),
-    "not-connected": ("you", "Connect to the server first."),
-    "gave-up": ("the network", "Check that the server is running, then reconnect."),
-    "bad-target": ("you", "Correct the address or the command of this server."),
-    "command-failed": ("the server", "Run the command in a terminal and check its error output."),
-    "not-authorized": ("you", "Set other credentials in this server's entry: a token or headers."),
-    "message-too-large": ("the server", "Request less at once, or raise the limit for a message."),
-    "state-unusable": ("this program", "Move the file away. A new one is created."),
-    "connect-timed-out": ("the network", "Check that the server is running, or set a longer timeout in its entry."),
-    "request-timed-out": ("the server", "Try again, or set a longer timeout in the server's entry."),
-    "answer-timed-out": ("you", "Call it again, and answer its question in time."),
-    "unsupported-version": ("the server", "Select another era in the server's entry, or upgrade the older side."),
-    "malformed-message": ("the server", "The answer violates the protocol. The payload shows it."),
-    "invalid-uri": ("you", "Enter a URI: a scheme, a colon, and the rest without spaces."),
-    "not-supported": ("the server", "The server does not offer this. Its capabilities list what it offers."),
-    "request-failed": ("the server", "The payload is the server's answer. Its log may say more."),
-    "resource-not-found": ("you", "Find the right URI in the list of resources."),
-    "not-subscribable": ("the server", "This resource can be read, but not subscribed to."),
-    "source-unavailable": ("the server", "The source of the resource cannot be watched at present. Try again later."),
-    "limit-reached": ("the server", "The server reached a limit. End some requests or subscriptions, or try later."),
-    "effect-unknown": ("the network", "Check on the server whether the call took effect before you repeat it."),
-    "request-cancelled": ("you", "Nothing to do: it was cancelled here."),
-    "disconnected": ("you", "Connect again."),
-}
-_FOR_COMMANDS: Final = {
-    "connection-lost": "The process ended. Check its error output.",
-    "gave-up": "The process ended. Check its error output.",
-    "connect-timed-out": "Check that the command is an MCP server, or set a longer timeout in its entry.",
-}
+_CURES: Final[dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("cures.json").read_text("utf-8"))
+_KNOWN: Final[dict[str, tuple[Who, str]]] = _CURES["errors"]  # By the code of an error: its cause and its cure.
 
 
 def error_data(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorData:
@@ -65,7 +37,7 @@ def error_data(error: BaseException, *, is_command: bool = False, method: str | 
     elif error.code == "request-failed" and code == _METHOD_NOT_FOUND:
         cure = "The server does not know this method. Its capabilities list what it offers."
     elif is_command and who == "the network":  # There is no network between.
-        who, cure = "the server", _FOR_COMMANDS.get(error.code, cure)
+        who, cure = "the server", _CURES["of_commands"].get(error.code, cure)
     elif isinstance(error, CommandFailed) and "could not be started" in error.message:
         who, cure = "you", "Correct the command, its folder or its environment in this server's entry."
     elif isinstance(error, ConnectFailed) and "not an address" in error.message:

@@ -14,6 +14,8 @@ import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tidings._kit.text import expanded
+
 OVERRIDE: Final = "tells a model to drop its instructions"
 
 _DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("phrases.json").read_text("utf-8"))
@@ -37,9 +39,7 @@ def _sign(row: dict[str, Any]) -> Sign:
     pattern: str = row.get("pattern", _OVERRIDE)
     for part, words in row.get("override", {}).items():
         pattern = pattern.replace(part.upper(), words)
-    while "{{" in pattern:
-        pattern = re.sub(r"\{\{(\w+)\}\}", lambda found: _DATA["macros"][found[1]], pattern)
-    pattern = pattern.replace(r"\w*", r"[^\W_]{0,12}")
+    pattern = expanded(pattern, _DATA["macros"]).replace(r"\w*", r"[^\W_]{0,12}")
     return Sign(row["reason"], tuple(row["stems"]), re.compile(pattern), row["weight"], row.get("tag", False))
 
 
