@@ -12,13 +12,16 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import uvicorn
+from mcp.server import _streamable_http_modern
 from mcp.server.mcpserver import MCPServer
+from sse_starlette import EventSourceResponse
 
 from tidings import LiveServer, TidingsError
 from tidings.server import Coalesce
 
 
-def run(port: int, folder: str, bus: str) -> None:
+def run(port: int, folder: str, bus: str, keep_alive: float) -> None:
+    _streamable_http_modern._SSE_PING_INTERVAL = EventSourceResponse.DEFAULT_PING_INTERVAL = keep_alive
     mcp: LiveServer[Any] = LiveServer("chaos", bus=bus, coalesce=Coalesce(0.005, 0.05), log_level="CRITICAL")
     _resources(mcp, Path(folder))
 
@@ -28,7 +31,7 @@ def run(port: int, folder: str, bus: str) -> None:
     _serve(mcp.asgi(), publish, port)
 
 
-def run_stock(port: int, folder: str, bus: str) -> None:  # noqa: ARG001 - it has a bus of its own
+def run_stock(port: int, folder: str, bus: str, keep_alive: float) -> None:  # noqa: ARG001 - as it is, with a bus of its own
     mcp: MCPServer[Any] = MCPServer("chaos", log_level="CRITICAL")
     _resources(mcp, Path(folder))
 

@@ -19,15 +19,23 @@ CATCH_UP = 400.0
 
 
 async def run(plan: Plan, folder: Path) -> tuple[dict[str, list[str]], Told, float]:
-    """What is stale in the end, what was done, and how long it took to become fresh."""
+    """What is stale in the end, what was done, and how long it took to become fresh. A client that keeps a dead stream
+    for too long counts as stale, too.
+    """
     async with world(plan, folder) as chaos:
         await _until(lambda: not chaos.stale(), CATCH_UP)
         await _rage(chaos)
+        await chaos.silent_misdeed(chaos.dice("silent"))  # Nothing comes after it that would end the streams by chance.
         for name in chaos.names:  # A last word on each: whoever is stale now has nothing to wake them.
             await chaos.change(name, "the last word")
         calm = time.monotonic()
         await _until(lambda: not chaos.stale(), 5 if plan.stock else CATCH_UP)
-        return chaos.stale(), chaos.told, time.monotonic() - calm
+        took = time.monotonic() - calm
+        await _until(lambda: not chaos.dead_streams, 0 if plan.stock else plan.notice_seconds)
+        stale, chaos.told.slowest_notice = chaos.stale(), chaos.slowest_notice
+        if not plan.stock and (chaos.dead_streams or chaos.slowest_notice > plan.notice_seconds):
+            stale["a dead stream"] = [f"noticed after {chaos.slowest_notice:.1f} s", f"{chaos.dead_streams} not at all"]
+        return stale, chaos.told, took
 
 
 async def _rage(chaos: World) -> None:
@@ -62,9 +70,11 @@ def main() -> int:
     parser.add_argument("--engine", default="sqlite", choices=["sqlite", "nats", "redis"])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--runs", type=int, default=1, help="so many, with the seeds that follow")
+    parser.add_argument("--keep-alive", type=float, default=Plan.keep_alive, help="seconds between keep-alives")
     parser.add_argument("--stock", action="store_true", help="the SDK's own server, bus and client, for comparison")
     chosen = parser.parse_args()
     plan = Plan(chosen.seed, engine=chosen.engine, seconds=chosen.seconds, stock=chosen.stock)
+    plan = replace(plan, keep_alive=chosen.keep_alive)
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.runs):
         with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +83,7 @@ def main() -> int:
         wrong = sum(map(len, stale.values()))
         sys.stdout.write(
             f"seed {seed}: {told.published} changes, {len(told.deeds)} faults; {wrong} of {copies} copies stale "
-            f"{took:.1f} s after the last change\n"
+            f"{took:.1f} s after the last change; dead streams noticed within {told.slowest_notice:.1f} s\n"
         )
         sys.stdout.flush()
         if wrong and not plan.stock:

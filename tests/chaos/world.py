@@ -34,8 +34,15 @@ class Plan:
     clients: int = 50
     processes: int = 5
     notes: int = 10
+    keep_alive: float = 4.0
+    """Seconds between two keep-alives: fewer than in production, so that a run is shorter."""
     stock: bool = False
     """The SDK's own server, bus and client instead of Tidings: for comparison."""
+
+    @property
+    def notice_seconds(self) -> float:
+        """Seconds within which a client lets go of a dead stream: twice the limit, and some for a busy machine."""
+        return 2 * 2.5 * self.keep_alive + 5
 
 
 @dataclass
@@ -44,6 +51,8 @@ class Told:
 
     deeds: list[str] = field(default_factory=list[str])
     published: int = 0
+    slowest_notice: float = 0.0
+    """The longest time that a client kept a dead stream."""
 
     def __call__(self, deed: str) -> None:
         self.deeds.append(deed)
@@ -62,6 +71,7 @@ class World:
         self._balancer = Balancer(self.dice("balancer"))
         self._replicas: dict[int, int | None] = {}
         """The port of each replica, and its pid while it runs."""
+        self._hung: int | None = None
         self._listeners: list[tuple[dict[str, Any], int]] = []
         self.names = [f"n{number}" for number in range(plan.notes)]
 
@@ -102,9 +112,14 @@ class World:
 
     def _start_replica(self, port: int) -> None:
         kind = "stock-replica" if self.plan.stock else "replica"
-        order = {"start": kind, "port": port, "folder": str(self.folder / "truth"), "bus": self._broker.url}
-        self._replicas[port] = self._order(order)
-        self._balancer.replicas = [each for each, pid in self._replicas.items() if pid is not None]
+        options = {"port": port, "folder": str(self.folder / "truth"), "bus": self._broker.url}
+        self._replicas[port] = self._order({"start": kind, "keep_alive": self.plan.keep_alive, **options})
+        self._set_rotation()
+
+    def _set_rotation(self) -> None:
+        self._balancer.replicas = [
+            each for each, pid in self._replicas.items() if pid is not None and each != self._hung
+        ]
 
     def _order(self, order: dict[str, Any]) -> int:
         assert self._zygote.stdin is not None
@@ -123,7 +138,8 @@ class World:
     async def change(self, name: str, text: str) -> None:
         """Change the truth, and have it published: whoever does that asks until somebody says it is done."""
         self._write(name, text)
-        while not await self._publish(self._routes.choice(list(self._replicas)), f"note://{name}"):  # noqa: ASYNC110
+        replicas = [port for port in self._replicas if port != self._hung]
+        while not await self._publish(self._routes.choice(replicas), f"note://{name}"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         self.told.published += 1
 
@@ -145,7 +161,15 @@ class World:
     async def misdeed(self, dice: random.Random) -> None:
         """Something that should not happen, and does."""
         deeds = [self.kill_replica, self.pause_replica, self.cut, self.stall, self.kill_listeners, self.kill_broker]
+        deeds += [self.swallow, self.hang_replica]
         await dice.choice(deeds)(dice)
+
+    async def silent_misdeed(self, dice: random.Random) -> None:
+        """One after which streams are dead, and nobody is told."""
+        if self._hung is None and dice.random() < 0.5:
+            await self.hang_replica(dice)
+        else:
+            await self.swallow(dice)
 
     async def kill_replica(self, dice: random.Random) -> None:
         port = dice.choice(list(self._replicas))
@@ -154,19 +178,36 @@ class World:
         self.told(f"replica {port} killed")
         self._order({"kill": pid})
         self._replicas[port] = None
-        self._balancer.replicas = [each for each, pid in self._replicas.items() if pid is not None]
+        self._hung = None if self._hung == port else self._hung
+        self._set_rotation()
         await asyncio.sleep(dice.uniform(0, 0.3))
         self._start_replica(port)
 
     async def pause_replica(self, dice: random.Random) -> None:
         port = dice.choice(list(self._replicas))
-        if (pid := self._replicas[port]) is None:
+        if (pid := self._replicas[port]) is None or port == self._hung:
             return
         self.told(f"replica {port} stopped for a while")
         process = psutil.Process(pid)
         process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(dice.uniform(0, 1.5))
         process.send_signal(signal.SIGCONT)
+
+    async def hang_replica(self, dice: random.Random) -> None:
+        """Stops a replica for good, and takes it out of rotation: only the streams that it holds remain."""
+        port = dice.choice(list(self._replicas))
+        if (pid := self._replicas[port]) is None or self._hung is not None:
+            return
+        self.told(f"replica {port} hangs")
+        psutil.Process(pid).send_signal(signal.SIGSTOP)
+        self._hung = port
+        self._set_rotation()
+        self._balancer.hung(port)
+
+    async def swallow(self, dice: random.Random) -> None:
+        share = dice.random()
+        self.told(f"{share:.0%} of the streams swallowed")
+        self._balancer.swallow(share)
 
     async def cut(self, dice: random.Random) -> None:
         share = dice.random()
@@ -206,6 +247,14 @@ class World:
             if bad := [uri for uri, text in truth.items() if copies.get(uri) != text]:
                 wrong[f"c{number}"] = bad
         return wrong
+
+    @property
+    def dead_streams(self) -> int:
+        return self._balancer.dead
+
+    @property
+    def slowest_notice(self) -> float:
+        return self._balancer.slowest
 
     async def aclose(self) -> None:
         await self._balancer.aclose()
