@@ -17,6 +17,8 @@ def measure(ground: Ground) -> list[Row]:
     uris = [f"bench://{number}" for number in range(size.uris)]
     rates: list[float] = []
     costs: list[float] = []
+    single_rates: list[float] = []
+    single_costs: list[float] = []
     broker: list[float] = []
     catch_ups: list[float] = []
     with ground.handle() as here, ground.handle():  # Another process hears of it all.
@@ -30,6 +32,10 @@ def measure(ground: Ground) -> list[Row]:
             if since["found"] != [size.uris]:
                 raise DeliveryLost(f"{engine.name}: {size.uris} URIs changed, and since knows of {since['found']}")
             catch_ups.append(since["seconds"] * 1000)
+            few = size.updates // 10
+            single = here.ask("storm", 120, uris=uris, updates=few, publishers=1)
+            single_rates.append(few / single["seconds"])
+            single_costs.append(single["cpu"] / few * MICRO)
     used = f"CPU µs: {statistics.median(costs):.0f} here" + (
         f", {statistics.median(broker):.0f} in the broker" if engine.broker else ""
     )
@@ -37,6 +43,12 @@ def measure(ground: Ground) -> list[Row]:
     target = SOON.get(engine.name)
     return [
         Row("publishes", f"publishes a second, {engine.name}", tidings=statistics.median(rates), note=used),
+        Row(
+            "publishes",
+            f"publishes a second, one after the other, {engine.name}",
+            tidings=statistics.median(single_rates),
+            note=f"CPU µs: {statistics.median(single_costs):.0f} here",
+        ),
         Row(
             "catch-up",
             f"ms to catch up with {size.uris:,} URIs after {size.updates:,} updates, {engine.name}",

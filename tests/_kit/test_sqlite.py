@@ -633,3 +633,19 @@ def test_an_exclusive_database_has_readers_and_transactions(make: Make, path: Pa
 def test_a_shared_database_gives_no_connection_away(make: Make) -> None:
     with pytest.raises(RuntimeError, match="another process may replace the file"):
         make().connection  # noqa: B018 - it is the property that raises
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_the_log_of_writes_is_small_again_once_its_reader_has_moved_on(make: Make, path: Path, exclusive: bool) -> None:
+    database, wal = make(exclusive=exclusive), Path(f"{path}-wal")
+    database.write(add("first"))
+    with closing(database.reader()) as reader:
+        reader.execute("BEGIN")
+        names(reader)
+        for _ in range(16):
+            database.write(add("x" * 2**20), size=2**20)
+        assert wal.stat().st_size > 12 * 2**20
+        reader.execute("COMMIT")
+        for _ in range(8):
+            database.write(add("x" * 2**20), size=2**20)
+    assert wal.stat().st_size < 8 * 2**20

@@ -324,6 +324,8 @@ class Database:
             )
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
+            # The -wal file grows while a reader needs what is in it. Without a limit it would never shrink again.
+            connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_BYTES}")
             if not self.exclusive:
                 connection.execute("PRAGMA wal_autocheckpoint = 0")  # See `_checkpoint`.
             for pragma in self.schema.pragmas:
