@@ -342,10 +342,7 @@ def _ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _shortest(old: list[int], new: list[int], longest: int) -> list[tuple[int, int]] | None:
-    """The items that stay on the shortest way from `old` to `new`; None if it removes and adds more than `longest`.
-
-    Myers' algorithm: for each number of steps the furthest that can be got on each diagonal (`place - new_place`).
-    """
+    """Returns what stays on the shortest way from `old` to `new` (Myers); None if that has over `longest` steps."""
     furthest = array("l", [0]) * (2 * longest + 3)
     middle = longest + 1
     trace: list[array[int]] = []

@@ -21,10 +21,7 @@ POLL: Final = 0.01  # Seconds between two looks at a group that is about to end
 
 
 def signal_group(pid: int, number: int) -> bool:
-    """Sends a signal to a process that leads a group, and to everything that it started.
-
-    Signal 0 only asks. False if nothing is left of the group, it belongs to someone else, or the system has no groups.
-    """
+    """Sends a signal to the group of a process. False: nothing is left of it, it is not ours, or there are none."""
     if sys.platform == "win32":
         return False
     try:

@@ -17,10 +17,7 @@ Progress = Callable[[int, int | None], Awaitable[None]]  # Receives how much is 
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of `work`, which runs to its end even if the caller is cancelled meanwhile.
-
-    In that case `CancelledError` is raised after `work` has ended, whatever it returned or raised.
-    """
+    """Returns the result of `work`, which runs to its end even if the caller is cancelled: that is raised after it."""
     import anyio  # noqa: PLC0415 - see the module's docstring
 
     task = asyncio.get_running_loop().create_task(work)

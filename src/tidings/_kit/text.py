@@ -19,10 +19,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """Returns `text` with every run of whitespace as one space, in at most `limit` characters.
-
-    With a limit, only the first `4 * limit` characters are looked at, so a huge text costs no more than a small one.
-    """
+    """Returns `text` with whitespace as single spaces, in at most `limit` characters, at a cost bounded by it."""
     if limit is None:
         return " ".join(text.split())
     seen = text[: 4 * limit]

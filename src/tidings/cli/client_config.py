@@ -41,10 +41,7 @@ def program(extra: str) -> list[str]:
 
 
 def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | None, token: str | None) -> None:
-    """Prints the configuration to standard output, and how to use it to standard error.
-
-    `argv` starts the server. With an address, the user starts it; without, the client.
-    """
+    """Prints the configuration, and on standard error how to use it. With an address, the user starts the server."""
     server = ClientServer(name, argv) if http is None else ClientServer(name, url=http.url, token=token)
     click.echo(snippet(client, server, platform=sys.platform))
     click.echo(usage(client, sys.platform), err=True)

@@ -59,10 +59,7 @@ _OPTIONS: Final = (
 
 
 def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:
-    """Writes the log to standard error from now on.
-
-    Without a level: "info" for Tidings and "warning" for other packages. `as_json`: one JSON object per line.
-    """
+    """Writes the log to standard error from now on, from `level` (None: the default) on, as lines or JSON."""
     handler = logging.StreamHandler(sys.stderr) if as_json else _Terminal()
     pattern = None if level is None else "%(asctime)s %(levelname)s %(name)s: %(message)s"
     handler.setFormatter(_JsonLine() if as_json else _Line(pattern))

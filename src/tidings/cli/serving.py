@@ -174,10 +174,7 @@ class Http:
 
 
 def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clients: bool = True) -> Http | None:
-    """Opens the socket, if there is an address, and logs what is served and where.
-
-    Without an address, it is served over standard input and output. `for_clients`: the command has `--config`.
-    """
+    """Opens the socket, if there is an address, and logs what is served. `for_clients`: the command has `--config`."""
     if address is not None:
         listening, address = listen(address)
         logger.info("Serving %s at %s (press Ctrl-C to stop)", what, address.url)

@@ -101,10 +101,7 @@ class CommandPipe:
         self._outgoing.put(line + b"\n")
 
     def line(self, deadline: float) -> bytes:
-        """Returns the next line of output. `deadline` is by the monotonic clock.
-
-        Raises `TimeoutError` if none came in time, and `EOFError` if the command ended or closed its output.
-        """
+        """Returns the next line of output. Raises `TimeoutError` after the deadline, and `EOFError` at the end."""
         try:
             found = self._incoming.get(timeout=min(max(deadline - time.monotonic(), 0), TIMEOUT_MAX))
         except Empty:

@@ -111,11 +111,7 @@ class Stage:
         self.web = ServerProcess("web", ["web", "--http", f"127.0.0.1:{ports[1]}", *_WATCHING])
 
     async def connect(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
-        """Connects to each server once it listens, and subscribes to a few resources.
-
-        `opened` is called for each server with the source of its changes. Raises `StageFailed` if a server does not
-        listen in time, or cannot be used.
-        """
+        """Connects to the servers once they listen, and gives `opened` the source of each. Raises `StageFailed`."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.gather(self._connect_vault(session, opened), self._connect_web(session, opened))

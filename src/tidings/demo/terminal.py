@@ -103,10 +103,7 @@ class TerminalTour:
 
 
 def read_lines(typed: Callable[[str | None], object]) -> None:
-    """Calls `typed` on this event loop with each line, and with None at the end of the input.
-
-    A daemon thread reads, because not every system can wait for a terminal in another way.
-    """
+    """Calls `typed` on this event loop with each line, and None at the end. A thread reads, as every system can."""
     loop = asyncio.get_running_loop()
 
     def pass_on(line: str | None) -> None:

@@ -36,10 +36,9 @@ def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
     """Returns the steps in their order. Their texts are in `tour.json`."""
     names = {"plan": plan, "page": page, "question": QUESTION}
     rows: list[dict[str, Any]] = json.loads(Path(__file__).with_name("tour.json").read_text("utf-8"))
-    texts = (
-        {key: each.format(**names) if isinstance(each, str) else each for key, each in row.items()} for row in rows
-    )
-    return tuple(TourStep(**row) for row in texts)
+    for row in rows:
+        row.update({key: text.format(**names) for key, text in row.items() if isinstance(text, str)})
+    return tuple(TourStep(**row) for row in rows)
 
 
 LAST_TITLE: Final = "Use it"

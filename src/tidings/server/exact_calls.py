@@ -17,7 +17,14 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    ContentBlock,
+    GetPromptResult,
+    InputRequiredResult,
+    ToolAnnotations,
+)
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -142,6 +149,20 @@ class ExactServer(LiveServer[None]):
             if rendering is None or not isinstance(cause := rendering.__cause__, ValidationError):
                 raise
             raise MCPError(INVALID_PARAMS, explained(cause, {})) from cause
+
+    def add_documented_prompt(
+        self, function: Callable[..., Awaitable[list[ContentBlock]]], title: str, refusals: tuple[type[Exception], ...]
+    ) -> None:
+        """Adds a prompt with its docstring as its description. The client is told the `refusals`, no other errors."""
+
+        @wraps(function)
+        async def get(*args: str, **arguments: str) -> list[ContentBlock]:
+            try:
+                return await function(*args, **arguments)
+            except refusals as error:
+                raise MCPError(INVALID_PARAMS, str(error)) from error
+
+        self.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(get)
 
 
 @contextmanager

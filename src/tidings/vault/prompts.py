@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import combinations, islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from mcp.server.mcpserver import MCPServer
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from pydantic import Field
 
 from tidings._kit.suggest import question
 from tidings._kit.text import one_line, quoted
+from tidings.server.exact_calls import ExactServer
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.paths import uri
 from tidings.vault.index import graph
@@ -55,7 +54,7 @@ _DAY: Final = "A date such as 2026-01-31, or 'today'."
 _Suggestion = tuple[str, str]  # The path of a note, and the reason for its suggestion.
 
 
-def register(server: MCPServer[Any], library: VaultLibrary) -> None:
+def register(server: ExactServer, library: VaultLibrary) -> None:
     """Adds the prompts to a server."""
     prompts = Prompts(library)
     for title, function in (
@@ -64,7 +63,7 @@ def register(server: MCPServer[Any], library: VaultLibrary) -> None:
         ("Summarise recent notes", prompts.summarise_recent),
         ("Suggest links", prompts.suggest_links),
     ):
-        server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(function)
+        server.add_documented_prompt(function, title, (LookupError, ValueError))
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,13 @@ class Prompts:
 
     async def daily_note(self, date: Annotated[str, Field(description=_DAY)] = "today") -> Content:
         """Plan a day in its daily note, from what the last one left open and the notes that changed last."""
-        return await self._ask(lambda view: daily_brief(view, date))
+        return await self.library.ask(lambda view: daily_brief(view, date))
 
     async def tidy_tags(
         self, tag: Annotated[str, Field(description="Only this tag and those nested in it; all if left out.")] = ""
     ) -> Content:
         """Find tags that mean the same (misspelt, singular and plural, written differently), and merge them."""
-        return await self._ask(lambda view: tags_brief(view, tag))
+        return await self.library.ask(lambda view: tags_brief(view, tag))
 
     async def summarise_recent(
         self,
@@ -89,7 +88,7 @@ class Prompts:
         since: Annotated[str, Field(description=f"Only what changed on this day or later. {_DAY}")] = "",
     ) -> Content:
         """Summarise the notes that changed last, or since a day."""
-        return await self._ask(lambda view: recent_brief(view, count, since))
+        return await self.library.ask(lambda view: recent_brief(view, count, since))
 
     async def suggest_links(
         self,
@@ -99,14 +98,7 @@ class Prompts:
         """Suggest links between a note and others: names that it mentions, notes that mention it, and notes with the
         same tags or words.
         """
-        return await self._ask(lambda view: links_brief(view, path, heading))
-
-    async def _ask(self, question: Callable[[VaultView], Content]) -> Content:
-        try:
-            return await self.library.ask(question)
-        except (LookupError, ValueError) as error:
-            # The words are for whoever chose the arguments. Of other errors the SDK tells them nothing.
-            raise MCPError(INVALID_PARAMS, str(error)) from error
+        return await self.library.ask(lambda view: links_brief(view, path, heading))
 
 
 def _told(view: VaultView, *paragraphs: str) -> ContentBlock:

@@ -52,10 +52,7 @@ _CURES: Final = {
 
 
 def newest_of(page: StoredPage, variant: str, known: str | None = None) -> Version | None:
-    """Returns the newest version of this variant, or the one that is `known` to be the same.
-
-    Versions with the same content are one: a fetch of another variant since has changed its variant.
-    """
+    """Returns the newest version of a variant, or the one that is `known` to have the same content."""
     return next((each for each in page.versions if each.variant == variant or each.source_id == known), None)
 
 

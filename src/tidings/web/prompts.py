@@ -6,16 +6,14 @@ fetch it. A method's docstring is the description that clients show.
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import Annotated, Final
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from pydantic import Field
 
-from tidings.server import LiveServer
+from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.web.documents.budget import fit
 from tidings.web.documents.invisible import disarm
@@ -127,20 +125,7 @@ def _brief(*asked: str, pages: Sequence[KnownPage] = (), form: str, material: st
     return [TextContent(type="text", text=text), *(page.block(entry, room) for page, entry in stored)]
 
 
-def _explained(prompt: Callable[..., Awaitable[Content]]) -> Callable[..., Awaitable[Content]]:
-    """Tells the person who chose the arguments what is wrong with them. The SDK hides other errors from them."""
-
-    @wraps(prompt)
-    async def explained(*args: str, **kwargs: str) -> Content:
-        try:
-            return await prompt(*args, **kwargs)
-        except (BadBrief, BadAddress, ResourceMissing, StoreError) as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
-
-    return explained
-
-
-def register(server: LiveServer[None], store: Callable[[], Store]) -> None:
+def register(server: ExactServer, store: Callable[[], Store]) -> None:
     """Adds the prompts to a server."""
     prompts = WebPrompts(store)
     for title, function in (
@@ -151,14 +136,14 @@ def register(server: LiveServer[None], store: Callable[[], Store]) -> None:
         ("Tell what changed", prompts.what_changed),
         ("Watch a page", prompts.watch_page),
     ):
-        server.prompt(title=title, description=" ".join((function.__doc__ or "").split()))(_explained(function))
+        server.add_documented_prompt(function, title, (BadBrief, BadAddress, ResourceMissing, StoreError))
 
 
+@dataclass(frozen=True)
 class WebPrompts:
     """The prompts."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
-        self._store = store
+    _store: Callable[[], Store]
 
     async def summarise_page(
         self,

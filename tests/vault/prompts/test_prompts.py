@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
 from tests.vault.shelf import BEGINNING, Shelf
+from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault import prompts
 from tidings.vault.notes.sections import EditRefused
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 TODAY = date(2026, 1, 31)
 
 
-class Desk(MCPServer[Any]):
+class Desk(ExactServer):
     """A server whose library answers at once."""
 
     def __init__(self, shelf: Shelf) -> None:

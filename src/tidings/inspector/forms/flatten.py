@@ -91,10 +91,7 @@ class Merger:
         self._root, self._steps = root, steps
 
     def flat(self, schema: Schema, refs: frozenset[str], depth: int = 0) -> Flat:
-        """Returns `schema`, seen from within the schemas that `refs` lead to. Raises `Recursive` if it is one of those.
-
-        Raises `NotUnderstood` if a reference leads nowhere, or the parts are too many or too deep.
-        """
+        """Returns `schema` as seen within `refs`. Raises `Recursive` if it is one of those, or `NotUnderstood`."""
         self._steps -= 1
         if self._steps < 0:
             raise NotUnderstood("the schema is too large for a form")

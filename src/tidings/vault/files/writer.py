@@ -40,10 +40,7 @@ class VaultWriter:
         return content
 
     def write(self, path: str, text: str, *, if_match: str = "", overwrite: bool = False) -> FileWritten:
-        """Gives a file a whole new text; an existing file keeps its line endings. Missing folders are created.
-
-        `if_match` is the version to replace; `overwrite` replaces a file without it, else `AlreadyThere` is raised.
-        """
+        """Writes a whole file. Raises `AlreadyThere` for an old one without `if_match` or `overwrite`."""
 
         def make(before: FileContent | None) -> str:
             wanted = text if before is None or before.problem else with_endings_of(before.text, text)

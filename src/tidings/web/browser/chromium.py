@@ -1,8 +1,5 @@
 """One Chromium for all renderings, cut off from the network: the seam to Playwright.
 
-    async with Browser() as browser:
-        context = await browser.context(user_agent="Tidings")
-
 It starts with the first page, starts again after a crash, and ends when this is closed. All its requests must be
 answered by routes: names do not resolve, the proxy does not exist, and features that bypass a proxy (WebRTC, QUIC) are
 off. Its sandbox is on, except for root, for whom Chromium has none.

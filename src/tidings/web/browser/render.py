@@ -1,8 +1,5 @@
 """A page as a browser shows it: its HTML after its scripts ran, and a screenshot.
 
-    async with Renderer(fetcher) as renderer:
-        rendered = await renderer.render("https://example.org/", RenderOptions(screenshot=True))
-
 The page is fetched first, so that it fails in the usual way, and the browser starts after the redirects. One deadline
 covers everything: the answer is the page as it is by then, with a `render_timeout` warning, or the HTML as fetched.
 

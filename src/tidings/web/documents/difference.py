@@ -1,8 +1,5 @@
 """The difference of two versions of a page, or of two states of a feed, for people and models to read.
 
-    diff(before, after).text
-    diff_feeds(before, after).text()
-
 `diff` gives a unified diff, each place with the headings above it. Within a replaced line the words that differ are
 marked. It is bounded in time and in size: where something is left out, the text and `left_out` say how much. Without a
 limit, and only then, applying it to `before` gives `after`, to the last character.

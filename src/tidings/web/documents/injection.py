@@ -113,10 +113,7 @@ class InjectionHit(NamedTuple):
 def look_for(
     text: str, *, hidden: Sequence[str] = (), where: str = "content", known: set[str] | None = None
 ) -> list[Unsafe]:
-    """Returns instructions to a model in `text` and in the hidden parts of its page, each with the reason.
-
-    Instructions all of whose words are in `known` are not repeated; the words of those that are returned are added.
-    """
+    """Returns instructions to a model in a text and in hidden parts of its page, except those in `known`."""
     known = set() if known is None else known
     seen = InjectionReport(text)
     found = _in_hidden(hidden, seen, known) if hidden else []

@@ -1,7 +1,5 @@
 """From bytes to `Extracted`: chooses the reader of a content type.
 
-    extract(body, content_type, url) -> Extracted
-
 Synchronous and without side effects, because it runs in a worker process that can be killed (`pool.py`). `READERS` has
 a reader for each content type; a wrong label is corrected by the content (`sniff.py`). Without text the result says
 why, in `Extracted.empty`. Text is made encodable: lone surrogates, which JSON can contain, are replaced.

@@ -1,8 +1,5 @@
 """Extraction in processes that can be killed, so that no page can harm the server.
 
-    async with ExtractionPool() as pool:
-        found = await pool.extract(body, content_type, url)
-
 `answer` runs in the child. Jobs are pickled, because the server is trusted. Answers are JSON and become one of four
 types, because the child reads untrusted content: nothing in an answer can run code here.
 """

@@ -28,10 +28,7 @@ class VersionDifference(NamedTuple):
 
 
 async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
-    """Returns the difference to the newest version: from `since`, or from the last version with another content.
-
-    Raises `ResourceMissing` if a version is not kept, or no longer, and `BadAddress` if `since` is not a source_id.
-    """
+    """Returns the difference from `since`, or the last other content, to the newest. Raises `ResourceMissing`."""
     newest, *older_ones = await spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)
     if since:

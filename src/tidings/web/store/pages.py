@@ -126,19 +126,13 @@ def checked(
 
 
 def announced(at: Transaction, page_id: str, content_hash: str) -> None:
-    """Notes that subscribers were notified of this content, or need not be.
-
-    Until then the page is `unannounced`, so that another process can notify them if this one dies first.
-    """
+    """Notes that subscribers need not be notified of this content any more, by this process or another."""
     known = rows.clean(page_id), content_hash
     at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", *known)
 
 
 def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
-    """Cuts a version into parts, without those that can never fit. It needs no transaction, which others wait for.
-
-    Raises `EntryTooLarge` if its text alone does not fit.
-    """
+    """Cuts a version into parts, without those that never fit. Raises `EntryTooLarge` if its text does not."""
     parts = rows.parts_of(entry)
     size = sum(map(len, parts.values()))
     for kind in ("raw", "screenshot"):

@@ -107,9 +107,7 @@ class ResourcesPane(CallerPane):
         Binding("s", "subscribe", "Subscribe or unsubscribe", show=False),
         Binding("r", "read", "Read", show=False),
         Binding("w", "tree", "List or tree", show=False),
-        Binding("v", "mode", "Changes, rendered, source", show=False),
-        Binding("comma", "version(-1)", "Earlier version", show=False),
-        Binding("full_stop", "version(1)", "Later version", show=False),
+        *Versions.BINDINGS,
     ]
 
     DEFAULT_CSS = """

@@ -35,10 +35,7 @@ class Element(Protocol):
 
 
 def parse(body: bytes) -> Element:
-    """Returns the root of `body`, which is UTF-8 and has passed the pre-scan. It always has a body element.
-
-    Raises `TooDeep` if the pre-scan was deceived by end tags in comments and scripts.
-    """
+    """Returns the root of `body`, which has passed the pre-scan, always with a body element. Raises `TooDeep`."""
     # Not lxml.html, which looks up a Python class for every element.
     lxml = cast("Any", etree)
     parser = lxml.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
