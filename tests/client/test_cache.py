@@ -15,8 +15,10 @@ from mcp_types import (
 )
 
 from tests.client.invoked import contents, prompt, resource, template, tool
+from tests.client.library import read_result
 from tidings.client.cache import (
     Cache,
+    CacheInfo,
     ContentCache,
     ContentKind,
     Invocation,
@@ -151,6 +153,7 @@ def test_what_users_see_has_no_way_to_write() -> None:
         "uris",
         "copies",
         "clear_content",
+        "peek",
     }
 
 
@@ -317,3 +320,14 @@ def with_ttl(invocation: Invocation, ttl_ms: int) -> Invocation:
     if isinstance(invocation, ResourceRead):
         return resource(invocation.uri, ttl_ms=ttl_ms)
     return template(invocation.uri_template, invocation.expanded_uri, ttl_ms=ttl_ms)
+
+
+def test_it_tells_how_it_was_used_and_how_large_it_is() -> None:
+    cache = ContentCache()
+    assert cache.info == CacheInfo(hits=0, misses=0, entries=0, size=0)
+    cache.put(ResourceRead("note://a", read_result("note://a", "12345")))
+    assert cache.get_resource("note://a") is not None
+    assert cache.get_resource("note://b") is None
+    assert cache.get_prompt("p") is None
+    assert cache.peek("note://a") is not None
+    assert cache.info == CacheInfo(hits=1, misses=2, entries=1, size=5)

@@ -7,7 +7,9 @@ import sys
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
+from mcp.server.lowlevel.server import Server
 
 from tests.client.cutting import cable
 from tests.client.killing import programs
@@ -280,3 +282,20 @@ async def test_a_command_that_dies_is_started_again(era: str) -> None:
             await client.call_tool("write", {"uri": "city://oslo", "text": "rain"})
             await eventually(lambda: heard)
             assert (await client.read_resource("city://oslo")).text == "rain"
+
+
+@ERAS
+async def test_the_server_hears_the_name_and_the_capabilities_of_the_program(era: str) -> None:
+    heard: list[Any] = []
+
+    async def tools(ctx: Any, _: Any) -> types.ListToolsResult:
+        heard.append(ctx.session.client_params)
+        return types.ListToolsResult(tools=[])
+
+    options: Any = {"experimental": {"com.example.x": {"a": 1}}, "extensions": {"com.example/y": {}}}
+    program = types.Implementation(name="program", version="7")
+    async with connect(Server("s", on_list_tools=tools), era=era, client_info=program, **options):
+        params = heard[0]
+        assert params.client_info == program
+        assert params.capabilities.experimental == options["experimental"]
+        assert params.capabilities.extensions == options["extensions"]

@@ -14,7 +14,7 @@ import httpx2
 import jsonschema
 import pytest
 from fastmcp import FastMCP
-from mcp import Client
+from mcp import Client, ClientSession
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.dispatcher import Dispatcher
 from mcp_types import Tool
@@ -47,6 +47,12 @@ def test_the_client_opens_its_connection_with_a_function_that_can_be_wrapped() -
     (`JSONRPCDispatcher` over the transport's streams) and give it to a `ClientSession`.
     """
     assert callable(Client(_server())._connect)
+
+
+def test_the_capabilities_of_a_session_are_built_by_a_function_that_can_be_replaced() -> None:
+    """`sdk_seam.add_capabilities` replaces it, to state experimental ones. If the SDK takes them itself, pass them."""
+    assert callable(Client(_server())._build_session)
+    assert callable(ClientSession._build_capabilities)
 
 
 def test_a_dispatcher_runs_with_a_hook_for_notifications_in_order_of_arrival() -> None:

@@ -209,7 +209,7 @@ async def test_the_modern_era_answers(case: Case) -> None:
     async with live(mcp) as port:
         check(case, await wire.once(port, case.request(Session(port))))
         assert mcp.notify.subscribers() == []
-        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0}
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 0}
 
 
 @pytest.mark.parametrize("case", LEGACY, ids=lambda case: case.name)
@@ -220,7 +220,7 @@ async def test_the_old_era_answers(case: Case) -> None:
         check(case, await wire.once(port, case.request(session)))
         # The session itself is well, and hears of lists; of resources it hears of none.
         assert (await session.request("ping")).json["result"] == {}
-        assert mcp.notify.counts() == {"tools": 1, "prompts": 1, "resources": 1}
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 1}
 
 
 async def test_nothing_is_left_of_any_of_this() -> None:
@@ -234,7 +234,7 @@ async def test_nothing_is_left_of_any_of_this() -> None:
             check(case, await wire.once(port, case.request(session)))
         await session.delete()
         await eventually(lambda: mcp.notify.subscribers() == [] and tasks() <= before[0] and sockets() == before[1])
-        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0}
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 0}
         assert mcp._live._core.streams_ended.is_set()
 
 
@@ -420,7 +420,7 @@ async def test_the_old_era_cannot_tell_what_is_refused_from_what_is_not_there() 
         missing = await session.subscribe("other://secret")
         assert secret.error["code"] == -32002
         assert mask(secret, "note://secret") == mask(missing, "other://secret")
-        assert mcp.notify.counts() == {"tools": 1, "prompts": 1, "resources": 1}
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 1}
 
 
 def mask(response: Response, uri: str) -> tuple[int, dict[str, str], str]:

@@ -265,7 +265,7 @@ async def test_a_client_that_closes_its_socket_is_cleaned_up_at_once(era: Era, h
                 await subscription.session.delete()
         await eventually(lambda: mcp.notify.subscribers() == [])
         await eventually(lambda: tasks() <= before[0] and sockets() == before[1])  # One that was ending may be counted.
-        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0}
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 0}
 
 
 @both_eras
@@ -465,3 +465,31 @@ async def test_an_app_that_is_wrapped_twice_writes_once(era: Era) -> None:
         await mcp.aclose()
         assert await subscription.over() == ("result" if era == "modern" else "end")
         await wire.close_all()
+
+
+# Old-era sessions
+
+
+async def test_a_session_without_a_stream_is_counted_as_unreachable_and_not_as_a_subscriber() -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        subscription = await subscribe("legacy", port, ["note://a"])
+        assert mcp.notify.counts() == {"tools": 1, "prompts": 1, "resources": 1, "note://a": 1, "unreachable": 0}
+        subscription.close()  # As a client does that is killed: its session stays.
+        await eventually(lambda: mcp.notify.counts()["unreachable"] == 1)
+        assert mcp.notify.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 1}
+        [info] = mcp.notify.subscribers("note://a")
+        assert not info.reachable
+
+
+async def test_a_session_beyond_the_limit_is_refused_with_503_and_an_idle_one_ends() -> None:
+    mcp = notes(limits=Limits(sessions=1, session_idle=0.3))
+    async with live(mcp) as port:
+        first = await Session.start(port)
+        hello = {"protocolVersion": wire.LEGACY, "capabilities": {}, "clientInfo": {"name": "late", "version": "1"}}
+        refused = await Session(port).post(wire.message("initialize", hello, 0))
+        assert refused.status == 503
+        assert refused.json["error"]["message"] == "Too many open sessions"
+        await eventually(lambda: not mcp.session_manager._server_instances)
+        assert (await first.request("ping")).status == 404
+        assert mcp.notify.subscribers() == []

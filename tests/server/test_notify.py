@@ -248,11 +248,18 @@ async def test_who_listens_can_be_asked_for_all_for_a_list_and_for_a_resource() 
 async def test_listeners_are_counted_for_each_list_and_for_each_thing_somebody_listens_to() -> None:
     hub = Hub()
     notifier = Notifier(hub)
-    assert notifier.counts() == {"tools": 0, "prompts": 0, "resources": 0}
+    assert notifier.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 0}
     readers = [Reader("note://a", features=["tools"]), Reader("note://a", "note://*")]
     for reader in readers:
         hub.add(reader)
-    assert notifier.counts() == {"tools": 1, "prompts": 0, "resources": 0, "note://a": 2, "note://*": 1}
+    assert notifier.counts() == {
+        "tools": 1,
+        "prompts": 0,
+        "resources": 0,
+        "note://a": 2,
+        "note://*": 1,
+        "unreachable": 0,
+    }
     for reader in readers:
         hub.remove(reader)
-    assert notifier.counts() == {"tools": 0, "prompts": 0, "resources": 0}
+    assert notifier.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 0}

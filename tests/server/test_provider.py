@@ -76,8 +76,10 @@ async def test_both_kinds_are_read_and_what_is_missing_is_said_in_the_providers_
         assert (await client.read_resource("shelf://7")).contents[0].text == "7"
         book = (await client.read_resource("book://c")).contents[0]
         assert (book.mime_type, book.blob) == ("application/x-book", "Yw==")
-        with pytest.raises(MCPError, match="There is no book 'z'"):
+        with pytest.raises(MCPError, match="There is no book 'z'") as missing:
             await client.read_resource("book://z")
+        code = -32002 if era == "legacy" else -32602
+        assert (missing.value.code, missing.value.error.data) == (code, {"uri": "book://z"})
         with pytest.raises(MCPError, match="There is no page after 'z'"):
             await client.list_resources(cursor="z")
 

@@ -83,7 +83,7 @@ async def test_a_subscriber_is_told_of_from_its_coming_to_its_going(collector: C
         ("change_notifier.subscribe", {**editor, "uri": "note://a", "subscriber_count": 1}),
         ("change_notifier.subscribe", {**editor, "feature": "tools", "subscriber_count": 1}),
         ("change_notifier.subscribe", {**editor, "uri": "note://*", "subscriber_count": 1}),
-        ("change_notifier.unsubscribe", {**editor, "uri": "note://a", "subscriber_count": 1}),
+        ("change_notifier.unsubscribe", {**editor, "uri": "note://a", "subscriber_count": 0}),
         ("change_notifier.cleanup_client", {**editor, "subscriber_count": 0}),
     ]
 

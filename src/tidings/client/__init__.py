@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tidings._kit.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
+    from tidings.client.cache import Cache, CacheInfo, PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
     from tidings.client.live import LiveClient, connect
     from tidings.client.mirrors import Malformed
@@ -38,6 +38,7 @@ __all__ = [
     "ASK",
     "Backoff",
     "Cache",
+    "CacheInfo",
     "CacheLimits",
     "ClientConfig",
     "Exchange",
@@ -66,7 +67,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "cache": ("Cache", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
+    "cache": ("Cache", "CacheInfo", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
     "live": ("LiveClient", "connect"),
     "mirrors": ("Malformed",),

@@ -168,6 +168,18 @@ class _Entry:
     expires: float
 
 
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """The use of a cache so far, and its size."""
+
+    hits: int
+    """The number of look-ups by the program that found something."""
+    misses: int
+    entries: int
+    size: int
+    """About how many bytes the content has."""
+
+
 class Cache:
     """The latest content that the client knows, to read and to clear.
 
@@ -190,6 +202,7 @@ class Cache:
         self._entries: OrderedDict[tuple[ContentKind, str], _Entry] = OrderedDict()  # The most recently used last.
         self._templates: dict[str, set[str]] = {}  # For each URI, the templates through which it was read.
         self._size: int = 0
+        self._hits = self._misses = 0
 
     def get_resource(self, uri: str) -> ResourceRead | None:
         """Returns the last read of a resource, unless it has changed since."""
@@ -238,11 +251,21 @@ class Cache:
         return len(self._entries)
 
     @property
+    def info(self) -> CacheInfo:
+        """Hits, misses, entries and size at this moment."""
+        return CacheInfo(self._hits, self._misses, len(self._entries), self._size)
+
+    @property
     def size(self) -> int:
         """About how many bytes the content has."""
         return self._size
 
     def _get(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:
+        found = self._find(kind, key, of)
+        self._hits, self._misses = self._hits + (found is not None), self._misses + (found is None)
+        return found
+
+    def _find(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:
         entry = self._entries.get((kind, key))
         # Most entries never expire, and need no look at the clock.
         if entry is not None and entry.expires != inf and self._has_expired(entry):
@@ -311,14 +334,19 @@ class ContentCache(Cache):
             if kind is not ContentKind.TOOL:
                 self._remove(kind, key)
 
+    def peek(self, uri: str) -> ResourceRead | None:
+        """Returns the last read of a resource to the client itself. It does not count as a look-up."""
+        return self._find(ContentKind.RESOURCE, uri, ResourceRead)
+
     def uris(self) -> set[str]:
         """Returns the resources that have content, whether read by URI or through a template."""
         return {key for kind, key in self._entries if kind is ContentKind.RESOURCE}.union(self._templates)
 
     def copies(self, uri: str) -> list[ResourceRead | TemplateRead]:
         """Returns all copies of a resource, whether read by URI or through templates."""
-        found = [self.get_resource(uri), *map(self.get_resource_template, list(self._templates.get(uri, ())))]
-        return [copy for copy in found if copy is not None]
+        templates = list(self._templates.get(uri, ()))
+        read = [self._find(ContentKind.TEMPLATE, template, TemplateRead) for template in templates]
+        return [copy for copy in (self.peek(uri), *read) if copy is not None]
 
 
 def lasts(result: types.ReadResourceResult) -> float:

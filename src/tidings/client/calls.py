@@ -86,7 +86,7 @@ class Calls:
         changed = self._differs(read)
         if changed:  # Nothing announced it, for example because there was no connection.
             self.cache.clear_resource_and_resource_template(uri)
-        is_new = self.cache.get_resource(uri) is None
+        is_new = self.cache.peek(uri) is None
         if not self.subscriptions.has_read(read, generation, keep=not entry.asked_user):
             # It changed again, and will be read again. If it keeps changing, watchers must not wait for the end.
             self.subscriptions.pass_on(read)
@@ -148,7 +148,7 @@ class Calls:
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
-        if self.cache.get_resource(uri) is read:
+        if self.cache.peek(uri) is read:
             self.cache.put(filled)
         else:
             self.cache.clear_resource_template(uri_template)

@@ -9,7 +9,7 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
@@ -88,6 +88,8 @@ class Setup:
     watch_stream: WatchStream
     era: str = "auto"
     log_level: LoggingLevel | None = None
+    client_info: Implementation | None = None
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])  # Besides those that follow from the rest.
     sampling: SamplingFnT | None = None
     elicitation: ElicitationFnT | None = None
     roots: ListRootsFnT | None = None
@@ -249,7 +251,7 @@ class Link:
             # With a version here, the SDK would not ask the server, and would know nothing about it.
             mode="legacy" if setup.era == "legacy" else "auto",
             cache=None,
-            client_info=Implementation(name="tidings", version=__version__),
+            client_info=setup.client_info or Implementation(name="tidings", version=__version__),
             log_level=setup.log_level,
             sampling_callback=setup.sampling,
             elicitation_callback=setup.elicitation,
@@ -264,6 +266,8 @@ class Link:
             return dispatcher
 
         sdk_seam.wrap_connect(client, connected)
+        if setup.capabilities:
+            sdk_seam.add_capabilities(client, setup.capabilities)
         return client
 
     async def _server(self, stack: AsyncExitStack) -> Any:

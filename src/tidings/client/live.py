@@ -447,6 +447,9 @@ def connect(
     roots: Sequence[str | Path] | None = None,
     log_level: types.LoggingLevel | None = None,
     tap: Tap | None = None,
+    client_info: types.Implementation | None = None,
+    experimental: Mapping[str, Mapping[str, Any]] | None = None,
+    extensions: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> LiveClient:
     """Returns a client of a server, for use with `async with`.
 
@@ -467,6 +470,9 @@ def connect(
         roots: The folders or URIs that the server may work in.
         log_level: The lowest level of log messages that the server should send.
         tap: Gets each message and HTTP exchange, with secrets masked: see `tidings.client.Tap`.
+        client_info: The name and version of your program, for the server. Without it, those of Tidings.
+        experimental: Experimental capabilities of your program, by name.
+        extensions: Extensions that your program supports, by identifier, with their settings.
 
     Raises:
         BadTarget: `target` is not understood, or an option does not fit it.
@@ -484,6 +490,12 @@ def connect(
         roots=None if roots is None else roots_responder(roots),
         log_level=log_level,
         tap=tap,
+        client_info=client_info,
+        capabilities={
+            name: {key: dict(value) for key, value in given.items()}
+            for name, given in (("experimental", experimental), ("extensions", extensions))
+            if given is not None
+        },
     )
     return LiveClient(wiring)
 

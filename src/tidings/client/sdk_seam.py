@@ -48,6 +48,23 @@ def wrap_connect(client: Client, wrap: Callable[[Dispatcher[Any]], Dispatcher[An
     cast("Any", client)._connect = wrapped  # noqa: SLF001
 
 
+def add_capabilities(client: Client, more: Mapping[str, Any]) -> None:
+    """Makes `client` state further capabilities. The SDK offers no experimental ones."""
+    build: Any = _member(client, "_build_session")
+
+    async def built(*arguments: Any) -> ClientSession:
+        session: Any = await build(*arguments)
+        own: Any = _member(session, "_build_capabilities")
+
+        def extended(version: str) -> Any:
+            return own(version).model_copy(update=more)
+
+        session._build_capabilities = extended  # noqa: SLF001
+        return session
+
+    cast("Any", client)._build_session = built  # noqa: SLF001
+
+
 def stamp(session: ClientSession, data: dict[str, Any], options: CallOptions) -> None:
     """Adds to a request what the session's version of the protocol demands, as the session does with its own."""
     _member(session, "_stamp")(data, options)

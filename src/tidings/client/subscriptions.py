@@ -327,7 +327,7 @@ class Subscriptions:
     def _uncover(self, uri: str) -> None:
         if uri in self._covered:
             self._covered.discard(uri)
-            if self.store is not None and (read := self.cache.get_resource(uri)) is not None:
+            if self.store is not None and (read := self.cache.peek(uri)) is not None:
                 self.store.note_put(read, covered=False)
 
     def unknown(self, what: Filter) -> None:
@@ -409,7 +409,7 @@ class Subscriptions:
 
     def _provide(self, watched: WatchedResource) -> None:
         """Gives a watcher its first content, from the cache if that is known to be current."""
-        uri, cached = watched.uri, self.cache.get_resource(watched.uri)
+        uri, cached = watched.uri, self.cache.peek(watched.uri)
         if cached is not None and self.is_fresh(uri):
             watched.update(cached)
         elif uri in self.known.uris and not self.refresher.is_stale(uri):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.subscriptions import event_from_wire
-from mcp_types import LoggingLevel, Tool
+from mcp_types import Implementation, LoggingLevel, Tool
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
@@ -62,6 +62,8 @@ class ClientWiring:
         roots: Responder | None = None,
         log_level: LoggingLevel | None = None,
         tap: Tap | None = None,
+        client_info: Implementation | None = None,
+        capabilities: Mapping[str, Any] | None = None,
     ) -> None:
         self.target = target
         self.name = target.name
@@ -102,6 +104,8 @@ class ClientWiring:
             ),
             era=era,
             log_level=log_level,
+            client_info=client_info,
+            capabilities=capabilities or {},
             sampling=None if answer is None else self.pending.sampling,
             elicitation=None if answer is None else self.pending.elicitation,
             roots=None if answer is None and roots is None else self.pending.roots,

@@ -82,9 +82,9 @@ class Adapter:
     def watch(self, soon: Soon) -> None:
         """Calls `soon` when one of the server's lists changes, or something is published on the SDK's own bus."""
 
-    def wrap_apps(self, wrap: Wrap) -> None:
-        """Wraps the HTTP apps that the server makes from now on."""
-        _wrap_made(self.lowlevel, "streamable_http_app", wrap)
+    def wrap_apps(self, wrap: Wrap, **options: Any) -> None:
+        """Wraps the HTTP apps that the server makes from now on. `options` are defaults for streamable HTTP."""
+        _wrap_made(self.lowlevel, "streamable_http_app", wrap, **options)
 
 
 class McpServerAdapter(Adapter):
@@ -129,8 +129,9 @@ class McpServerAdapter(Adapter):
                 _after(manager, method, functools.partial(_say, soon, change))
         _private(self._server, "_subscriptions").subscribe(soon)
 
-    def wrap_apps(self, wrap: Wrap) -> None:
+    def wrap_apps(self, wrap: Wrap, **options: Any) -> None:
         super().wrap_apps(wrap)
+        _wrap_made(self._server, "streamable_http_app", lambda app: app, **options)  # Made by the lowlevel server.
         _wrap_made(self._server, "sse_app", wrap)
 
 
@@ -144,7 +145,7 @@ class FastMcpAdapter(Adapter):
     def watch(self, soon: Soon) -> None:
         _watch_provider(self._server, soon)
 
-    def wrap_apps(self, wrap: Wrap) -> None:
+    def wrap_apps(self, wrap: Wrap, **options: Any) -> None:  # FastMCP has no such options.
         _wrap_made(self._server, "http_app", wrap)
 
 
@@ -206,13 +207,13 @@ def _after(owner: Any, method: str, then: Callable[..., None]) -> None:
     setattr(owner, method, wrapped)
 
 
-def _wrap_made(owner: Any, factory: str, wrap: Wrap) -> None:
+def _wrap_made(owner: Any, factory: str, wrap: Wrap, **defaults: Any) -> None:
     """Makes `owner.factory()` return apps that are wrapped outside all their middleware."""
     make = _private(owner, factory)
 
     @functools.wraps(make)
     def wrapped(*arguments: Any, **options: Any) -> Any:
-        app: Starlette = make(*arguments, **options)
+        app: Starlette = make(*arguments, **{**defaults, **options})
         build = app.build_middleware_stack
         # Built at the first request, so that middleware can still be added, and stays inside.
         app.build_middleware_stack = lambda: wrap(build())  # type: ignore[method-assign,assignment]

@@ -57,6 +57,10 @@ class Limits:
     liveness: float = 60.0
     """Seconds for which an old-era session without an open stream counts as a subscriber, and after which a network
     peer that acknowledges nothing is given up."""
+    sessions: int = 10_000
+    """Old-era sessions at once over streamable HTTP. Further ones are refused with HTTP 503."""
+    session_idle: float = 1_800.0
+    """Seconds without a request or an open stream, after which an old-era session over streamable HTTP ends."""
 
     without_bus: float = 10.0
     """Seconds for which a server that cannot reach its bus goes on. After that it ends its streams and accepts no new

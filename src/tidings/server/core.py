@@ -232,7 +232,8 @@ class Core:
         self.telemetry.subscribers(+1)
         self._span_each("subscribe", subscriber, subscriber.subscriptions)
         for feature in subscriber.features:
-            self.telemetry.span("subscribe", client=subscriber.client, feature=feature, subscriber_count=len(self.hub))
+            count = self.hub.count(feature)
+            self.telemetry.span("subscribe", client=subscriber.client, feature=feature, subscriber_count=count)
 
     def leave(self, subscriber: Subscriber) -> None:
         """Removes `subscriber`, if it is registered."""
@@ -277,7 +278,7 @@ class Core:
 
     def _span_each(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
         for uri in subscriptions:
-            self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=len(self.hub))
+            self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=self.hub.count(uri))
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
         """Waits until the hooks for `subscriptions` have run, so that their sources are watched.

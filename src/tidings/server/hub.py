@@ -126,8 +126,13 @@ class Hub:
             subscriber.deliver_everything(cursor)
 
     def subscriptions(self) -> dict[str, int]:
-        """Returns the number of subscribers of each URI and prefix."""
-        return {subscription: len(group) for subscription, group in self._groups.items()}
+        """Returns the number of subscribers of each URI and prefix that can be reached, if there are any."""
+        counts = {each: sum(one.reachable for one in group) for each, group in self._groups.items()}
+        return {subscription: count for subscription, count in counts.items() if count}
+
+    def count(self, what: str) -> int:
+        """Returns the number of subscribers of a list, or of exactly this URI or prefix."""
+        return len(self._features[FEATURES[what]] if what in FEATURES else self._groups.get(what, ()))
 
     def audience(self, what: str) -> Iterable[Subscriber]:
         """Returns the subscribers of a list ("tools", "prompts", "resources") or of the resource at a URI."""

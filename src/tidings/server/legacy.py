@@ -58,6 +58,10 @@ class LegacySession(Subscriber):
         """False for a pipe, which carries everything else too and so is waited for."""
         return self.stream is not None
 
+    @property
+    def reachable(self) -> bool:
+        return self._liveness is None
+
     def _encode(self, frame: Frame) -> bytes:
         return frame.legacy
 
@@ -161,6 +165,7 @@ class LegacyEra:
             screen=core.policy.screen(ctx),
         )
         self._sessions[key] = session
+        core.telemetry.sessions(+1)
         connection.exit_stack.push(session.over)
         core.join(session)
         wrapped = request is not None and request.scope.get(WRAPPED_KEY) is self._lender
@@ -176,7 +181,8 @@ class LegacyEra:
 
     def remove(self, session: LegacySession) -> None:
         """Removes a session whose connection is over."""
-        self._sessions.pop(session.key, None)
+        if self._sessions.pop(session.key, None) is not None:
+            self._core.telemetry.sessions(-1)
         self._core.leave(session)
         session.gone()
 

@@ -148,9 +148,13 @@ class Notifier:
         return [subscriber.info for subscriber in (self._hub if what is None else self._hub.audience(what))]
 
     def counts(self) -> dict[str, int]:
-        """Returns the number of subscribers of each list, and of each URI and prefix that has any."""
-        lists = {feature: len(list(self._hub.audience(feature))) for feature in FEATURES}
-        return lists | self._hub.subscriptions()
+        """Returns the number of subscribers of each list, and of each URI and prefix that has any.
+
+        Those that cannot be reached at present are left out: "unreachable" is their number.
+        """
+        lists = {each: sum(one.reachable for one in self._hub.audience(each)) for each in FEATURES}
+        unreachable = sum(not subscriber.reachable for subscriber in self._hub)
+        return lists | self._hub.subscriptions() | {"unreachable": unreachable}
 
     def start(self, submit: Callable[[Change], Coroutine[Any, Any, None]]) -> None:
         """Begins to publish through `submit`, on this event loop, first what was kept until now.

@@ -24,7 +24,7 @@ from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, Re
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
 from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_options
-from tidings.server.live import HookT, Live
+from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
 
@@ -104,7 +104,7 @@ def attach(
         notifier=server.notifier if isinstance(server, LiveServer) else Notifier,
     )
     _live_servers.add(adapter.lowlevel)
-    adapter.wrap_apps(live.wrap)
+    adapter.wrap_apps(live.wrap, max_sessions=limits.sessions, session_idle_timeout=limits.session_idle)
     return live
 
 
@@ -254,9 +254,10 @@ class LiveServer(MCPServer[LifespanResultT]):
         self, uri: AnyUrl | str, context: Context[LifespanResultT, Any] | None = None
     ) -> Iterable[ReadResourceContents] | types.InputRequiredResult:
         """Returns the contents of the resource at `uri`, from the provider if it owns the URI. See `MCPServer`."""
-        if self._provider is not None and self._provider.owns(str(uri)):
-            return await self._provider.read(str(uri))
-        return await super().read_resource(uri, context)
+        with not_found_in_era(context, str(uri)):
+            if self._provider is not None and self._provider.owns(str(uri)):
+                return await self._provider.read(str(uri))
+            return await super().read_resource(uri, context)
 
     # Running
 

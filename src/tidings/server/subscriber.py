@@ -128,6 +128,8 @@ class SubscriberInfo:
     """Changes that are published and not yet written."""
     age: float
     """Seconds since it subscribed."""
+    reachable: bool = True
+    """False for an old-era session that has no event stream at present: its client is slow to open one, or dead."""
 
 
 class Subscriber(ABC):
@@ -213,6 +215,10 @@ class Subscriber(ABC):
         return True
 
     @property
+    def reachable(self) -> bool:
+        return True
+
+    @property
     def info(self) -> SubscriberInfo:
         return SubscriberInfo(
             id=self.id,
@@ -223,6 +229,7 @@ class Subscriber(ABC):
             subscriptions=frozenset(self.subscriptions),
             waiting=len(self._pending),
             age=time.monotonic() - self.began,
+            reachable=self.reachable,
         )
 
     def deliver(self, frame: Frame) -> None:

@@ -9,9 +9,13 @@ Errors of a tracer or a meter never reach a subscriber or a publisher. Each kind
 | `change_notifier.notify_list_changed` | `feature`, `subscriber_count` |
 | `change_notifier.notify_resource_updated` | `uri`, `subscriber_count` |
 
+`subscriber_count` is the number of subscribers, in this process, of what the span names: its `uri` or `feature`, in a
+notification also through prefixes. Where it names neither, of everything.
+
 | metric | counts |
 |---|---|
 | `tidings.subscribers` | subscribers at present |
+| `tidings.sessions` | old-era sessions at present |
 | `tidings.deliveries` | changes delivered to subscribers |
 | `tidings.merges` | changes absorbed by a later equal one |
 | `tidings.cutoffs` | streams ended because their reader stalled or fell behind |
@@ -42,6 +46,7 @@ class Telemetry:
 
     def _create(self, meter: metrics.Meter) -> None:
         self._subscribers = meter.create_up_down_counter("tidings.subscribers", unit="{subscriber}")
+        self._sessions = meter.create_up_down_counter("tidings.sessions", unit="{session}")
         self._deliveries = meter.create_counter("tidings.deliveries", unit="{delivery}")
         self._merges = meter.create_counter("tidings.merges", unit="{change}")
         self._cutoffs = meter.create_counter("tidings.cutoffs", unit="{stream}")
@@ -53,6 +58,9 @@ class Telemetry:
 
     def subscribers(self, change: int) -> None:
         self._safely("subscribers", self._subscribers.add, change)
+
+    def sessions(self, change: int) -> None:
+        self._safely("sessions", self._sessions.add, change)
 
     def merged(self) -> None:
         self._safely("merges", self._merges.add, 1)
