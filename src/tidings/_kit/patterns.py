@@ -87,11 +87,7 @@ def compiled(
     longest: int = LONGEST,
     most_repeated: int = MOST_REPEATED,
 ) -> Pattern:
-    """Compiles a pattern. Run what it returns with `timeout=`.
-
-    Raises `BadPattern` if it is not a pattern, has more than `longest` characters, or more than `most_repeated` once
-    its counted repetitions are written out.
-    """
+    """Compiles a pattern, to be run with `timeout=`. Raises `BadPattern` if it is none, too long or too repetitive."""
     if syntax == "ecmascript":
         text = translated(pattern, longest=longest, most_repeated=most_repeated).text
     else:

@@ -450,10 +450,7 @@ class BulkPool(Generic[JobT, T]):
             yield from map(self._here, self._jobs)  # There are no processes at all.
 
     def _serve(self, process: WorkerProcess) -> None:
-        """Gives one process its jobs, in a thread, while there is room for answers.
-
-        The process has its next job before it has answered the last, so that it need not wait for this thread.
-        """
+        """Gives one process its jobs, in a thread, the next one before it has answered the last: it never waits."""
         given: deque[JobT] = deque()
         try:
             while True:

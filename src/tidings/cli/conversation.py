@@ -116,10 +116,7 @@ class Conversation:
 
 
 def converse(options: OneShotOptions, ask: Callable[[Conversation], object]) -> None:
-    """Connects, and calls `ask`, which asks the server and shows its answer.
-
-    If the wire client meets something unusual, which is before there is an answer, the live client begins again.
-    """
+    """Connects, and calls `ask`; if the wire client meets something unusual, once more with the live client."""
     gc.disable()  # The process ends soon.
     if options.suits_wire_client:
         from tidings.cli.wire_client import Unusual, WireClient

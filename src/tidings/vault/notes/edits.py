@@ -60,10 +60,7 @@ class ReplaceText:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSection:
-    """Replaces the text under a heading, its sub-sections included, or adds to its end or beginning.
-
-    The heading stays, and so do the blank lines around the text. If `content` repeats the heading, that is left out.
-    """
+    """Replaces the text under a heading, sub-sections included, or adds to its end or beginning. The heading stays."""
 
     heading: str  # `Tasks`, `Project#Tasks` or `## Tasks`.
     content: str

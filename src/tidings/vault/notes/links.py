@@ -108,11 +108,7 @@ def without_md(path: str) -> str:
 
 
 def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink], str | None]) -> str:
-    """Returns the text with other targets in its `links`; subpath, shown text, quotes and brackets stay.
-
-    A link stays if `new_target` returns None for it, or a target that cannot be written, such as one with `#` in double
-    brackets.
-    """
+    """Returns the text with other targets in its `links`. A link stays if the new one is None or cannot be written."""
     changes: list[TextChange] = []
     for link in links:
         target = new_target(link)
