@@ -11,6 +11,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.errors import TidingsError
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.subscriber import Feature, Frame, Screen, Subscriber
@@ -86,7 +87,7 @@ class Reader(Subscriber):
     def _cut(self) -> None:
         self.events.append("cut")
 
-    def end(self) -> None:
+    def end(self, reason: TidingsError | None = None) -> None:
         self.events.append("end")
 
     @property

@@ -11,6 +11,8 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from tests.server.doubles import Reader, running, turns
+from tests.server.serving import eventually
+from tidings.bus import BusState
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor, ResourceUpdated, ToolsListChanged
 from tidings.errors import BusMismatch, BusUnavailable, LimitReached, SourceUnavailable, TransportError
@@ -184,6 +186,47 @@ async def test_what_could_not_be_published_before_the_stop_is_published_after_th
     core.start()
     await turns()
     assert set(reader.written) == {A}
+
+
+async def test_a_server_without_its_bus_for_too_long_sends_its_subscribers_away(
+    bus: ShakyBus, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = Core(bus, SubscriptionPolicy(limits=Limits(without_bus=0.05)))
+    end = core.start()
+    reader = joined(core, Reader("note://a"))
+    bus.leave()
+    await publish_in_vain(core, A)
+    core.check_bus()
+    await eventually(lambda: core.cut_off)
+    assert reader.events == ["end"]
+    assert "the broker is away" in core.trouble
+    with pytest.raises(BusUnavailable, match=r"cut off from its bus.*the broker is away.*another replica"):
+        core.check_bus()
+    bus.come_back()
+    await eventually(lambda: not core.cut_off)
+    core.check_bus()
+    assert core.trouble == ""
+    assert reader.written == [A]
+    assert "The bus is back: subscribers are accepted again." in warnings(caplog)
+    end()
+
+
+class StatedBus(MemoryBus):
+    """A bus that says whether it is connected."""
+
+    state = BusState(connected=True, since=0.0, waiting=0)
+
+
+async def test_a_server_looks_whether_its_bus_is_there_although_nobody_publishes() -> None:
+    bus = StatedBus()
+    core = Core(bus, SubscriptionPolicy(limits=Limits(without_bus=0.05)))
+    end = core.start()
+    for is_connected in (False, True, False):
+        bus.state = BusState(connected=is_connected, since=0.0, waiting=0, reason="" if is_connected else "no route")
+        await eventually(lambda is_connected=is_connected: bool(core.cut_off) is not is_connected)
+    core.begin_stop()
+    assert core.trouble == "This server is stopping. Connect again in a moment."
+    end()
 
 
 async def test_a_server_that_has_nothing_to_send_closes_without_a_word(

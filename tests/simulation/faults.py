@@ -270,14 +270,23 @@ async def bus_slow(world: World, dice: random.Random) -> None:
 
 
 async def bus_cut(world: World, dice: random.Random) -> None:
-    """Cuts a replica off from its bus for a while."""
-    replica, seconds = dice.choice(world.replicas), dice.uniform(0.3, 8)
+    """Cuts a replica off from its bus for a moment."""
+    await _cut_bus(world, dice, dice.uniform(0.3, 8))
+
+
+async def bus_away(world: World, dice: random.Random) -> None:
+    """Cuts a replica off from its bus for so long that it must not claim to know what changes."""
+    await _cut_bus(world, dice, dice.uniform(6, 20))
+
+
+async def _cut_bus(world: World, dice: random.Random, seconds: float) -> None:
+    replica = dice.choice(world.replicas)
     if replica.bus is not None:
         line = replica.bus.line
         line.cut_off = True
-        with world.excused(seconds + 1):
-            await asyncio.sleep(seconds)
-            line.cut_off = False
+        world.without_bus_until = max(world.without_bus_until, world.loop.time() + seconds + 2)
+        await asyncio.sleep(seconds)
+        line.cut_off = False
 
 
 async def bus_answers_lost(world: World, dice: random.Random) -> None:
@@ -413,13 +422,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "rollback": rollback,
     "other_server": other_server,
     "kill_after_notify": kill_after_notify,
-    "fresh_without_bus": bus_cut,
+    "fresh_without_bus": bus_away,
     "no_stickiness": nothing,
 }
 """All faults by name."""
 
 NOT_YET: Final = {
-    "fresh_without_bus": 35,
     "no_stickiness": 1,
 }
 """Faults that the product does not survive yet, each with a seed that shows it. No seed draws them by chance. One that
@@ -443,7 +451,7 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "kill_untold": _with_replicas,
     "rollback": _with_broker,
     "kill_after_notify": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.5, 2.0)),
-    "fresh_without_bus": lambda world: replace(_with_broker(world), judges_without_bus=True),
+    "fresh_without_bus": _with_broker,
     "no_stickiness": lambda world: replace(_old_era(_with_replicas(world)), sticky=False),
 }
 """What a fault needs of the world."""

@@ -24,8 +24,8 @@ from tidings._kit.uvicorn_seam import HttpServer
 from tidings.changes import Change, ResourceUpdated
 from tidings.client import Backoff, ClientConfig, Timeouts
 from tidings.client.events import StateChanged
-from tidings.errors import NotSupported, TidingsError
-from tidings.server import Coalesce
+from tidings.errors import BusUnavailable, NotSupported, TidingsError
+from tidings.server import Coalesce, Limits
 from tidings.server.policy import RequestContext
 
 ROUND_ROBIN, STICKY = 8000, 8080
@@ -37,8 +37,14 @@ HEALTH_SECONDS: Final = 3.0
 TRIES: Final = 2.0
 """Seconds that the publisher waits for a replica before it asks another."""
 
+WITHOUT_BUS: Final = 2.0
+"""Seconds after which a replica that is cut off from its bus sends its subscribers away."""
+
 FRESH_MARGIN: Final = 1.0
 """Seconds that a stored change may be on its way. `wait_fresh()` is judged by what was stored earlier."""
+
+FRESH_MARGIN_WITHOUT_BUS: Final = FRESH_MARGIN + WITHOUT_BUS + 3.0
+"""The same while a replica may be cut off from its bus, which it looks for every second, and tries again."""
 
 OVERDUE_SECONDS: Final = 19.0
 """Seconds after which a client must know that a stream is overdue: 1.25 times the interval of keep-alives."""
@@ -74,8 +80,6 @@ class WorldPlan:
     sticky: bool = True
     counts_sessions: bool = False
     """Nothing goes wrong, so that no old-era session may be left behind."""
-    judges_without_bus: bool = False
-    """`wait_fresh()` must not lie on a replica either that is cut off from its bus."""
 
 
 @dataclass
@@ -152,7 +156,12 @@ class Replica:
     def _make(self) -> LiveServer:
         world = self.world
         mcp = LiveServer(
-            "simulated", bus=self.bus, coalesce=world.plan.coalesce, authorize=_may_hear, log_level="CRITICAL"
+            "simulated",
+            bus=self.bus,
+            coalesce=world.plan.coalesce,
+            limits=Limits(without_bus=WITHOUT_BUS),
+            authorize=_may_hear,
+            log_level="CRITICAL",
         )
 
         @mcp.resource("note://{name}")
@@ -269,7 +278,12 @@ class Client:
     async def _keep(self) -> None:
         """Subscribes first, and reads each resource once. An update must drop the copy."""
         async with self._connected() as live:
-            await live.subscribe(self.uris)
+            while True:
+                try:
+                    await live.subscribe(self.uris)
+                    break
+                except BusUnavailable:
+                    await asyncio.sleep(0.5)
             for uri in self.uris:
                 with contextlib.suppress(TidingsError):
                     await live.read_resource(uri)
@@ -351,13 +365,14 @@ class Client:
                 await live.wait_fresh()
         except (TidingsError, TimeoutError):
             return
-        if self.world.is_excused(began) and not self.world.plan.judges_without_bus:
+        if self.world.is_excused(began):
             return
+        margin = FRESH_MARGIN_WITHOUT_BUS if began <= self.world.without_bus_until else FRESH_MARGIN
         self.world.trace(f"{self.node} is fresh")
         if not self.world.truth.has_resources:
             return  # The copies are those of a server that is gone.
         for uri, text in self._copies().items():
-            least = self.world.truth.least(uri, began - FRESH_MARGIN)
+            least = self.world.truth.least(uri, began - margin)
             if int(text or 0) < least:
                 self.world.wrong.append(f"{self.node} called {uri} fresh at {text}, but {least} was stored before")
 
@@ -377,6 +392,7 @@ class World:
         self.closing = False
         self.hung: list[Replica] = []
         self._excused_until = 0.0
+        self.without_bus_until = 0.0
         self._turns = 0
         self._chosen: dict[str, Replica] = {}
         self._publishing: set[asyncio.Task[None]] = set()

@@ -24,7 +24,15 @@ from tidings.client.http_health import LISTEN
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
 from tidings.client.transports.http import current_call
-from tidings.errors import ConnectionLost, LimitReached, NotSubscribable, NotSupported, RequestTimedOut, TidingsError
+from tidings.errors import (
+    BusUnavailable,
+    ConnectionLost,
+    LimitReached,
+    NotSubscribable,
+    NotSupported,
+    RequestTimedOut,
+    TidingsError,
+)
 
 # The delays before a stream is opened again, by how often in a row it ended at once. Not at once: a server that stops
 # ends the streams of all its clients in one moment.
@@ -104,6 +112,7 @@ class ModernFeed:
         self._reopening: set[_ListenStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0
+        self._is_uninformed = False  # The server refuses streams, because it does not know what changes.
         resources = self.link.client.server_capabilities.resources
         self.supported = bool(resources and resources.subscribe)
 
@@ -112,7 +121,12 @@ class ModernFeed:
         old = list(self._streams.values())
         if old and not self._reopening and self._union(old) == wanted:
             return refused
-        opened = await self._open_all(wanted, self.cursor, refused)
+        try:
+            opened = await self._open_all(wanted, self.cursor, refused)
+        except BusUnavailable:
+            self._is_uninformed = True
+            raise
+        self._is_uninformed = False
         # A stream that was lost meanwhile leaves a gap, unless the new ones recovered it.
         unbroken = bool(old) and all(stream.id in self._streams for stream in old)
         for stream in {*old, *self._reopening}.difference(opened):  # One that ended already is reopened elsewhere.
@@ -183,7 +197,8 @@ class ModernFeed:
         lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
         # Without data, it is HTTP 429, a limit on requests: smaller ones would be more of them.
         is_too_often = isinstance(error, LimitReached) and error.data is None
-        if is_too_often or isinstance(error, NotSupported | ConnectionLost | RequestTimedOut) or not texts:
+        for_all = isinstance(error, NotSupported | ConnectionLost | RequestTimedOut | BusUnavailable)
+        if is_too_often or for_all or not texts:
             raise error
         data = as_dict(as_dict(error.data).get("rpc_data"))
         named = part.subscriptions.intersection(as_texts(data.get("uris")) or as_texts([data.get("uri")]))
@@ -250,7 +265,7 @@ class ModernFeed:
     @property
     def is_deaf(self) -> bool:
         catches_up = any(stream.until is not None for stream in self._streams.values())
-        return bool(self._reopening) or catches_up or self.link.http.is_overdue
+        return bool(self._reopening) or catches_up or self._is_uninformed or self.link.http.is_overdue
 
     async def _reopen(self, stream: _ListenStream) -> None:
         lasted = asyncio.get_running_loop().time() - stream.opened_at

@@ -221,6 +221,11 @@ class Core:
             raise _stopping()
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
 
+    @property
+    def trouble(self) -> str:
+        """The reason why no subscribers are accepted now; empty if they are."""
+        return _stopping().message if self.stopping else self.cut_off
+
     def check_bus(self) -> None:
         """Raises `BusUnavailable` while this process is cut off from its bus."""
         if self.cut_off:

@@ -138,6 +138,11 @@ class Live:
 
         return register
 
+    @property
+    def trouble(self) -> str:
+        """The reason why this process accepts no subscribers now: it stops, or is cut off from its bus. Else empty."""
+        return self._core.trouble
+
     def also_serves(self, owns: Callable[[str], bool]) -> None:
         """Allows subscriptions to the URIs and prefixes for which `owns` returns true, too."""
         self._core.policy.also_serves(owns)

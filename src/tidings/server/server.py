@@ -15,6 +15,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyUrl
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 
 from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
@@ -157,9 +159,22 @@ class LiveServer(MCPServer[LifespanResultT]):
         """See `Live.on_last_subscriber`."""
         return self._live.on_last_subscriber(pattern)
 
-    def asgi(self, **options: Any) -> Starlette:
-        """Returns the app for streamable HTTP, to run or to mount. `options` as for `streamable_http_app`."""
+    @property
+    def trouble(self) -> str:
+        """See `Live.trouble`."""
+        return self._live.trouble
+
+    def asgi(self, *, ready: str | None = None, **options: Any) -> Starlette:
+        """Returns the app for streamable HTTP, to run or to mount. `options` as for `streamable_http_app`.
+
+        `ready` is a path such as "/ready", where a load balancer may ask: 200, or 503 with the `trouble`.
+        """
+        if ready is not None:
+            self.custom_route(ready, methods=["GET"], include_in_schema=False)(self._say_if_ready)
         return self.streamable_http_app(**options)
+
+    async def _say_if_ready(self, _: Request) -> PlainTextResponse:
+        return PlainTextResponse(self.trouble or "ready", status_code=503 if self.trouble else 200)
 
     async def _announce(self, uris: Sequence[str], *, listed: bool = False, changed_at: float | None = None) -> None:
         """Publishes changes that have happened. Whoever made them has succeeded, even if the bus is away.
