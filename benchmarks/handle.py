@@ -5,11 +5,13 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
 
 from benchmarks.control import Control, take_stdout
+from tidings import LiveServer
 from tidings.bus import Bus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, Cursor, ResourceUpdated
@@ -26,7 +28,7 @@ class Handle:
 
     @property
     def handlers(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paced", "heard", "storm", "since")}
+        return {name: getattr(self, name) for name in ("paced", "heard", "storm", "notify_storm", "since")}
 
     def _hear(self, cursor: Cursor, change: Change | None) -> None:
         if isinstance(change, ResourceUpdated):
@@ -50,14 +52,25 @@ class Handle:
                 await self._more.wait()
         return {"heard": {uri: self._heard[uri] for uri in uris}}
 
+    async def notify_storm(self, uris: list[str], updates: int, publishers: int) -> dict[str, Any]:
+        """The same through `notify` of a server with default merging, which stores each change before it returns."""
+        server: LiveServer[Any] = LiveServer("bench", bus=self._bus, log_level="ERROR")
+        async with server._live.running():  # pyright: ignore[reportPrivateUsage]
+            return await self._storm(server.notify.publish, uris, updates, publishers)
+
     async def storm(self, uris: list[str], updates: int, publishers: int) -> dict[str, Any]:
         """Publish `updates`, going round `uris`, so many at the same time. No two of those are equal."""
+        return await self._storm(self._bus.publish, uris, updates, publishers)
+
+    async def _storm(
+        self, give: Callable[[Change], Awaitable[object]], uris: list[str], updates: int, publishers: int
+    ) -> dict[str, Any]:
         before = self._bus.head
         numbers = iter(range(updates))
 
         async def publish() -> None:
             for number in numbers:
-                await self._bus.publish(ResourceUpdated(uris[number % len(uris)]))
+                await give(ResourceUpdated(uris[number % len(uris)]))
 
         start, cpu = time.monotonic(), time.process_time()
         await asyncio.gather(*(publish() for _ in range(publishers)))

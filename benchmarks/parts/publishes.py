@@ -19,6 +19,8 @@ def measure(ground: Ground) -> list[Row]:
     costs: list[float] = []
     single_rates: list[float] = []
     single_costs: list[float] = []
+    notify_rates: list[float] = []
+    notify_costs: list[float] = []
     broker: list[float] = []
     catch_ups: list[float] = []
     with ground.handle() as here, ground.handle():  # Another process hears of it all.
@@ -36,6 +38,9 @@ def measure(ground: Ground) -> list[Row]:
             single = here.ask("storm", 120, uris=uris, updates=few, publishers=1)
             single_rates.append(few / single["seconds"])
             single_costs.append(single["cpu"] / few * MICRO)
+            burst = here.ask("notify_storm", 120, uris=uris, updates=size.updates, publishers=size.publishers)
+            notify_rates.append(size.updates / burst["seconds"])
+            notify_costs.append(burst["cpu"] / size.updates * MICRO)
     used = f"CPU µs: {statistics.median(costs):.0f} here" + (
         f", {statistics.median(broker):.0f} in the broker" if engine.broker else ""
     )
@@ -48,6 +53,12 @@ def measure(ground: Ground) -> list[Row]:
             f"publishes a second, one after the other, {engine.name}",
             tidings=statistics.median(single_rates),
             note=f"CPU µs: {statistics.median(single_costs):.0f} here",
+        ),
+        Row(
+            "publishes",
+            f"changes a second through notify, {engine.name}",
+            tidings=statistics.median(notify_rates),
+            note=f"CPU µs: {statistics.median(notify_costs):.0f} here; each is stored before notify returns",
         ),
         Row(
             "catch-up",
