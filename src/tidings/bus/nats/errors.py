@@ -26,7 +26,10 @@ _API: dict[int, tuple[type[Trouble], str]] = {
     10058: (BusUnavailable, "the stream was just created in another shape. Try again."),
     10065: (BusMismatch, "another stream holds these subjects. Give this bus another prefix, or delete that stream."),
     10074: (BusUnavailable, "more than one replica needs a cluster. Connect to one, or ask for one replica."),
-    10076: (BusUnavailable, "JetStream is off. Start nats-server with -js, or enable it in its configuration."),
+    10076: (
+        BusUnavailable,
+        "JetStream is off. Start nats-server with -js. If its disk was full, restart it with room.",
+    ),
     10077: (BusUnavailable, "the server could not store it. Look at its log, and at the room on its disk."),
     10113: (BusMismatch, "the account demands a limit in bytes for each stream. A bus cannot have one: lift that."),
 }
