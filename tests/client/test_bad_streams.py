@@ -114,6 +114,28 @@ async def test_a_stream_that_is_acknowledged_twice_is_acknowledged() -> None:
     await _hears_of_a(twice)
 
 
+@pytest.mark.parametrize("recovered", [True, False])
+async def test_a_server_that_cannot_say_what_was_missed_is_believed_though_the_old_stream_seems_open(
+    recovered: bool,
+) -> None:
+    """It may have been dead for a while, and its end will never be noticed: a new one takes its place."""
+
+    async def answer(asked: Asked) -> None:
+        await asked.events()
+        meta = {"dev.tidings/cursor": "epoch:7", "dev.tidings/recovered": recovered}
+        wanted = asked.message["params"]["notifications"]
+        await tell(asked, "notifications/subscriptions/acknowledged", notifications=wanted, _meta=meta)
+        await silence(asked)
+
+    async with web(behaved(MODERN) | {LISTEN: answer}) as here, connect(here.url, config=QUICK) as client:
+        await client.subscribe("note://a", refresh=True)
+        await client.wait_fresh()
+        reads = count(here, "resources/read")
+        await client.subscribe("note://b")
+        await client.wait_fresh()
+        assert count(here, "resources/read") == (reads if recovered else reads + 1)
+
+
 async def test_what_was_not_asked_for_is_not_heard_of() -> None:
     async def more(asked: Asked) -> None:
         await acknowledge(asked, {"toolsListChanged": True, "resourceSubscriptions": ["note://a", "note://b", "*"]})

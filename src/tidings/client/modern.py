@@ -121,14 +121,16 @@ class ModernFeed:
         old = list(self._streams.values())
         if old and not self._reopening and self._union(old) == wanted:
             return refused
+        since = self.cursor
         try:
-            opened = await self._open_all(wanted, self.cursor, refused)
+            opened = await self._open_all(wanted, since, refused)
         except BusUnavailable:
             self._is_uninformed = True
             raise
         self._is_uninformed = False
-        # A stream that was lost meanwhile leaves a gap, unless the new ones recovered it.
-        unbroken = bool(old) and all(stream.id in self._streams for stream in old)
+        # A stream that was lost meanwhile leaves a gap, unless the new ones recovered it. One that seems to be open may
+        # be dead: the word of a server that knows the cursor counts for more.
+        unbroken = since is None and bool(old) and all(stream.id in self._streams for stream in old)
         for stream in {*old, *self._reopening}.difference(opened):  # One that ended already is reopened elsewhere.
             self._close(stream)
         honoured = self._union(opened)
