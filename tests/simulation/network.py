@@ -259,8 +259,8 @@ class Connection:
             self.note_silence()
 
     def note_silence(self) -> None:
-        """Takes note that a stream is silent from now on."""
-        if self.is_stream:
+        """Takes note that a stream is silent from now on, unless its client has let go of it."""
+        if self.is_stream and not self.ends[0].closing:
             self.network.silenced.setdefault(self, self.network.loop.time())
 
     def ended(self, end: End) -> None:
