@@ -97,7 +97,7 @@ class Log:
     def asked_to_wait(self, status: int, header: str | None) -> None:
         """Not looked at."""
 
-    def stream_over(self, call: Any | None, method: str) -> None:
+    def stream_over(self, method: str, silence: object) -> None:
         """Not looked at."""
 
     def held_back(self, call: Any | None, *, is_so: bool) -> None:
@@ -106,7 +106,7 @@ class Log:
     def signing_in(self, call: Any | None, *, busy: bool) -> None:
         """Not looked at."""
 
-    def stream_open(self, call: Any | None, method: str) -> None:
+    def stream_open(self, call: Any | None, method: str, interval: float | None) -> None:
         self.told.append((call, method, "stream"))
 
 
