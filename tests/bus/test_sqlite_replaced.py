@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.bus.buses import Ear
@@ -128,11 +129,17 @@ async def test_a_file_turned_to_rubbish_is_refused_until_it_is_gone(
             await bus.publish(B)
         with pytest.raises(BusMismatch):
             await bus.since(bus.head)
+        with anyio.fail_after(10):
+            while bus.state.connected:  # noqa: ASYNC110 - looked for by a thread
+                await anyio.sleep(0.005)
+        assert "not a database" in bus.state.reason
         remove(path, "")
         await ear.until(lambda ear: None in ear.changes)
+        assert bus.state.connected
         await bus.publish(B)
         assert ear.changes == [A, None, B]
-    assert caplog.text.count("not heard for now") <= 1
+    assert not bus.state.connected
+    assert caplog.text.count("not received for now") == 1
 
 
 async def test_a_folder_that_went_away_and_came_back_with_its_file_loses_nothing(tmp_path: Path) -> None:

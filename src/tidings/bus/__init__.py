@@ -49,7 +49,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class BusState:
-    """The state of the server behind a bus: `NatsBus.state` and `RedisBus.state`."""
+    """The state of the server or file behind a bus: `state` of every bus but `MemoryBus`."""
 
     connected: bool
     since: float

@@ -32,6 +32,7 @@ _OLDEST: Final = (2, 11)
 """The first version that finds a message by its time, which shows what a crash of the broker lost."""
 
 _DRAIN_SECONDS: Final = 0.5  # Without progress for so long, closing no longer waits for the broker.
+_FULL: Final = "Look at its log. After its disk was full, it stores nothing until it is restarted."
 _BACKOFF: Final = Backoff((0.0, *doubling(0.1, 2.0)))
 
 
@@ -197,7 +198,7 @@ class NatsSession:
         except TimeoutError:
             link.check()
             if self._sender.is_late(self._timeout):
-                link.connection.fail(Interrupted(f"it has not acknowledged a change for {self._timeout:g} s."))
+                link.connection.fail(Interrupted(f"it has not stored a change for {self._timeout:g} s. {_FULL}"))
             if self._engine.state.connected:
                 self._failures = 0
         self._engine.waiting(len(self.waiting))

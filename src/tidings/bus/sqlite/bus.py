@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidings.bus import Entry, History, Listener
+from tidings.bus import BusState, Entry, History, Listener
 from tidings.bus.shared import Listeners, NewEntries, SharedBus, storable_key
 from tidings.bus.sqlite.log import SqliteLog
 from tidings.changes import Change, Cursor
@@ -68,7 +68,7 @@ class SqliteThread:
         self._listeners = listeners
         self._loop = asyncio.get_running_loop()
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._out_of_reach = False
+        self.state = BusState(connected=True, since=time.time(), waiting=0)
         # A daemon: a program that never closes its bus must still be able to end. Nothing is lost then.
         self._thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
         self._opened: asyncio.Future[Cursor] = self._loop.create_future()
@@ -141,13 +141,13 @@ class SqliteThread:
         try:
             news = self._log.news(told)
         except Exception as error:  # noqa: BLE001 - tried again at the next look
-            if not self._out_of_reach:
+            if self.state.connected:
                 logger.warning("Changes of other processes are not received for now: %s", error)
-            self._out_of_reach = True
+                self.state = BusState(connected=False, since=time.time(), waiting=0, reason=str(error))
             return None
-        if self._out_of_reach:
+        if not self.state.connected:
             logger.warning("The bus file can be used again; changes of other processes are received again")
-        self._out_of_reach = False
+            self.state = BusState(connected=True, since=time.time(), waiting=0)
         return news
 
     def _post(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
@@ -218,6 +218,12 @@ class SqliteBus(SharedBus[SqliteThread]):
             poll=poll,
             listeners=self._listeners,
         )
+
+    @property
+    def state(self) -> BusState:
+        """The state of the file: `connected` if it can be read. Nothing waits: what cannot be stored is refused."""
+        closed = BusState(connected=False, since=0.0, waiting=0, reason="it is closed")
+        return closed if self._session is None else self._session.state
 
     async def publish(self, change: Change) -> Cursor:
         """Appends `change`, in place of an earlier equal one, and returns its cursor once it is committed.
