@@ -59,10 +59,16 @@ def no_resubscribe(original: Any, self: Any, link: Any, feed: Any) -> None:
 
 
 @_instead(Coalescer, "_on_timer")
-def drop_trailing_change(original: Any, self: Any, change: Any) -> None:
+def drop_trailing_change(original: Any, self: Any, window: Any) -> None:
     """A change that is held back is forgotten at the end of its window."""
-    self._windows[change].held_since = None
-    original(self, change)
+    window.held_since = None
+    self._held.pop(window, None)
+    original(self, window)
+
+
+@_instead(Core, "_look_at_bus")
+def go_on_without_bus(original: Any, self: Any) -> None:
+    """A replica that is cut off from its bus keeps its subscribers."""
 
 
 @_instead(Core, "heard")
@@ -111,6 +117,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "ignore_recovered_false": ignore_recovered_false,
     "no_resubscribe": no_resubscribe,
     "drop_trailing_change": drop_trailing_change,
+    "go_on_without_bus": go_on_without_bus,
     "lose_list_changed": lose_list_changed,
     "ignore_lost_log": ignore_lost_log,
     "authorise_once": authorise_once,
