@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.resources import FunctionResource
 
-from tidings import Cursor, LiveServer, ResourceUpdated
+from tidings import Coalesce, Cursor, LiveServer, ResourceUpdated
 from tidings.bus.sqlite import SqliteBus
 
 TODAY, LATER, FENCE = "note://today", "note://later", "note://fence"
@@ -123,4 +123,8 @@ STEPS = {
 
 
 if __name__ == "__main__":
-    build(bus=SqliteBus(sys.argv[1], poll=0.01) if len(sys.argv) > 1 else None).run("stdio")
+    if len(sys.argv) > 1:
+        # What is held back would lower the cursors: the other processes on this bus announce their lists, too.
+        build(bus=SqliteBus(sys.argv[1], poll=0.01), coalesce=Coalesce(window=0, max_wait=0)).run("stdio")
+    else:
+        build().run("stdio")
