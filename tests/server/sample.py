@@ -9,8 +9,9 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.resources import FunctionResource
 
-from tidings import Coalesce, Cursor, LiveServer, ResourceUpdated
+from tidings import Cursor, LiveServer, ResourceUpdated
 from tidings.bus.sqlite import SqliteBus
+from tidings.server import Coalesce
 
 TODAY, LATER, FENCE = "note://today", "note://later", "note://fence"
 
