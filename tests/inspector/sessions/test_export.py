@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from tests.inspector.recorded import Writer, sessions
 from tidings.inspector.records import Record
@@ -24,6 +24,9 @@ from tidings.inspector.view.view import SessionView
 @settings(max_examples=20)
 @given(sessions())
 def test_records_fold_the_same_live_from_a_journal_and_from_a_file(records: list[Record]) -> None:
+    # A journal that is given more than it may keep waiting leaves records out, and says so.
+    sizes = [record.data.get(name) for record in records for name in ("size", "result_size")]
+    assume(not any(isinstance(size, int | float) and size > 100_000 for size in sizes))
     live = SessionView()
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "sessions.db")
