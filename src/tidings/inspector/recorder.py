@@ -48,7 +48,7 @@ _current_origin: ContextVar[RequestOrigin | None] = ContextVar("_current_origin"
 
 
 class KnownServer:
-    """What is recorded of a server, whichever client is connected to it. `wire` is the tap that each client gets."""
+    """The records of a server, whichever client is connected to it. `wire` is the tap that each client gets."""
 
     def __init__(self, record: MakeRecord, view: ServerView) -> None:
         self.record = record
