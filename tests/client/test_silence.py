@@ -81,8 +81,15 @@ class Place:
         for connection in self.loop.network.streams():
             connection.half_open()
 
-    async def change(self) -> None:
-        self.text = "new"
+    def cut_streams(self, *, swallow: bool) -> None:
+        """Resets all streams. If told to `swallow`, nothing arrives of those that are opened instead."""
+        self.loop.network.swallows_streams = swallow
+        for connection in self.loop.network.streams():
+            if not connection.ends[1].vanishes:
+                connection.cut()
+
+    async def change(self, text: str = "new") -> None:
+        self.text = text
         assert isinstance(self.mcp, LiveServer)
         await self.loop.on(self.server, self.mcp.notify.resource_updated(NOTE))
 
@@ -195,7 +202,38 @@ def test_a_client_that_stood_still_itself_loses_nothing(way: str) -> None:
     Place(way, live).run(act)
 
 
+@WAYS
+def test_a_stream_that_is_swallowed_before_its_first_byte_is_lost_and_opened_again(way: str) -> None:
+    async def act(place: Place) -> None:
+        place.cut_streams(swallow=True)
+        await asyncio.sleep(2)
+        place.cut_streams(swallow=False)
+        await place.change()
+        await place.until(lambda: place.live.connected and place.copy == "new", 70)
+        await asyncio.sleep(45)
+        assert place.live.connected
+        await place.change("newer")
+        await place.until(lambda: place.copy == "newer", 1)  # It is told, and does not poll.
+
+    Place(way, live).run(act)
+
+
 # Other servers
+
+
+def test_a_server_that_begins_its_stream_with_the_first_event_is_polled_and_kept() -> None:
+    async def act(place: Place) -> None:
+        place.cut_streams(swallow=True)
+        await asyncio.sleep(10)
+        await place.until(lambda: place.live.connected)
+        place.states.clear()
+        place.text = "new"
+        await place.until(lambda: place.copy == "new", 70)
+        await place.on_client(place.live.wait_fresh())
+        await asyncio.sleep(500)
+        assert place.states == []
+
+    Place("legacy", stock).run(act)
 
 
 @WAYS

@@ -144,6 +144,18 @@ async def half_open(world: World, dice: random.Random) -> None:
         await asyncio.sleep(0)
 
 
+async def swallow(world: World, dice: random.Random) -> None:
+    """Resets all streams, and lets all vanish that those carry which are opened instead, from their first byte on."""
+    network = world.loop.network
+    network.swallows_streams = True
+    for connection in network.streams():
+        connection.cut()
+    await asyncio.sleep(dice.uniform(0.2, 2))
+    network.swallows_streams = False
+    with world.excused(OVERDUE_SECONDS):
+        await asyncio.sleep(0)
+
+
 # Faults of nodes
 
 
@@ -417,6 +429,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "bus_answers_lost": bus_answers_lost,
     "bus_lost": bus_lost,
     "half_open": half_open,
+    "swallow": swallow,
     "hang": hang,
     "kill_untold": kill_untold,
     "rollback": rollback,

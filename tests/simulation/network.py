@@ -193,6 +193,10 @@ class End(asyncio.Transport):
         self.connection.network.call(self.node, callback, *args)
 
 
+def _asks_for_stream(data: bytes) -> bool:
+    return data.startswith(b"GET /") or b"mcp-method: subscriptions/listen" in data[:2000].lower()
+
+
 class Connection:
     """Two ends, and what happens to the bytes between them."""
 
@@ -223,7 +227,11 @@ class Connection:
         end.sent(size)
         if data:
             self._look_at(end, data)
+        if end is self.ends[0] and self.network.swallows_streams and _asks_for_stream(data or b""):
+            self.half_open(to_server=False)
         if end.vanishes:
+            if end is self.ends[1]:
+                self.note_silence()  # The stream may begin only now.
             if size and end.socket.user_timeout is not None:
                 self.network.at(self.network.loop.time() + end.socket.user_timeout, end.reset, TimeoutError)
             return
@@ -286,6 +294,7 @@ class Network:
         self.connections: dict[int, Connection] = {}
         self.silenced: dict[Connection, float] = {}
         """Streams whose client hears nothing any more and has not noticed, with the time at which that began."""
+        self.swallows_streams = False  # Of each stream that is asked for, nothing arrives.
         self._numbers = 0
 
     def listen(self, factory: Callable[[], Any], port: int, node: "Node | None") -> Listener:

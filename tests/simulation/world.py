@@ -24,7 +24,7 @@ from tidings._kit.uvicorn_seam import HttpServer
 from tidings.changes import Change, ResourceUpdated
 from tidings.client import Backoff, ClientConfig, Timeouts
 from tidings.client.events import StateChanged
-from tidings.errors import BusUnavailable, NotSupported, TidingsError
+from tidings.errors import BusUnavailable, NotSupported, RequestTimedOut, TidingsError
 from tidings.server import Coalesce, Limits
 from tidings.server.policy import RequestContext
 
@@ -282,7 +282,7 @@ class Client:
                 try:
                     await live.subscribe(self.uris)
                     break
-                except BusUnavailable:
+                except (BusUnavailable, RequestTimedOut):
                     await asyncio.sleep(0.5)
             for uri in self.uris:
                 with contextlib.suppress(TidingsError):

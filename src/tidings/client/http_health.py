@@ -5,7 +5,8 @@ cannot, it does not say so. That is noticed here, from the HTTP answers and from
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -48,6 +49,7 @@ class HttpHealth:
         self.retry_after: float | None = None  # The seconds that the server asks to wait.
         self.broken: Exception | None = None  # The error that ended an exchange.
         self.stream_opened = asyncio.Event()  # Set when the stream of notifications is open; without HTTP, at once.
+        self.begins_at_once = False  # The server begins its stream of notifications before there is one.
         self.deaf = False  # The server offers no stream of notifications.
         self.stream_ended = False  # The stream of notifications has ended, and is not open again yet.
         # Called when the stream of notifications was opened anew: what was sent meanwhile is lost.
@@ -129,6 +131,28 @@ class HttpHealth:
         if isinstance(call, QueueEntry):
             call.held_back = is_so
 
+    @contextmanager
+    def stream_asked(self, method: str, interval: float | None) -> Generator[None]:
+        """Watches a request for the stream of notifications. With an `interval`, the server begins each at once."""
+        if method != "GET" or interval is None:
+            yield
+            return
+        self.begins_at_once = True
+        silence = self._watch(interval)
+        try:
+            yield
+        finally:
+            self._unwatch(silence)
+
+    def _watch(self, interval: float | None) -> StreamSilence:
+        silence = self._watch_stream(interval, self._silent)
+        self._silences.append(silence)
+        return silence
+
+    def _unwatch(self, silence: StreamSilence) -> None:
+        silence.stop()
+        self._silences.remove(silence)
+
     def stream_open(self, call: object, method: str, interval: float | None) -> StreamSilence | None:
         """Notes that the answer is a stream of events, with keep-alives at an `interval`, and has begun.
 
@@ -142,9 +166,7 @@ class HttpHealth:
             self.stream_opened.set()
         elif not isinstance(call, QueueEntry) or call.method != LISTEN:
             return None
-        silence = self._watch_stream(interval, self._silent)
-        self._silences.append(silence)
-        return silence
+        return self._watch(interval)
 
     def _silent(self, seconds: float) -> None:
         name = self._owner.name
@@ -153,10 +175,10 @@ class HttpHealth:
 
     def stream_over(self, method: str, silence: StreamSilence | None) -> None:
         """Notes that the stream of events has ended, in good order."""
-        if silence in self._silences:
-            silence.stop()
-            self._silences.remove(silence)
-        if method == "GET" and not self._owner.over:
+        if silence is not None:
+            self._unwatch(silence)
+        # A client that has given up waiting for the first stream reads again and again instead.
+        if method == "GET" and not (self._owner.over or self.deaf):
             self.stream_ended = True
             self._stop_waiting()
             # After that, the SDK has silently given up opening it again.

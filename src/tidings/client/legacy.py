@@ -41,6 +41,9 @@ class LegacyFeed:
             async with asyncio.timeout(_STREAM_SECONDS):
                 await self.link.http.stream_opened.wait()
         except TimeoutError:
+            if self.link.http.begins_at_once:  # It is lost on its way, which is noticed soon.
+                text = f"{self.link.name} did not open its stream of notifications within {_STREAM_SECONDS:g} s."
+                raise RequestTimedOut(text, method="resources/subscribe", server=self.link.name) from None
             self.link.http.deaf = True
         if self.link.http.deaf:
             self.supported = False

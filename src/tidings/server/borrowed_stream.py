@@ -83,10 +83,7 @@ class BorrowedStream:
             and message["status"] == 200
             and (_header(message, b"content-type") or b"").startswith(b"text/event-stream")
         )
-        if starts and self._keep_alive is not None:
-            stated = (KEEP_ALIVE_HEADER.encode(), b"%g" % self._keep_alive)
-            message = {**message, "headers": [*message.get("headers", ()), stated]}
-        await self._send(message)
+        await self._send(_stated(message, self._keep_alive) if starts else message)
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if starts and self._on_start is not None:
             self._response = chunked_response(self._send)
@@ -190,7 +187,7 @@ class Borrowing:
             return
         stream = self._borrow(scope, receive, send)
         if stream is None:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, self._stating(scope, send))
             return
         try:
             await self.app(scope, receive, stream.send)
@@ -248,6 +245,16 @@ class Borrowing:
         stream.when_started(partial(self._started, scope, stream))
         return stream
 
+    def _stating(self, scope: Scope, send: Send) -> Send:
+        """Returns the `send` of a request, which tells the client of an old handshake that its stream begins at once.
+
+        Other servers may begin a stream with its first event, so that a client cannot tell a lost one by its silence.
+        """
+        named = (b"mcp-session-id", b"mcp-method")  # By every other POST.
+        if self._keep_alive is None or scope.get("method") != "POST" or any(_header(scope, name) for name in named):
+            return send
+        return lambda message: send(_stated(message, self._keep_alive))
+
     def _started(self, scope: Scope, stream: BorrowedStream) -> None:
         self._lender.stream_started(stream)
         if scope["method"] == "POST":
@@ -266,6 +273,14 @@ class Borrowing:
         else:
             # The first event of the SSE transport has the id.
             stream.after_next_event(find_session)
+
+
+def _stated(message: Message, keep_alive: float | None) -> Message:
+    """Returns the start of a response with the interval between keep-alives, and any other message as it is."""
+    if keep_alive is None or message["type"] != "http.response.start":
+        return message
+    stated = (KEEP_ALIVE_HEADER.encode(), b"%g" % keep_alive)
+    return {**message, "headers": [*message.get("headers", ()), stated]}
 
 
 def _why_not(error: Exception) -> str:

@@ -111,6 +111,7 @@ class _WatchedClient(httpx2.AsyncClient):
         self._target = target
         self._watch = watch
         self._accepted = False  # True if the server has accepted a message.
+        self._keep_alive: float | None = None  # Seconds. If the server states them, it begins every stream at once.
         self._sessions: dict[str, str | None] = {}  # Those that the server opened, with the version of the protocol.
 
     async def end_sessions(self, url: str) -> None:
@@ -155,7 +156,8 @@ class _WatchedClient(httpx2.AsyncClient):
         call = current_call.get()
         opens = request.method == "POST" and _INITIALIZE in request.content[:200]
         try:
-            response = await (self._initialize(request, **options) if opens else super().send(request, **options))
+            with self._watch.stream_asked(request.method, self._keep_alive):
+                response = await (self._initialize(request, **options) if opens else super().send(request, **options))
         except NotAuthorized as error:
             if not self._accepted:
                 raise
@@ -165,6 +167,8 @@ class _WatchedClient(httpx2.AsyncClient):
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
         self._note_session(request, response)
+        interval = stated_interval(response.headers.get(KEEP_ALIVE_HEADER))
+        self._keep_alive = interval or self._keep_alive
         target = self._target  # Any header may identify the user.
         if response.status_code == 401 and not (target.headers or target.auth or httpx2.URL(target.url).userinfo):
             wanted = await _token_wanted(response, target.name)
@@ -181,7 +185,6 @@ class _WatchedClient(httpx2.AsyncClient):
         if (body := body_of(response)) is not None:
             body.on_failure = lambda error: self._watch.failed(call, request.method, error, sent=True)
             if body.is_stream and response.is_success:
-                interval = stated_interval(response.headers.get(KEEP_ALIVE_HEADER))
                 silence = self._watch.stream_open(call, request.method, interval)
                 body.on_data = silence.heard if silence is not None else body.on_data
                 body.on_end = lambda: self._watch.stream_over(request.method, silence)
