@@ -25,9 +25,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, TypeVar
@@ -83,6 +83,8 @@ class Schema:
     fill: Callable[[sqlite3.Connection], object] | None = None
     checked: Sequence[str] = ()
     pragmas: Sequence[str] = ()
+    upgrades: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    """The statements that make this version of an older one, by its number. Other older versions are unfit."""
 
 
 def statements_in(script: Path) -> list[str]:
@@ -351,7 +353,7 @@ class Database:
             self.opened(connection)
 
     def _is_ours(self, connection: sqlite3.Connection) -> bool:
-        """Returns whether it is a database of this schema; False if it is empty. Else raises `DatabaseUnfit`."""
+        """Returns whether it has this schema; False if it is empty or to be upgraded. Else raises `DatabaseUnfit`."""
         application: int = connection.execute("PRAGMA application_id").fetchone()[0]
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         known = self.schema.version
@@ -359,6 +361,8 @@ class Database:
             tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if application or version or tables or not self.create:
                 raise DatabaseUnfit(Trouble.OTHER_APPLICATION, "it is the database of another application")
+            return False
+        if version in self.schema.upgrades:
             return False
         if version < known:
             raise DatabaseUnfit(Trouble.OLDER, f"it is of an older version ({version}, this is {known})", version)
@@ -375,9 +379,10 @@ class Database:
             # (The old -wal file is deleted by SQLite itself.)
             if self.path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
                 Path(f"{self._real_path()}-shm").unlink(missing_ok=True)
-            for statement in self.schema.tables:
+            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            for statement in self.schema.upgrades.get(version, self.schema.tables):
                 connection.execute(statement)
-            if self.schema.fill is not None:
+            if self.schema.fill is not None and not version:
                 self.schema.fill(connection)
             connection.execute(f"PRAGMA application_id = {self.schema.application_id or 0}")
             connection.execute(f"PRAGMA user_version = {self.schema.version}")

@@ -1,6 +1,8 @@
 """What was recorded is kept: over a crash, beside other inspectors, and whatever the file is like."""
 
+import json
 import os
+import random
 import signal
 import sqlite3
 import stat
@@ -41,6 +43,23 @@ def some(number: int = 10, size: int = 10) -> list[Record]:
     for _ in range(number - 1):
         writer("log", level="info", data="x" * size)
     return writer.records
+
+
+def in_batches(path: Path, *batches: list[Record], **options: object) -> Journal:
+    """A journal to which these were written one after the other."""
+    journal = Journal(path, **options)  # type: ignore[arg-type]
+    journal.open()
+    for batch in batches:
+        for record in batch:
+            assert journal.put(record) == 0
+        assert journal.flush()
+    journal.close()
+    return journal
+
+
+def noise(size: int) -> str:
+    """A text that cannot be compressed by more than a quarter or so."""
+    return random.Random(size).randbytes(size // 2).hex()
 
 
 def test_what_is_put_is_there_and_only_for_its_owner(tmp_path: Path) -> None:
@@ -143,11 +162,11 @@ def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     before = path.read_bytes()
     journal = written(path, some())
-    assert "was written by a later version of Tidings (format 99; this one knows 1). It is left alone" in (
+    assert "was written by a later version of Tidings (format 99; this one knows 2). It is left alone" in (
         journal.notice or ""
     )
     assert path.read_bytes() == before
-    assert journal.path == path.with_name(f"{path.stem}.v1{path.suffix}")
+    assert journal.path == path.with_name(f"{path.stem}.v2{path.suffix}")
     assert len(list_sessions(journal.path)) == 1
 
 
@@ -168,16 +187,82 @@ def test_old_sessions_and_too_many_are_deleted(tmp_path: Path) -> None:
     assert [session.began for session in list_sessions(path)] == [500.0, 400.0]
 
 
-def test_a_session_that_is_too_large_is_thinned_and_what_the_rest_rests_on_stays(tmp_path: Path) -> None:
+def test_a_session_that_is_too_large_is_thinned_and_what_the_rest_rests_on_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.inspector.sessions.saved._STREAM_BYTES", 5_000)
     path = tmp_path / "sessions.db"
-    journal = written(path, some(200, 1_000), limits=JournalLimits(session_bytes=50_000))
+    writer = Writer()
+    writer("server", what="added", entry={})
+    for number in range(200):
+        writer("content", uri=f"note://{number % 3}", contents=[], hash=str(number))
+        writer("log", level="info", data=noise(500 + number))
+    batches = [writer.records[at : at + 10] for at in range(0, 401, 10)]
+    journal = in_batches(path, *batches, limits=JournalLimits(session_bytes=20_000))
     (session,) = list_sessions(path)
     kept = load_session(path, session.id)
-    assert session.bytes < 60_000
-    assert len(kept) < 60
-    assert kept[0].kind == "server"
-    assert kept[-1].seq == 200
+    assert session.bytes < 20_000
+    assert session.servers == ("vault",)
+    assert len(kept) < 150
+    assert kept == [record for record in writer.records if record in kept]
+    assert kept[0] == writer.records[0]
+    assert kept[-1] == writer.records[-1]
+    assert {record.data["uri"] for record in kept if record.kind == "content"} == {"note://0", "note://1", "note://2"}
     assert journal.notice is None
+
+
+def test_what_repeats_is_stored_once_and_read_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    text = noise(5_000)
+    servers = [("a" * 7 + "b" * 7)[number % 14] for number in range(100)]
+    records = [Record(n + 1, float(n), server, "log", {"data": text, "n": n}) for n, server in enumerate(servers)]
+    in_batches(path, *(records[at : at + 10] for at in range(0, 100, 10)))
+    (session,) = list_sessions(path)
+    assert session.bytes < 20_000 < len(text) * len(records)
+    assert session.servers == ("a", "b")
+    assert load_session(path, session.id) == records
+
+
+def test_a_batch_that_was_rolled_back_leaves_the_others_readable(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    journal = Journal(path)
+    journal.open()
+    real = journal._write
+    failing = iter([False, True, False, True])
+
+    def write(connection: sqlite3.Connection, batch: list[Record]) -> int:
+        size = real(connection, batch)
+        if next(failing, False):
+            raise sqlite3.OperationalError("database or disk is full")
+        return size
+
+    journal._write = write  # type: ignore[method-assign]
+    records = some(30)
+    for at in (0, 10, 20):
+        for record in records[at : at + 10]:
+            journal.put(record)
+        assert journal.flush()
+    journal.close()
+    assert load_session(path, 1) == records
+
+
+def test_a_journal_of_version_1_is_read_and_continued(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    written(path, [])
+    old = some(3)
+    with sqlite3.connect(path) as connection:  # As version 1 wrote it: the same tables, and a row for each record.
+        rows = [(1, each.seq, each.at, each.server, each.kind, json.dumps(each.data)) for each in old]
+        connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    assert load_session(path, 1) == old
+    with sqlite3.connect(path) as connection:  # So that version 1 leaves it alone from now on.
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    connection.close()
+    journal = written(path, some(5))
+    assert journal.notice is None
+    assert load_session(path, 1) == old
+    assert load_session(path, 2) == some(5)
 
 
 def test_a_session_is_named_and_deleted(tmp_path: Path) -> None:
@@ -197,13 +282,24 @@ def test_a_session_is_named_and_deleted(tmp_path: Path) -> None:
         load_session(tmp_path / "none.db", 1)
 
 
-def test_a_row_that_cannot_be_read_is_counted_as_missed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["x'00000004ff'", "'no json'", "'[1]'", "substr(data, 1, 6)"])
+def test_rows_that_cannot_be_read_are_counted_as_missed(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.inspector.sessions.saved._STREAM_BYTES", 400)
     path = tmp_path / "sessions.db"
-    written(path, some(3))
+    records = some(20)
+    in_batches(path, *(records[at : at + 4] for at in range(0, 20, 4)))
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE records SET data = 'no json' WHERE seq = 2")
+        connection.execute(f"UPDATE records SET data = {damage} WHERE seq = 5")
     connection.close()
-    assert [record.kind for record in load_session(path, 1)] == ["server", "missed", "log"]
+    found = load_session(path, 1)
+    assert found[:4] == records[:4]
+    assert found[-4:] == records[-4:]
+    missed = [each for each in found if each.kind == "missed"]
+    assert missed
+    if "x" in damage or "substr" in damage:
+        assert sum(each.data["count"] for each in missed) + len(found) - len(missed) == 20
 
 
 def test_a_file_that_breaks_while_it_is_written_to_is_set_aside(tmp_path: Path) -> None:

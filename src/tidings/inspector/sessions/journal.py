@@ -12,17 +12,17 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tidings._kit.bounded_json import as_size, dumps
+from tidings._kit.bounded_json import as_size
 from tidings._kit.sqlite import Database
 from tidings._kit.sqlite_errors import Trouble
 from tidings.inspector.records import Record
 from tidings.inspector.sessions import saved
-from tidings.inspector.sessions.saved import JournalLimits, JournalUnusable
+from tidings.inspector.sessions.saved import JournalLimits, JournalUnusable, Packer
 from tidings.inspector.view.view import Clock
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Journal:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._database: Database | None = None
-        self._line: Callable[[dict[str, Any]], str] = dumps
+        self._packer: Packer | None = None
 
     def open(self) -> None:
         """Begins the session in the file. Never fails: if the file cannot be used, `notice` says so."""
@@ -141,7 +141,6 @@ class Journal:
                 time.sleep(_RETRY)
 
     def _begin(self) -> None:
-        self._line = _quick_dumps()
         self._began = self._clock()
         try:
             try:
@@ -174,8 +173,10 @@ class Journal:
         while self._waiting and self._database is not None:
             batch = [self._waiting[at] for at in range(min(len(self._waiting), most))]
             try:
-                size = self._database.write(lambda connection, batch=batch: self._write(connection, batch))
+                weight = sum(map(_weight, batch))
+                size = self._database.write(lambda connection, batch=batch: self._write(connection, batch), weight)
             except (JournalUnusable, ValueError, OverflowError) as error:
+                self._packer = None
                 if not isinstance(error, JournalUnusable) or isinstance(error.__cause__, _UNWRITABLE):
                     most = 1  # One at a time, until the one at fault is found.
                     if len(batch) == 1:
@@ -204,26 +205,27 @@ class Journal:
 
     def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> int:
         """Writes a batch in a transaction. Returns its size."""
-        lines = [self._line(each.data) for each in batch]
-        size = sum(map(len, lines))
         # The file may have been replaced since, and another session may have this number.
-        changed = "SET last = ?, records = records + ?, bytes = bytes + ?"
-        update = f"UPDATE sessions {changed} WHERE id = ? AND began = ? AND pid = ?"
-        values = batch[-1].at, len(batch), size
+        update = "UPDATE sessions SET last = ?, records = records + ? WHERE id = ? AND began = ? AND pid = ?"
+        values = batch[-1].at, len(batch)
         if not connection.execute(update, (*values, self.session, self._began, os.getpid())).rowcount:
+            self._packer = None
             self._register(connection)
             connection.execute(update, (*values, self.session, self._began, os.getpid()))
-        pairs = zip(batch, lines, strict=True)
-        rows = ((self.session, each.seq, each.at, each.server, each.kind, line) for each, line in pairs)
-        connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._packer = self._packer or Packer()
+        size = self._packer.store(connection, self.session, batch)
+        connection.execute("UPDATE sessions SET bytes = bytes + ? WHERE id = ?", (size, self.session))
         return size
 
     def _thin(self, database: Database, size: int) -> None:
         self._written_bytes += size
         session, most = self.session, self.limits.session_bytes
         if self._written_bytes > most and session is not None:
+            self._packer = None
             with suppress(JournalUnusable):  # The next batch reports it, if it lasts.
-                self._written_bytes = database.write(lambda connection: saved.thin(connection, session, most // 2))
+                size = database.write(lambda at: saved.thin(at, session, most // 2), most // 2)
+                # What cannot be deleted is not looked at again with each batch.
+                self._written_bytes = min(size, most // 2)
 
     def _end(self) -> None:
         database, self._database = self._database, None
@@ -240,16 +242,3 @@ def _weight(record: Record) -> int:
     """Returns about how many bytes a record takes while it waits."""
     data = record.data
     return 300 + as_size(data.get("size" if "size" in data else "result_size"))
-
-
-def _quick_dumps() -> Callable[[dict[str, Any]], str]:
-    """Returns a function that writes JSON several times as fast as Python's own, where it can."""
-    from pydantic_core import to_json  # noqa: PLC0415 - a journal that is not written to does without
-
-    def line(data: dict[str, Any]) -> str:
-        try:
-            return to_json(data, inf_nan_mode="strings").decode()
-        except ValueError:  # A lone surrogate, or something that is not JSON.
-            return dumps(data)
-
-    return line

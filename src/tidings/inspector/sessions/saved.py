@@ -2,30 +2,38 @@
 
 One SQLite file holds many sessions; several inspectors write to it at once, each its own session. Only its owner can
 read it: the folder has mode 0700, the file 0600. Each function opens the file for itself.
+
+A row of `records` is one record as JSON, or a batch of one server's records, compressed. Successive batches are one
+stream of zlib: messages resemble each other, and the records that explain a message repeat it. A row of kind `batch`
+begins a stream, one of kind `more` continues it.
 """
 
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from tidings._kit.bounded_json import as_dict_or_none
+from tidings._kit.bounded_json import dumps
 from tidings._kit.sqlite import Database, OnDamage, Schema, statements_in
 from tidings._kit.sqlite_errors import Trouble, Wording
 from tidings.inspector.records import Record
 
-VERSION: Final = 1
+VERSION: Final = 2  # Version 1 knows rows of one record only.
 _SCHEMA: Final = Schema(
     application_id=None,
     version=VERSION,
     tables=statements_in(Path(__file__).with_name("schema.sql")),
     checked=("sessions",),
     pragmas=("PRAGMA auto_vacuum = INCREMENTAL",),
+    upgrades={1: ()},
 )
 _WORDING: Final = Wording(
     "journal",
@@ -39,8 +47,13 @@ _WORDING: Final = Wording(
     },
 )
 _TIMEOUT: Final = 10.0  # Seconds that another process may keep the file locked.
+_STREAM_BYTES: Final = 2**20  # A stream is read from its beginning, and lost from where it is damaged.
+_LEVEL: Final = 4  # Of compression: higher ones take longer than the rest of the writing.
+_COUNT: Final = 4  # Bytes before a batch: the number of its records.
 # The kinds of records that a session has many of, and that can be missing.
-_THINNED: Final = ("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time", "progress")
+_THINNED: Final = frozenset(
+    ("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time", "progress", "change", "request")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +62,10 @@ class JournalLimits:
 
     days: float = 30.0  #: Sessions that ended longer ago are deleted.
     sessions: int = 200
-    bytes: int = 2**30  #: For all sessions together: the oldest beyond it are deleted.
-    session_bytes: int = 512 * 2**20
-    """For one session: its oldest messages, exchanges, log messages and lines beyond it are deleted."""
+    bytes: int = 2**28  #: For all sessions together, as stored: the oldest beyond it are deleted.
+    session_bytes: int = 2**26
+    """For one session, as stored (compressed). Beyond it, its oldest messages, exchanges, requests, changes, log
+    messages, lines and superseded contents are deleted."""
 
 
 class JournalUnusable(Exception):
@@ -138,7 +152,7 @@ def list_sessions(path: Path) -> list[SavedSession]:
 
     def found(connection: sqlite3.Connection) -> list[SavedSession]:
         servers: dict[int, dict[str, None]] = {}
-        for session, server in connection.execute("SELECT session, server FROM records WHERE kind = 'server'"):
+        for session, server in connection.execute("SELECT DISTINCT session, server FROM records"):
             servers.setdefault(session, {})[server] = None
         columns = "id, title, began, last, ended, pid, records, bytes"
         rows = connection.execute(f"SELECT {columns} FROM sessions ORDER BY began DESC, id DESC")  # noqa: S608
@@ -167,13 +181,7 @@ def read_session(path: Path, session: int) -> Iterator[Record]:
             if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None:
                 raise _no_session(path, session)
             select = "SELECT seq, at, server, kind, data FROM records WHERE session = ? ORDER BY seq"
-            for seq, at, server, kind, text in connection.execute(select, (session,)):
-                try:
-                    data = as_dict_or_none(json.loads(text))
-                except (TypeError, ValueError, RecursionError):
-                    data = None
-                missed = Record(seq, at, server, "missed", {"count": 1})
-                yield missed if data is None else Record(seq, at, server, kind, data)
+            yield from _unpacked(connection.execute(select, (session,)))
         except sqlite3.Error as error:
             raise database.explained(error) from error
 
@@ -220,18 +228,74 @@ def prune(connection: sqlite3.Connection, now: float, limits: JournalLimits) -> 
 def thin(connection: sqlite3.Connection, session: int, most_bytes: int) -> int:
     """Deletes the oldest records of the kinds that a session has many of, until it fits. Returns its size."""
     total: int = connection.execute("SELECT sum(length(data)) FROM records WHERE session = ?", (session,)).fetchone()[0]
-    thinned = f"FROM records WHERE session = ? AND kind IN ({','.join('?' * len(_THINNED))})"
-    rows = connection.execute(f"SELECT seq, length(data) {thinned} ORDER BY seq", (session, *_THINNED))
-    last = None
-    for seq, weight in rows:
-        if total <= most_bytes:
+    sizes = "SELECT seq, kind, length(data) FROM records WHERE session = ? AND typeof(data) = 'blob' ORDER BY seq"
+    last = 0
+    for seq, kind, size in connection.execute(sizes, (session,)).fetchall():
+        if kind == "batch" and total <= most_bytes:
             break
-        total, last = total - weight, seq
-    rows.close()
-    if last is not None:
-        connection.execute(f"DELETE {thinned} AND seq <= ?", (session, *_THINNED, last))
-        connection.execute("UPDATE sessions SET bytes = ? WHERE id = ?", (total, session))
+        total, last = total - size, seq
+    old = "FROM records WHERE session = ? AND seq <= ? AND typeof(data) = 'blob'"
+    kept: dict[object, Record] = {}
+    select = f"SELECT seq, at, server, kind, data {old} ORDER BY seq"
+    for each in _unpacked(connection.execute(select, (session, last))):
+        if each.kind not in _THINNED:
+            key = (each.server, each.data.get("uri")) if each.kind == "content" else each.seq
+            kept.pop(key, None)
+            kept[key] = each
+    connection.execute(f"DELETE {old}", (session, last))
+    total += Packer().store(connection, session, list(kept.values()))
+    connection.execute("UPDATE sessions SET bytes = ? WHERE id = ?", (total, session))
     return total
+
+
+class Packer:
+    """Stores records in batches. A packer whose batch was rolled back is useless."""
+
+    def __init__(self) -> None:
+        from pydantic_core import to_json  # noqa: PLC0415 - a journal that is not written to does without
+
+        self._to_json = to_json  # Several times as fast as Python's own.
+        self._stream = zlib.compressobj(_LEVEL)
+        self._left = 0  # Bytes until the next stream.
+
+    def store(self, connection: sqlite3.Connection, session: int | None, records: Sequence[Record]) -> int:
+        """Stores the next records of a session. Returns their size in the file."""
+        size = 0
+        for server, group in groupby(records, key=attrgetter("server")):
+            batch = list(group)
+            text = b"\n".join(self._line([each.seq, each.at, each.kind, each.data]) for each in batch)
+            kind = "more" if self._left > 0 else "batch"
+            if kind == "batch":
+                self._stream, self._left = zlib.compressobj(_LEVEL), _STREAM_BYTES
+            self._left -= len(text)
+            packed = self._stream.compress(text) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+            row = session, batch[0].seq, batch[0].at, server, kind, len(batch).to_bytes(_COUNT) + packed
+            connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", row)
+            size += len(packed)
+        return size
+
+    def _line(self, value: Any) -> bytes:
+        try:
+            return self._to_json(value, inf_nan_mode="strings")
+        except ValueError:  # A lone surrogate, or something that is not JSON.
+            return dumps(value).encode()
+
+
+def _unpacked(rows: Iterable[tuple[int, float, str, str, str | bytes]]) -> Iterator[Record]:
+    """Yields the records in rows; unreadable ones as `missed`."""
+    stream = zlib.decompressobj()
+    for seq, at, server, kind, data in rows:
+        try:
+            if isinstance(data, str):
+                found = [(seq, at, kind, json.loads(data))]
+            else:
+                stream = zlib.decompressobj() if kind == "batch" else stream
+                found = [json.loads(line) for line in stream.decompress(data[_COUNT:]).splitlines()]
+            yield from [Record(number, float(when), server, what, dict(value)) for number, when, what, value in found]
+        except (TypeError, ValueError, RecursionError, zlib.error):
+            count = int.from_bytes(data[:_COUNT]) if isinstance(data, bytes) else 1
+            yield Record(seq, at, server, "missed", {"count": count})
+            stream = zlib.decompressobj()  # The rest of the stream cannot be read, either.
 
 
 def _no_session(path: Path, session: int) -> LookupError:
