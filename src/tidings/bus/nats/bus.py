@@ -246,6 +246,7 @@ class NatsSession:
             if log.begin(place, mark):
                 self._engine.lost(log.head)
             self._listeners.head = log.head
+        log.learn(mark)
         link = StreamLink(
             stream, found, mark, log=log, engine=self._engine, beat=self._beat, attend=self._attention.set
         )

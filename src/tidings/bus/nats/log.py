@@ -140,6 +140,11 @@ class Log:
             self._tell(self.head, None)
         return lost
 
+    def learn(self, mark: Mark) -> None:
+        """Takes a mark that is ahead of the position, because those in between may have been overwritten by it."""
+        if mark.seq > self.mark.seq:
+            self.mark = mark
+
     def hear(self, seq: int, at: int, change: Change | None) -> None:
         """Takes the next message. It may not be a change."""
         self.place = self.known = LogPosition(self.place.epoch, seq, max(at, self.place.at))
@@ -153,8 +158,10 @@ class Log:
         """Takes a mark. Returns whether it begins another epoch, for which the listeners were called."""
         lost = epoch != self.place.epoch
         self.place = self.known = LogPosition(epoch, mark.seq, max(at, self.place.at))
-        self.mark = mark
-        if lost:
+        if not lost:
+            self.learn(mark)
+        else:
+            self.mark = mark
             self.head = self.cursor(mark.seq)
             self.tail.begin(mark.seq)
             self._tell(self.head, None)
