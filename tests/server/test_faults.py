@@ -84,7 +84,7 @@ async def test_ten_thousand_updates_of_a_hundred_uris_reach_every_stream(era: Er
             if number % 5_000 == 0:
                 await anyio.lowlevel.checkpoint()
         for heard in [Heard(stream) for stream in streams]:
-            await heard.stream.until(lambda heard=heard: heard.is_newer_than(before), within=20)
+            await heard.stream.until(lambda heard=heard: heard.has_all(before, bus.head), within=20)
             assert heard.stream.ended is None
         assert len(mcp.notify.subscribers()) == len(streams)
 
@@ -97,17 +97,22 @@ class Heard:
         self._read = 0
         self._newest: dict[str, int] = {}
 
-    def is_newer_than(self, before: dict[str, Cursor]) -> bool:
-        """Whether the last news of each URI is younger than what was there before its last update."""
+    def has_all(self, before: dict[str, Cursor], head: Cursor) -> bool:
+        """Whether the stream claims to be at the head, and each URI was heard of since the last round of updates.
+
+        A change that is delivered while an older one is held back claims only what is below that one. So cursors may
+        stay where they are, and those of the last round begin where that round began.
+        """
+        newest = max(self._newest.values(), default=0)
         for frame in self.stream.frames[self._read :]:
             if wire.is_change(frame):
                 version = cursor(frame).version
-                assert version > max(self._newest.values(), default=0), "cursors rise"
-                self._newest[changed(frame)] = version
+                assert version >= newest, "a cursor fell"
+                newest = self._newest[changed(frame)] = version
         self._read = len(self.stream.frames)
-        return self._newest.keys() == before.keys() and all(
-            self._newest[uri] > place.version for uri, place in before.items()
-        )
+        began = min(place.version for place in before.values())
+        told = self._newest.keys() == before.keys() and min(self._newest.values()) >= began
+        return told and newest == head.version
 
 
 # Readers that stall
