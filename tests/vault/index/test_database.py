@@ -327,3 +327,13 @@ def test_a_disk_that_fails_while_the_index_is_opened_is_told(
     with closing(Index(vault, cache)) as index:
         assert index.place is None
         assert "disk I/O error" in index.notes[0]
+
+
+def test_the_log_of_an_index_under_constant_edits_stays_small(opened: Open) -> None:
+    index = opened()
+    assert index.place is not None
+    log = index.place.with_name(f"{index.place.name}-wal")
+    for number in range(60):
+        with index._database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('edit', ?)", (f"{number} " * 100_000,))
+    assert log.stat().st_size < 12 * 2**20

@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 PAGE: Final = 8192  # Most notes fit twice or more into a page: the file is a fifth smaller than with the usual size.
 _SLOTS: Final = 16
 _TIMEOUT: Final = 5.0  # Seconds that another process may keep the file locked.
-_LONGEST_LOG: Final = 64 * 2**20  # Bytes of the write-ahead log before SQLite moves it into the main file.
 
 # The tables of the contents of files, with the number of their columns after `file` and `n`.
 ROWS: Final = {"tags": 3, "links": 9, "headings": 3, "blocks": 2, "tasks": 3, "properties": 3, "aliases": 2}
@@ -127,8 +126,6 @@ def _open_slot(place: Path) -> OpenedIndex | None:
 
 def _set_up_writer(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA cache_size = -8000")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_LONGEST_LOG // PAGE}")
-    connection.execute(f"PRAGMA journal_size_limit = {_LONGEST_LOG}")
 
 
 def _database(place: Path | None) -> Database:
