@@ -203,6 +203,41 @@ def test_a_client_that_stood_still_itself_loses_nothing(way: str) -> None:
 
 
 @WAYS
+def test_a_client_that_stood_still_reads_what_it_missed_before_it_is_fresh(way: str) -> None:
+    async def act(place: Place) -> None:
+        place.loop.pause(place.client)
+        await asyncio.sleep(2)
+        await place.change()
+        await asyncio.sleep(2)
+        fresh = place.loop.on(place.client, place.live.wait_fresh())
+        place.loop.resume(place.client)
+        await fresh
+        assert place.copy == "new"
+
+    Place(way, live).run(act)
+
+
+@WAYS
+def test_a_client_is_fresh_in_the_midst_of_changes(way: str) -> None:
+    async def act(place: Place) -> None:
+        async def change_again_and_again() -> None:
+            for number in range(10_000):
+                await place.change(str(number))
+                await asyncio.sleep(0.01)
+
+        changing = asyncio.create_task(change_again_and_again())
+        await asyncio.sleep(1)
+        for _ in range(5):
+            before = int(place.text)
+            async with asyncio.timeout(1):
+                await place.on_client(place.live.wait_fresh())
+            assert int(place.copy) >= before - 20  # Merging, and the way here, take some hundredths of a second.
+        changing.cancel()
+
+    Place(way, live).run(act)
+
+
+@WAYS
 def test_a_stream_that_is_swallowed_before_its_first_byte_is_lost_and_opened_again(way: str) -> None:
     async def act(place: Place) -> None:
         place.cut_streams(swallow=True)

@@ -163,18 +163,18 @@ async def pause(world: World, dice: random.Random) -> None:
     """Stops a replica for a moment, in which the balancer does not notice."""
     async with _held(world, dice) as replica:
         if replica is not None:
-            await _pause(world, replica.node, dice.uniform(0.2, 2.5))
+            seconds = dice.uniform(0.2, 2.5)
+            world.loop.pause(replica.node)
+            with world.excused(seconds):
+                await asyncio.sleep(seconds)
+            world.loop.resume(replica.node)
 
 
 async def pause_client(world: World, dice: random.Random) -> None:
     """Stops a client for a while."""
-    await _pause(world, dice.choice(world.clients).node, dice.uniform(0.5, 8))
-
-
-async def _pause(world: World, node: Node, seconds: float) -> None:
+    node = dice.choice(world.clients).node
     world.loop.pause(node)
-    with world.excused(seconds):
-        await asyncio.sleep(seconds)
+    await asyncio.sleep(dice.uniform(0.5, 8))
     world.loop.resume(node)
 
 
@@ -341,12 +341,10 @@ async def rollback(world: World, dice: random.Random) -> None:
         world.broker.restore(world.first_log)
         for replica in replicas:
             replica.start()
-        changes = dice.randint(1, 12)
-        with world.excused(changes * 0.1 + 1):  # As for any client that was stopped.
-            for _ in range(changes):
-                world.change(dice.choice(list(world.truth.notes)), 0)
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(1)
+        for _ in range(dice.randint(1, 12)):
+            world.change(dice.choice(list(world.truth.notes)), 0)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
         for client in world.clients:
             world.loop.resume(client.node)
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import anyio
 import httpx2
@@ -27,6 +27,8 @@ from tidings.client.transports.tap import Tap
 from tidings.client.watching import check_watched
 from tidings.client.wiring import ClientWiring
 from tidings.errors import NotSupported, RequestTimedOut, TidingsError
+
+_MOST_ROUNDS: Final = 10  # So often, `wait_fresh` reads what changed while it read.
 
 
 class LiveClient:
@@ -415,19 +417,26 @@ class LiveClient:
     async def wait_fresh(self) -> None:
         """Waits until everything that is subscribed to, watched or mirrored is known to be current.
 
-        The server is asked whether it is there: one that died a moment ago could not have announced a change.
+        The server is asked whether it is there: one that died a moment ago could not have announced a change. Changes
+        that arrive before its answer are read, such as those that came while this process stood still.
 
         Raises:
             TidingsError: That will not happen: the client gave up connecting, or was disconnected.
         """
         while True:
-            while not (self.connected and self._subscriptions.is_current and not self._lists.busy):
+            while not (self.connected and self._subscriptions.are_established):
                 self._connection.check()
                 await self._wiring.wakeup.wait()
             link = self._connection.link
-            # What arrives meanwhile is newer than the question. Waiting for a quiet moment might take forever.
             if link is not None and await self._connection.answers(link):
-                return
+                # What arrives from here on is newer than the question. A quiet moment is better, but may never come.
+                for _ in range(_MOST_ROUNDS):
+                    await self._subscriptions.until_read(lambda link=link: link.over)
+                    await self._lists.until_loaded(lambda link=link: link.over)
+                    if not self._subscriptions.is_reading:
+                        break
+                if self.connected and self._subscriptions.are_established and not link.over:
+                    return
             await asyncio.sleep(0)  # Lets the task that notices the end of the connection run.
 
 

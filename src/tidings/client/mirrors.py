@@ -91,9 +91,10 @@ class Mirror(Generic[ItemT]):
             raise self._outcome
         return self.items
 
-    @property
-    def busy(self) -> bool:
-        return self._task is not None or self._timer is not None
+    async def until_loaded(self, given_up: Callable[[], bool]) -> None:
+        """Waits until a load has succeeded, or failed for good, after all changes until now; or until `given_up`."""
+        asked = self._asked
+        await self.wakeup.until(lambda: given_up() or (self._answered >= asked and self._timer is None))
 
     async def _load(self) -> None:
         while self._answered < self._asked:
@@ -281,9 +282,10 @@ class Lists:
             if what.wants(change):
                 self.changed(change)
 
-    @property
-    def busy(self) -> bool:
-        return any(mirror.busy for mirror in self)
+    async def until_loaded(self, given_up: Callable[[], bool]) -> None:
+        """Waits until each list is loaded as it is now or later, or until `given_up`."""
+        for mirror in self:
+            await mirror.until_loaded(given_up)
 
     async def first_loads(self, given_up: Callable[[], bool]) -> None:
         """Waits until each mirrored list was loaded once, or failed to load, or until `given_up`."""

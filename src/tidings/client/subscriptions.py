@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -276,10 +276,19 @@ class Subscriptions:
             watched.stop_polling()
 
     @property
-    def is_current(self) -> bool:
-        """True if everything wanted is established and read, and every watcher has its content."""
-        at_rest = self.refresher.idle and self.prefix_refresher.idle and self.watches.handed_over
-        return self._hears and self._synced >= self._version and at_rest
+    def are_established(self) -> bool:
+        """True if the server knows of everything that is wanted, and announces its changes."""
+        return self._hears and self._synced >= self._version
+
+    @property
+    def is_reading(self) -> bool:
+        return not (self.refresher.idle and self.prefix_refresher.idle)
+
+    async def until_read(self, given_up: Callable[[], bool]) -> None:
+        """Waits until everything that has changed by now is read, and every watcher has it, or until `given_up`."""
+        await self.refresher.until_read(given_up)
+        await self.prefix_refresher.until_read(given_up)
+        await self.wakeup.until(lambda: given_up() or self.watches.handed_over)
 
     @property
     def _hears(self) -> bool:

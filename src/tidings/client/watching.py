@@ -229,12 +229,16 @@ class Refresher:
         self._workers: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[str] = set()  # Waits for a connection.
+        self._wants = 0
+        self._unread: dict[str, int] = {}  # For each resource, the number of the first `want` that no read followed.
 
     def want(self, uri: str) -> None:
         """Reads a resource soon, once more if it is being read."""
         self._stop_timer(uri)
         self._parked.discard(uri)
         self._stale[uri] = None
+        self._wants += 1
+        self._unread.setdefault(uri, self._wants)
         if self.most_waiting is not None and len(self._stale) > self.most_waiting:
             self.forget(next(iter(self._stale)))
         if len(self._workers) < self.at_once and uri not in self._reading:
@@ -245,6 +249,7 @@ class Refresher:
         self._parked.discard(uri)
         self._stale.pop(uri, None)
         self._failures.pop(uri, None)
+        self._unread.pop(uri, None)
 
     def is_stale(self, uri: str) -> bool:
         """Returns whether a resource waits to be read, or is being read."""
@@ -253,7 +258,13 @@ class Refresher:
     @property
     def idle(self) -> bool:
         """True if nothing waits, and nothing is being read."""
-        return not (self._stale or self._reading or self._timers or self._parked)
+        return not self._unread
+
+    async def until_read(self, given_up: Callable[[], bool]) -> None:
+        """Waits until a read has followed each `want` until now, or until `given_up`."""
+        now = self._wants
+        for uri in tuple(self._unread):
+            await self.wakeup.until(lambda uri=uri: given_up() or self._unread.get(uri, now + 1) > now)
 
     async def _work(self) -> None:
         try:
@@ -266,15 +277,19 @@ class Refresher:
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _read(self, uri: str) -> None:
+        wants = self._wants
         try:
             await self.read(uri)
             self._failures.pop(uri, None)
+            self._unread[uri] = wants + 1
         except TidingsError as error:
             self._handle_failure(uri, error)
         except Exception:
             logger.exception("reading %s again failed", uri)
         finally:
             self._reading.discard(uri)
+            if not self.is_stale(uri):
+                self._unread.pop(uri, None)
             self.wakeup()
 
     def _handle_failure(self, uri: str, error: TidingsError) -> None:
@@ -301,6 +316,7 @@ class Refresher:
     async def aclose(self) -> None:
         self._stale.clear()
         self._parked.clear()
+        self._unread.clear()
         for uri in tuple(self._timers):
             self._stop_timer(uri)
         workers = tuple(self._workers)
