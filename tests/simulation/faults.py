@@ -126,6 +126,18 @@ async def cut_mid_frame(world: World, dice: random.Random) -> None:
         dice.choice(streams).bytes_left = dice.randint(1, 600)
 
 
+async def short_streams(world: World, dice: random.Random) -> None:
+    """Resets all streams, and those that are opened instead: within their headers, the acknowledgment, or later."""
+    network = world.loop.network
+    network.shortens_streams = True
+    for connection in network.streams():
+        connection.cut()
+    for _ in range(dice.randint(1, 3)):
+        world.change(dice.choice(list(world.truth.notes)), dice.randrange(len(world.replicas)))
+    await asyncio.sleep(dice.uniform(0.3, 2))
+    network.shortens_streams = False
+
+
 async def slow(world: World, dice: random.Random) -> None:
     """Delays all that a node sends and gets."""
     node, seconds = _node(world, dice), dice.uniform(0.5, 5)
@@ -363,6 +375,22 @@ async def kill_after_notify(world: World, dice: random.Random) -> None:
         replica.start()
 
 
+async def kill_while_held(world: World, dice: random.Random) -> None:
+    """Kills all replicas while they hold one change back, after they have passed on a later one."""
+    async with _all_held(world) as replicas:
+        if not replicas:
+            return
+        note = dice.choice(list(world.truth.notes))
+        for what in (note, note, "t0"):
+            world.change(what, 0)
+            await asyncio.sleep(0.05)
+        for replica in replicas:
+            replica.kill()
+        await asyncio.sleep(dice.uniform(0.5, 2))
+        for replica in replicas:
+            replica.start()
+
+
 async def nothing(world: World, dice: random.Random) -> None:
     """Leaves the world alone: what the fault is named after is in the settings."""
 
@@ -414,6 +442,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "cut": cut,
     "flap": flap,
     "cut_mid_frame": cut_mid_frame,
+    "short_streams": short_streams,
     "slow": slow,
     "pause": pause,
     "pause_client": pause_client,
@@ -433,6 +462,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "rollback": rollback,
     "other_server": other_server,
     "kill_after_notify": kill_after_notify,
+    "kill_while_held": kill_while_held,
     "fresh_without_bus": bus_away,
     "no_stickiness": nothing,
 }
@@ -462,6 +492,7 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "kill_untold": _with_replicas,
     "rollback": _with_broker,
     "kill_after_notify": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.5, 2.0)),
+    "kill_while_held": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.3, 1.0)),
     "fresh_without_bus": _with_broker,
     "no_stickiness": lambda world: replace(_old_era(_with_replicas(world)), sticky=False),
 }

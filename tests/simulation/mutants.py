@@ -16,11 +16,13 @@ from tests.simulation.run import quiet, run
 from tidings.changes import ToolsListChanged
 from tidings.client import modern as client_modern
 from tidings.client.cache import ContentCache
+from tidings.client.legacy import LegacyFeed
 from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.watching import Refresher
 from tidings.server.coalesce import Coalescer
 from tidings.server.core import Core
+from tidings.server.modern import ModernEra
 from tidings.server.policy import SubscriptionPolicy
 from tidings.server.subscriber import Subscriber
 
@@ -107,6 +109,31 @@ def lost_stream_stays_lost(original: Any, self: Any, stream: Any) -> None:
     """A stream that ended is not opened again."""
 
 
+@_instead(LegacyFeed, "sync")
+async def read_before_subscribe(original: Any, self: Any, wanted: Any) -> Any:
+    """What is subscribed to is read before that, and not after it."""
+    self.listener.unknown(wanted)
+    with mock.patch.object(self.listener, "unknown"):
+        return await original(self, wanted)
+
+
+@_instead(ModernEra, "_catch_up")
+async def early_cursor(original: Any, self: Any, *listening: Any) -> Any:
+    """The acknowledgment claims the changes that are about to follow it."""
+    _, recovered, until = await original(self, *listening)
+    return listening[-1], recovered, until
+
+
+@_instead(Subscriptions, "until_read")
+async def fresh_too_early(original: Any, self: Any, given_up: Any) -> None:
+    """A client is called fresh before it has read what was announced."""
+
+
+def claim_what_is_held_back() -> AbstractContextManager[Any]:
+    """The cursor of a notification includes changes that are held back to be merged."""
+    return mock.patch.object(Coalescer, "position", property(lambda self: self._heard))
+
+
 @_instead(StreamSilence, "_look")
 def no_silence_check(original: Any, self: Any) -> None:
     """Nobody looks whether a stream has been silent for too long."""
@@ -125,6 +152,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_replay": no_replay,
     "lost_stream_stays_lost": lost_stream_stays_lost,
     "no_silence_check": no_silence_check,
+    "read_before_subscribe": read_before_subscribe,
+    "early_cursor": early_cursor,
+    "fresh_too_early": fresh_too_early,
+    "claim_what_is_held_back": claim_what_is_held_back,
 }
 
 

@@ -247,6 +247,8 @@ class Connection:
         if end is self.ends[1]:
             if data.startswith(b"HTTP/1.1"):
                 self.is_stream = b"text/event-stream" in data[:2000]
+                if self.is_stream and self.network.shortens_streams:
+                    self.bytes_left = self.network.dice.randint(100, 1500)
             if data.endswith(b"\r\n0\r\n\r\n") or data == b"0\r\n\r\n":
                 self.is_stream = False
 
@@ -294,6 +296,7 @@ class Network:
         self.connections: dict[int, Connection] = {}
         self.silenced: dict[Connection, float] = {}
         """Streams whose client hears nothing any more and has not noticed, with the time at which that began."""
+        self.shortens_streams = False  # Each stream that begins is cut after some hundred bytes.
         self.swallows_streams = False  # Of each stream that is asked for, nothing arrives.
         self._numbers = 0
 
