@@ -41,6 +41,7 @@ async def test_a_form_waits_and_is_answered_while_the_page_goes_on(look: Look, e
     await look("questions").click()
     question = look("question")
     await expect(question).to_contain_text("Who are you?")
+    await expect(question.get_by_test_id("asker")).to_have_text("greet")
     await question.get_by_test_id("field-name").get_by_role("textbox").fill("A")
     await look("answer").click()
     await expect(question.get_by_test_id("field-name").get_by_role("alert")).to_be_visible()
@@ -58,6 +59,15 @@ async def test_a_question_can_be_declined(look: Look, era: str) -> None:
     await look("refuse").click()
     await expect(look("questions")).to_have_count(0)
     await expect(look("result")).to_contain_text("decline!")
+
+
+async def test_a_question_leads_to_the_call_that_asked_it(look: Look) -> None:
+    await _asked(look, "modern", "greet")
+    await look("questions").click()
+    await look("asker").click()
+    await expect(look("screen-requests")).to_be_visible()
+    await expect(look("screen-requests").get_by_role("option", selected=True)).to_contain_text("greet")
+    await look("refuse").click()
 
 
 @pytest.mark.parametrize("era", ERAS)

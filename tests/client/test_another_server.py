@@ -18,7 +18,7 @@ from tests.ports import free_port
 from tests.server.serving import AT_ONCE, serving
 from tidings import LiveClient, LiveServer, ResourceUpdated, attach, connect
 from tidings.bus.sqlite import SqliteBus
-from tidings.client import Backoff, ClientConfig, Poll, Timeouts
+from tidings.client import Backoff, ClientConfig, Poll, ResourceRead, Timeouts
 from tidings.client.events import PromptsChanged, RefreshFailed, ResourcesChanged
 from tidings.errors import ResourceNotFound
 from tidings.server import Live
@@ -70,14 +70,20 @@ async def has_met(client: LiveClient, tool: str) -> None:
         await client.wait_fresh()
 
 
+async def watching(stack: AsyncExitStack, url: str, **options: Any) -> tuple[LiveClient, AsyncGenerator[ResourceRead]]:
+    """A client that watches a resource and has read it once, both until the stack is left."""
+    client = await stack.enter_async_context(connect(url, config=CONFIG, **options))
+    reads = await stack.enter_async_context(aclosing(client.watch(A)))
+    assert (await anext(reads)).text == "one"
+    return client, reads
+
+
 @ERAS
 async def test_a_server_without_prompts_and_resources_leaves_nothing_of_the_one_before(era: str) -> None:
     port = free_port()
     async with AsyncExitStack() as stack:
         async with at(port, full("one")) as url:
-            client = await stack.enter_async_context(connect(url, era=era, config=CONFIG))
-            reads = await stack.enter_async_context(aclosing(client.watch(A)))
-            assert (await anext(reads)).text == "one"
+            client, reads = await watching(stack, url, era=era)
             await client.subscribe(B)
             await client.read_resource(B)
             await client.get_prompt("p")
@@ -113,9 +119,7 @@ async def test_a_server_of_another_name_on_the_same_log_is_read_again(tmp_path: 
     port = free_port()
     async with AsyncExitStack() as stack:
         async with at(port, full("one", bus=SqliteBus(tmp_path / "bus.db"))) as url:
-            client = await stack.enter_async_context(connect(url, config=CONFIG))
-            reads = await stack.enter_async_context(aclosing(client.watch(A)))
-            assert (await anext(reads)).text == "one"
+            client, reads = await watching(stack, url)
             await client.read_resource(B)
         async with at(port, full("two", name="other", bus=SqliteBus(tmp_path / "bus.db"))):
             with anyio.fail_after(SECONDS):
@@ -172,9 +176,7 @@ async def test_a_server_of_the_other_era_is_recognised_there_and_back(tmp_path: 
     port = free_port()
     async with AsyncExitStack() as stack:
         async with at(port, full("one", bus=SqliteBus(tmp_path / "bus.db"))) as url:
-            client = await stack.enter_async_context(connect(url, config=CONFIG))
-            reads = await stack.enter_async_context(aclosing(client.watch(A)))
-            assert (await anext(reads)).text == "one"
+            client, reads = await watching(stack, url)
             assert client.era == "modern"
         async with serving(old_era_app(), port=port):
             with anyio.fail_after(SECONDS):

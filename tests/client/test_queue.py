@@ -69,9 +69,19 @@ class QueueMachine(RuleBasedStateMachine):
     def waiting(self) -> list[QueueEntry]:
         return [entry for entry in self.entries.values() if entry.status is Status.PENDING]
 
+    async def entered(self, aside: bool) -> QueueEntry:
+        """Waits for a turn, as every request does."""
+        entry = self.queue.add("a/method", {}, aside=aside)
+        try:
+            await self.queue.turn(entry)
+        except BaseException as error:
+            self.queue.end(entry, error)
+            raise
+        return entry
+
     @rule(aside=st.booleans(), soon=st.booleans())
     def enter(self, aside: bool, soon: bool) -> None:
-        self.tasks.append(self.loop.create_task(self.queue.enter("a/method", {}, aside=aside)))
+        self.tasks.append(self.loop.create_task(self.entered(aside)))
         self.turns(0 if soon else 3)
 
     @precondition(lambda self: self.running)

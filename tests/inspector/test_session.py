@@ -304,6 +304,7 @@ async def test_a_question_waits_and_is_answered(era: str) -> None:
         (question,) = server.view.questions.values()
         assert (question.kind, question.message) == ("elicitation", "Who are you?")
         assert question.deadline is not None
+        assert server.view.requests[question.request or ""].title == "greet"
         with pytest.raises(ValueError, match="age"):
             server.answer(question.id, {"name": "Ada", "age": "no number"})
         server.answer(question.id, {"name": "Ada"})

@@ -26,6 +26,7 @@ from tidings._kit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tidings.client.cache import Cache, CacheInfo, PromptGet, ResourceRead, TemplateRead, ToolCall
+    from tidings.client.calls import StartedCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
     from tidings.client.live import LiveClient, connect
     from tidings.client.mirrors import Malformed
@@ -56,6 +57,7 @@ __all__ = [
     "ResourceRead",
     "Responder",
     "Signal",
+    "StartedCall",
     "State",
     "Status",
     "Tap",
@@ -68,6 +70,7 @@ __all__ = [
 
 _NAMES = {
     "cache": ("Cache", "CacheInfo", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
+    "calls": ("StartedCall",),
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
     "live": ("LiveClient", "connect"),
     "mirrors": ("Malformed",),

@@ -1,18 +1,21 @@
 """Reads, prompts and tool calls: always fetched, then cached, then announced as an event."""
 
+import asyncio
 import copy
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
+import anyio
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import CompleteResult, PromptReference, ReadResourceResult, ResourceTemplateReference
 from pydantic_core import to_json
 
 from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.tasks import Wakeup
 from tidings._kit.uri_templates import variables
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
@@ -20,14 +23,16 @@ from tidings.client.cache import ContentCache, PromptGet, ResourceRead, Template
 from tidings.client.failures import AWAY, is_broken_off
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
-from tidings.client.queue import QueueEntry
+from tidings.client.pending import PendingRequest
+from tidings.client.queue import QueueEntry, RequestQueue, Status
 from tidings.client.requests import OnProgress, Requests
 from tidings.client.subscriptions import Subscriptions
-from tidings.errors import MalformedMessage, ResourceNotFound, TidingsError
+from tidings.errors import MalformedMessage, RequestCancelled, ResourceNotFound, TidingsError
 
 ValueT = TypeVar("ValueT")
 Metadata = Mapping[str, Any]
 _MOST_UNREAD: Final = 10_000
+_ENDING_SECONDS: Final = 1.0
 
 
 class UnreadChanges:
@@ -60,6 +65,78 @@ class UnreadChanges:
 
 
 @dataclass(eq=False, repr=False)
+class StartedCall(Awaitable[ToolCall]):
+    """A tool call that was started by `client.start_call`. Await it for its result, or for the error that ended it.
+
+    A task that is cancelled while it awaits the call cancels the call. A call that nobody awaits runs on, until it ends
+    or the client is closed.
+    """
+
+    entry: QueueEntry
+    """The call in `client.queue`."""
+    _task: asyncio.Task[ToolCall]
+    _queue: RequestQueue
+    _events: events.EventHub
+
+    @property
+    def id(self) -> str:
+        """The id in `client.queue`."""
+        return self.entry.id
+
+    @property
+    def state(self) -> Status | Literal["waiting", "sent", "asking"]:
+        """The state: waiting (for its turn, or for a connection), sent, asking (the user), or a final `Status`."""
+        if self.entry.over:
+            return self.entry.status
+        if any(question.outcome is None for question in self.entry.questions):
+            return "asking"
+        return "sent" if self.entry.is_sent and not self.entry.held_back else "waiting"
+
+    @property
+    def progress(self) -> events.ProgressMade | None:
+        """The last progress that the server reported."""
+        return self.entry.progress
+
+    @property
+    def questions(self) -> list[PendingRequest]:
+        """The questions to the user that it is known to have caused, oldest first, also those that are answered."""
+        return list(self.entry.questions)
+
+    def cancel(self) -> bool:
+        """Cancels the call: whoever awaits it gets `RequestCancelled`. Returns False if it has ended."""
+        return self._queue.cancel(self.id)
+
+    async def follow(self) -> AsyncGenerator[events.ProgressMade]:
+        """Yields the progress so far and whenever there is more, until the call has ended. A slow loop skips some."""
+        seen, wakeup = None, Wakeup()
+        forget = self._events.on(events.ProgressMade, lambda _: wakeup())
+        self._task.add_done_callback(lambda _: wakeup())
+        try:
+            while self.progress is not seen or not self._task.done():
+                if self.progress is seen:
+                    await wakeup.wait()
+                elif (seen := self.progress) is not None:
+                    yield seen
+        finally:
+            forget()
+
+    def __await__(self) -> Generator[Any, None, ToolCall]:
+        return self._result().__await__()
+
+    async def _result(self) -> ToolCall:
+        try:
+            await asyncio.wait((self._task,))
+        except asyncio.CancelledError:
+            self._task.cancel()
+            with anyio.CancelScope(shield=True):  # The server is told. Cancelling again would prevent that.
+                await asyncio.wait((self._task,))
+            raise
+        if self._task.cancelled():
+            raise RequestCancelled("A task that awaited this call was cancelled.", method=self.entry.method)
+        return self._task.result()
+
+
+@dataclass(eq=False, repr=False)
 class Calls:
     """The calls of one client."""
 
@@ -70,6 +147,9 @@ class Calls:
     events: events.EventHub
     _: KW_ONLY
     unread: UnreadChanges
+
+    def __post_init__(self) -> None:
+        self._tasks: set[asyncio.Task[ToolCall]] = set()
 
     async def read(self, uri: str, metadata: Metadata | None, seconds: float | None = None) -> ResourceRead:
         read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, seconds=seconds)
@@ -116,9 +196,8 @@ class Calls:
             return link.client.read_resource(uri, meta=meta)
 
         try:
-            result, entry = await self.requests.run(
-                "resources/read", {"uri": uri}, send, safe=True, aside=aside, timeout=seconds
-            )
+            entry = self.requests.queue.add("resources/read", {"uri": uri}, aside=aside)
+            result = await self.requests.run(entry, send, safe=True, timeout=seconds)
         except BaseException as error:
             self.unread.put_back(uri, change, changes)
             if isinstance(error, ResourceNotFound) and self.cache.copies(uri):
@@ -161,11 +240,9 @@ class Calls:
         given = {key: value if isinstance(value, str) else json.dumps(value) for key, value in pairs}
         texts = None if arguments is None else _sendable("arguments", given)
         meta: Any = _sendable("metadata", metadata)
-        result, entry = await self.requests.run(
-            "prompts/get",
-            {"name": name, "arguments": texts or {}},
-            lambda link, _: link.client.get_prompt(name, texts, meta=meta),
-            safe=True,
+        entry = self.requests.queue.add("prompts/get", {"name": name, "arguments": texts or {}})
+        result = await self.requests.run(
+            entry, lambda link, _: link.client.get_prompt(name, texts, meta=meta), safe=True
         )
         prompt = PromptGet(name, result, texts, metadata=metadata)
         if entry.asked_user:
@@ -175,7 +252,7 @@ class Calls:
         self.events.emit(events.PromptContentChanged(name, prompt))
         return prompt
 
-    async def call_tool(
+    def start_call(
         self,
         name: str,
         arguments: Metadata | None,
@@ -184,28 +261,45 @@ class Calls:
         on_progress: OnProgress | None,
         *,
         idempotent: bool,
-    ) -> ToolCall:
+    ) -> StartedCall:
         _sendable("name", {name: None})
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
         tools = self.lists.tools.items
         hints = next((tool.annotations for tool in tools if tool.name == name and tool.annotations), None)
         is_safe = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-        try:
-            result, entry = await self.requests.run(
-                "tools/call",
-                {"name": name, "arguments": params},
-                lambda link, _: link.client.call_tool(name, params, meta=meta),
-                safe=idempotent or is_safe,
-                timeout=seconds,
-                on_progress=on_progress,
-            )
-        except TidingsError as error:
-            self._called(ToolCall(name, params, None, success=False, error=error.message, metadata=metadata))
-            raise
-        call = ToolCall(name, params, result, success=True, metadata=metadata)
-        self._called(call, keep=not entry.asked_user)
-        return call
+        entry = self.requests.queue.add("tools/call", {"name": name, "arguments": params})
+
+        async def call() -> ToolCall:
+            try:
+                result = await self.requests.run(
+                    entry,
+                    lambda link, _: link.client.call_tool(name, params, meta=meta),
+                    safe=idempotent or is_safe,
+                    timeout=seconds,
+                    on_progress=on_progress,
+                )
+            except TidingsError as error:
+                self._called(ToolCall(name, params, None, success=False, error=error.message, metadata=metadata))
+                raise
+            made = ToolCall(name, params, result, success=True, metadata=metadata)
+            self._called(made, keep=not entry.asked_user)
+            return made
+
+        def over(task: asyncio.Task[ToolCall]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled() or task.exception():  # Retrieved, because nobody may await the call.
+                self.requests.queue.end(entry, asyncio.CancelledError())  # Perhaps it never began.
+
+        task = asyncio.get_running_loop().create_task(call(), name=f"tidings call of {name}")
+        self._tasks.add(task)
+        task.add_done_callback(over)
+        return StartedCall(entry, task, self.requests.queue, self.events)
+
+    async def ended(self) -> None:
+        """Waits for calls that the queue has rejected. Not for long: a responder may call this, and its call waits."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_ENDING_SECONDS)
 
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
         if keep:
@@ -225,8 +319,7 @@ class Calls:
         def send(link: Link, _: QueueEntry) -> Awaitable[dict[str, Any]]:
             return link.send_raw(method, copy.deepcopy(given))  # The session adds what its connection needs.
 
-        result, _ = await self.requests.run(method, given, send, safe=safe, timeout=seconds)
-        return result
+        return await self.requests.run(self.requests.queue.add(method, given), send, safe=safe, timeout=seconds)
 
     async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
         """Returns the seconds that the server takes to answer. An error is an answer, too."""
@@ -240,9 +333,8 @@ class Calls:
                     raise
             return time.perf_counter() - began
 
-        limit = self.requests.timeouts.ping
-        seconds, _ = await self.requests.run("ping", {}, send, safe=True, aside=True, timeout=limit)
-        return seconds
+        entry = self.requests.queue.add("ping", {}, aside=True)
+        return await self.requests.run(entry, send, safe=True, timeout=self.requests.timeouts.ping)
 
     async def complete(
         self,
@@ -257,8 +349,8 @@ class Calls:
         def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
             return link.client.complete(ref, given, known)
 
-        result, _ = await self.requests.run("completion/complete", {"argument": given}, send, safe=True)
-        return result
+        entry = self.requests.queue.add("completion/complete", {"argument": given})
+        return await self.requests.run(entry, send, safe=True)
 
 
 def _check_variables(uri_template: str, params: Mapping[str, str]) -> None:

@@ -70,11 +70,9 @@ class Connection:
         """Raises a `TidingsError` if there is no connection, and will be none until `connect` is called."""
         if self._task is not None and self.state is not State.DISCONNECTING:
             return
-        if isinstance(self.error, errors.GaveUp):
-            raise errors.GaveUp(self.error.message, server=self.name) from self.error.__cause__
-        raise self.error or errors.NotConnected(
-            f"Not connected to {self.name}. Use `async with tidings.connect(...)`, or call connect().", server=self.name
-        )
+        cure = "Use `async with tidings.connect(...)`, or call connect()."
+        error = self.error or errors.NotConnected(f"Not connected to {self.name}. {cure}", server=self.name)
+        raise copy(error) from error.__cause__  # Each request adds to its own.
 
     async def ready(self) -> Link:
         """Waits for a link, and returns it. Raises a `TidingsError` as `check` does."""

@@ -217,6 +217,7 @@ class Link:
     # The task.
 
     async def _live(self) -> None:
+        current_call.set(None)  # A request that happens to open the connection is not the cause of what arrives on it.
         try:
             # A server in this process writes to the same loggers, and its own faults must stay visible.
             in_process = isinstance(self._setup.target, ServerTarget)

@@ -13,6 +13,7 @@ import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
+from tidings.client.calls import StartedCall
 from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
 from tidings.client.link import Era
@@ -280,7 +281,22 @@ class LiveClient:
             EffectUnknown: The connection was lost meanwhile, and the tool is not marked as safe to call twice.
             TidingsError: Anything else that went wrong.
         """
-        return await self._calls.call_tool(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+        return await self._calls.start_call(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+
+    def start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        idempotent: bool = False,
+    ) -> StartedCall:
+        """Starts a tool call, and returns it at once: with its id, its state, its progress, and the questions it asks.
+
+        Await it for what `call_tool` returns or raises.
+        """
+        return self._calls.start_call(name, arguments, metadata, timeout, None, idempotent=idempotent)
 
     async def complete(
         self,

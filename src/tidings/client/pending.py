@@ -42,6 +42,7 @@ from mcp.client import ClientRequestContext
 from mcp_types import ElicitResult, ErrorData
 from pydantic import ValidationError
 
+from tidings.client.queue import QueueEntry
 from tidings.client.schema import fill_in
 from tidings.errors import AnswerTimedOut, Disconnected, RequestCancelled, TidingsError
 
@@ -57,9 +58,9 @@ METHODS: Final[dict[Kind, str]] = {
 Params = types.CreateMessageRequestParams | types.ElicitRequestParams | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PendingRequest:
-    """A question of the server that waits for an answer."""
+    """A question of the server to the user."""
 
     id: str
     kind: Kind
@@ -67,6 +68,10 @@ class PendingRequest:
     """The server's parameters. None for roots."""
     server: str = ""
     created_at: datetime = field(default_factory=partial(datetime.now, UTC))
+    call: QueueEntry | None = None
+    """The request that led to it, such as a tool call. None if that is not certain."""
+    outcome: Any = None
+    """The answer, the refusal, or the reason why there is none: see `tidings.client.pending`. None while it waits."""
 
     @property
     def age(self) -> float:
@@ -223,7 +228,7 @@ class Pending:
     """The requests that wait for an answer, oldest first. Use it on the event loop of its client.
 
     `timeout` is in seconds, for responders and person together; None waits as long as the server does. `responder` is
-    tried on every question, `roots` before it on questions for roots.
+    tried on every question, `roots` before it on questions for roots. `cause` finds the request that led to a question.
     """
 
     def __init__(
@@ -234,6 +239,7 @@ class Pending:
         responder: Responder | None = None,
         roots: Responder | None = None,
         server: str = "",
+        cause: Callable[[Kind], QueueEntry | None] = lambda _: None,
         on_added: Callable[[PendingRequest], object] | None = None,
         on_settled: Callable[[PendingRequest, Outcome], object] | None = None,
     ) -> None:
@@ -242,6 +248,7 @@ class Pending:
         self._responder = responder
         self._roots_responder = roots
         self.server = server
+        self._cause = cause
         self._on_added = on_added
         self._on_settled = on_settled
         self._waiting: dict[str, _Waiting[Any]] = {}
@@ -331,7 +338,7 @@ class Pending:
             waiting.settled.set()
 
     async def _ask(self, kind: Kind, params: Params, convert: Callable[[object], AnswerT]) -> AnswerT | ErrorData:
-        entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server)
+        entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server, call=self._cause(kind))
         waiting = _Waiting(entry, convert)
         outcome: AnswerT | ErrorData | Exception = RequestCancelled(
             "The request that asked for this was ended.", server=self.server or None, method=METHODS[kind]
@@ -342,6 +349,7 @@ class Pending:
             outcome = await self._outcome(waiting)
         finally:
             self._waiting.pop(entry.id, None)
+            entry.outcome = outcome
             self._tell(self._on_settled, entry, outcome)
         return refused(outcome) if isinstance(outcome, Exception) else outcome
 

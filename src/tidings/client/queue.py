@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.shared.dispatcher import ProgressFnT
 
 from tidings.errors import Cancelled, RequestCancelled, RequestTimedOut, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client.events import ProgressMade
+    from tidings.client.pending import PendingRequest
 
 
 class Status(StrEnum):
@@ -44,6 +48,12 @@ class QueueEntry:
     error: BaseException | None = None
     attempts: int = 0
     """The number of times that it was sent."""
+    progress: "ProgressMade | None" = field(default=None, repr=False)
+    """The last progress that the server reported."""
+    questions: "list[PendingRequest]" = field(default_factory=list["PendingRequest"], repr=False)
+    """The questions to the user that it is known to have caused, oldest first, also those that are answered."""
+    is_sent: bool = field(default=False, repr=False)
+    """True while an answer of the server is awaited."""
     may_have_arrived: bool = field(default=False, repr=False)
     """True if the server may have received it. False only where the transport proves it."""
     held_back: bool = field(default=False, repr=False)
@@ -61,6 +71,11 @@ class QueueEntry:
     on_progress: ProgressFnT | None = field(default=None, repr=False)
     cancel_reason: TidingsError | None = field(default=None, repr=False)
     turn: "asyncio.Future[None] | None" = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The tool, the prompt or the URI that it is about; its method, if it names none."""
+        return str(self.params.get("name") or self.params.get("uri") or self.method)
 
     @property
     def over(self) -> bool:
@@ -108,42 +123,46 @@ class RequestQueue:
         self._ids = count(1)
         self._on_change = on_change
 
-    async def enter(
-        self, method: str, params: Mapping[str, Any], *, aside: bool = False, within: float = math.inf
-    ) -> QueueEntry:
-        """Waits for a turn, or with `aside` takes one at once. Call `end` afterwards.
+    def add(self, method: str, params: Mapping[str, Any], *, aside: bool = False) -> QueueEntry:
+        """Adds a request. With `aside`, or if there is room, it has its turn at once. Call `end` in any case."""
+        entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside)
+        if aside or (not self._waiting and len(self._running) < self._concurrency):
+            (self._aside if aside else self._running)[entry.id] = entry
+            self._begin(entry)
+        else:
+            entry.turn = asyncio.get_running_loop().create_future()
+            self._waiting[entry.id] = entry
+            self._on_change(entry)
+        return entry
+
+    def _begin(self, entry: QueueEntry) -> None:
+        entry.status, entry.started_at = Status.IN_PROGRESS, time.time()
+        self._on_change(entry)
+
+    async def turn(self, entry: QueueEntry, within: float = math.inf) -> None:
+        """Waits for the turn of a request.
 
         Raises:
             RequestCancelled: It was cancelled while it waited.
             RequestTimedOut: Its turn did not come within so many seconds.
             Disconnected: The client was disconnected while it waited.
         """
-        entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside)
-        if aside:
-            self._aside[entry.id] = entry
-        elif self._waiting or len(self._running) >= self._concurrency:
-            entry.turn = asyncio.get_running_loop().create_future()
-            self._waiting[entry.id] = entry
-            self._on_change(entry)
-            cure = "Allow more at once with ClientConfig(concurrency=...), or give it longer with Timeouts(total=...)."
-            text = f"{method} waited {within:g} s for its turn, behind other requests. {cure}"
-            late = RequestTimedOut(text, method=method)
-            timer = asyncio.get_running_loop().call_later(within, self._stop, entry, late)
-            try:
-                await entry.turn
-            except BaseException as error:
-                self.end(entry, error)
-                raise
-            finally:
-                timer.cancel()
-        if not aside:
-            self._running[entry.id] = entry
-        entry.status, entry.started_at = Status.IN_PROGRESS, time.time()
-        self._on_change(entry)
-        return entry
+        if entry.turn is None:
+            return
+        cure = "Allow more at once with ClientConfig(concurrency=...), or give it longer with Timeouts(total=...)."
+        text = f"{entry.method} waited {within:g} s for its turn, behind other requests. {cure}"
+        late = RequestTimedOut(text, method=entry.method)
+        timer = asyncio.get_running_loop().call_later(within, self._stop, entry, late)
+        try:
+            await entry.turn
+        finally:
+            timer.cancel()
+        self._begin(entry)
 
     def end(self, entry: QueueEntry, error: BaseException | None = None) -> None:
-        """Ends a request, and begins the next one's turn."""
+        """Ends a request, unless it has ended, and begins the next one's turn."""
+        if entry.over:
+            return
         entry.status = Status.COMPLETED if error is None else Status.ERROR
         if isinstance(error, Cancelled | asyncio.CancelledError):
             entry.status = Status.CANCELLED

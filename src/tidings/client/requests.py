@@ -19,6 +19,7 @@ from tidings.client.connection import Connection
 from tidings.client.events import EventHub, ProgressMade
 from tidings.client.failures import AWAY, is_broken_off, is_lost_session
 from tidings.client.link import Link
+from tidings.client.pending import Kind
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.transports.http import current_call
 from tidings.errors import ConnectionLost, EffectUnknown, NoConnection, RequestTimedOut, SessionExpired, TidingsError
@@ -39,34 +40,36 @@ class Requests:
     timeouts: Timeouts
     events: EventHub
 
+    def __post_init__(self) -> None:
+        self._unanswered_on: Link | None = None  # Where a request was given up last. The server may still work on it.
+
     async def run(
         self,
-        method: str,
-        params: Mapping[str, Any],
+        entry: QueueEntry,
         send: Send[ResultT],
         *,
         safe: bool,
-        aside: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         on_progress: OnProgress | None = None,
-    ) -> tuple[ResultT, QueueEntry]:
-        """Sends a request, and returns its result and its entry in the queue. `safe`: it may be sent twice."""
+    ) -> ResultT:
+        """Sends a request that is in the queue, and returns its result. `safe`: it may be sent twice."""
         began = _now()
-        self.connection.check()
-        entry = await self.queue.enter(method, params, aside=aside, within=self.timeouts.total)
 
         async def made(progress: float, total: float | None, message: str | None) -> None:
             if self.timeouts.progress_resets and entry.scope is not None and not entry.holds:
                 entry.scope.deadline = min(_now() + entry.seconds, entry.until)
-            self.events.emit(ProgressMade(entry, progress, total, message))
+            entry.progress = ProgressMade(entry, progress, total, message)
+            self.events.emit(entry.progress)
             if on_progress is not None:
                 on_progress(progress, total, message)
 
         entry.on_progress = made
         try:
+            self.connection.check()
+            await self.queue.turn(entry, self.timeouts.total)
             entry.result = result = await self._attempt(entry, send, safe, timeout or self.timeouts.request, began)
         except TidingsError as error:
-            error.method, error.elapsed = error.method or method, _now() - began
+            error.method, error.elapsed = error.method or entry.method, _now() - began
             error.server = error.server or self.connection.name
             self.queue.end(entry, error)
             raise
@@ -74,12 +77,11 @@ class Requests:
             self.queue.end(entry, error)
             raise
         self.queue.end(entry)
-        return result, entry
+        return result
 
     async def run_aside(self, method: str, params: Mapping[str, Any], send: Send[ResultT]) -> ResultT:
         """Sends one of the client's own requests, which bypass the queue and may be sent twice."""
-        result, _ = await self.run(method, params, send, safe=True, aside=True)
-        return result
+        return await self.run(self.queue.add(method, params, aside=True), send, safe=True)
 
     async def _attempt(
         self, entry: QueueEntry, send: Send[ResultT], safe: bool, seconds: float, began: float
@@ -111,7 +113,7 @@ class Requests:
 
     async def _send(self, link: Link, entry: QueueEntry, send: Send[ResultT], seconds: float, until: float) -> ResultT:
         entry.attempts += 1
-        entry.may_have_arrived, entry.http_status = True, None
+        entry.may_have_arrived, entry.http_status, entry.is_sent = True, None, True
         token = current_call.set(entry)
         deadline = math.inf if entry.holds else min(_now() + seconds, until)
         entry.scope, entry.seconds, entry.until = anyio.CancelScope(deadline=deadline), seconds, until
@@ -122,6 +124,9 @@ class Requests:
             raise await self._failure(link, entry, error) from None  # The cause may quote a secret.
         except TidingsError:
             raise
+        except asyncio.CancelledError:
+            self._unanswered_on = link
+            raise
         except Exception as error:
             if link.over:
                 raise self._lost(link) from error
@@ -130,7 +135,9 @@ class Requests:
             raise link.explain(error, entry.method, entry.http_status) from cause
         finally:
             current_call.reset(token)
+            entry.is_sent = False
         # The scope was cancelled: by the caller, by the clock, or because the connection was lost.
+        self._unanswered_on = link
         if entry.cancel_reason is None and link.over:
             raise self._lost(link)
         # A person's answer extends `entry.until`: then the request's own limit was reached.
@@ -163,6 +170,19 @@ class Requests:
             cure = "Timeouts(ping=...)."
         text = f"No answer to {entry.method} within {limit}; {rest}. Give it longer with {cure}"
         return RequestTimedOut(text, method=entry.method, server=self.connection.name)
+
+    def cause(self, kind: Kind) -> QueueEntry | None:
+        """Returns the request that led to the question that has just arrived. None if that is not certain.
+
+        In the modern era, the question is the answer to the request. In the legacy era, it comes on the request's own
+        HTTP stream, or on a stream of the whole session, such as a pipe. There, the cause is certain only if nothing
+        else runs, and a server may ask for roots at any time.
+        """
+        running, call = list(self.queue.running()), current_call.get()
+        if call is not None:
+            return call if call in running else None
+        is_certain = len(running) == 1 and kind != "roots" and self._unanswered_on is not self.connection.link
+        return running[0] if is_certain else None
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
         """Stops the clock of a request while a person is asked; of all, if it is not known which. Returns them."""

@@ -90,6 +90,7 @@ class ClientWiring:
             responder=answer,
             roots=roots,
             timeout=config.timeouts.answer,
+            cause=lambda kind: self.requests.cause(kind),  # noqa: PLW0108 - made below
             on_added=self._question_added,
             on_settled=self._question_settled,
         )
@@ -175,6 +176,7 @@ class ClientWiring:
         await self.subscriptions.aclose()
         await self.lists.aclose()
         await self.connection.disconnect()
+        await self.calls.ended()
         self.subscriptions.watches.fail_all(gone)
         self.wakeup()
 
@@ -309,10 +311,10 @@ class ClientWiring:
             self.events.emit(events.RequestChanged(entry))
 
     def _question_added(self, request: PendingRequest) -> None:
-        call = current_call.get(None)
-        if isinstance(call, QueueEntry):
-            self._held[request.id] = self.requests.hold(call)
-        elif request.kind != "roots" or not self.pending.has_roots:
+        if request.call is not None:
+            request.call.questions.append(request)
+            self._held[request.id] = self.requests.hold(request.call)
+        elif current_call.get() is None and (request.kind != "roots" or not self.pending.has_roots):
             # It is not known which request it belongs to, so all are held. But a server of the old era may ask for a
             # fixed list of roots at any time.
             self._held[request.id] = self.requests.hold(None)

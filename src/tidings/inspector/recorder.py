@@ -236,7 +236,7 @@ class Recorder:
         message = self._mask(request.message[:_LARGEST_MESSAGE])
         deadline = None if timeout is None else request.created_at.timestamp() + timeout
         data = {"id": request.id, "kind": request.kind, "params": params, "message": message, "deadline": deadline}
-        self._record("question", data)
+        self._record("question", {**data, "request": request.call and self._ids.get(request.call)})
 
     def _answered(self, event: events.PendingSettled) -> None:
         outcome: Any = event.outcome

@@ -85,6 +85,7 @@ async def test_a_request_that_waits_for_an_answer_is_answered(page: Page) -> Non
     ((known, question),) = facts["questions"].items()
     assert question["kind"] == "elicitation"
     assert question["message"] == "Who is there?"
+    assert view.requests[question["request"]].method == "tools/call"
     wrong = await page.post("/api/servers/asks/answer", {"id": known, "result": {"action": "perhaps"}}, 400)
     assert wrong["error"]["code"] == "bad-answer"
     answer = {"action": "accept", "content": {"name": "Ada"}}

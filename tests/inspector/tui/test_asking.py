@@ -22,6 +22,7 @@ async def test_every_kind_of_question_is_answered_in_its_panel(era: str) -> None
         await shows(pilot, "1 question waits")
         await pilot.press("escape", "a")
         await shows(pilot, "Who are you?")
+        await shows(pilot, "Asked by greet")
         await pilot.press("enter", *"Ada", "ctrl+r")
         await shows(pilot, "Ada, 30")
 
@@ -33,6 +34,7 @@ async def test_every_kind_of_question_is_answered_in_its_panel(era: str) -> None
             await pilot.press("ctrl+r")
             await until(pilot, lambda: app.server is not None and app.server.view.questions)
             await shows(pilot, asked)  # The panel is still open.
+            await shows(pilot, f"Asked by {tool}")
             app.query_one("#questions").list.focus()  # type: ignore[attr-defined]
             await pilot.press("enter", *typed, "ctrl+r")
             await shows(pilot, said)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, dumps, in_order
-from tidings.inspector.http.rows import request_title, shown_diff
+from tidings.inspector.http.rows import shown_diff
 from tidings.inspector.records import LIST_NAMES
 from tidings.inspector.view.diffs import diff_values
 from tidings.inspector.view.items import RequestView
@@ -49,8 +49,8 @@ def _compare_servers(old: ServerView, new: ServerView) -> dict[str, Any]:
         "lists": lists,
         "requests": {"total": len(pairs), "different": len(different)},
         "different": [_compare_answers(*pair) for pair in different[:_MOST]],
-        "only_old": [request_title(each) for each in only_old[:_MOST]],
-        "only_new": [request_title(each) for each in only_new[:_MOST]],
+        "only_old": [each.title for each in only_old[:_MOST]],
+        "only_new": [each.title for each in only_new[:_MOST]],
         # For each URI or list: the number of kept changes, old and new. For each error code of a request: likewise.
         "changes": _counts((change.uri or change.change for change in view.changes) for view in (old, new)),
         "errors": _counts((each.error.code for each in view.requests.values() if each.error) for view in (old, new)),
@@ -101,7 +101,7 @@ def _answer(request: RequestView) -> Any:
 def _compare_answers(old: RequestView, new: RequestView) -> dict[str, Any]:
     return {
         "method": new.method,
-        "title": request_title(new),
+        "title": new.title,
         "params": new.params,
         "old": {"status": old.status, "took": old.took},
         "new": {"status": new.status, "took": new.took},

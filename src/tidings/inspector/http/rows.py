@@ -120,21 +120,12 @@ def _request_row(server: str, view: items.RequestView) -> items.RequestRow:
         "kind": "request",
         "id": view.id,
         "method": view.method,
-        "title": shortened(request_title(view), _LONGEST),
+        "title": shortened(view.title, _LONGEST),
         "status": view.status,
         "ms": _ms(view.took),
         "error": None if view.error is None else view.error.code,
         "aside": view.aside,
     }
-
-
-def request_title(request: items.RequestView) -> str:
-    """Returns the subject of a request: its tool, resource or prompt."""
-    for key in ("name", "uri", "uriTemplate"):
-        if isinstance(found := request.params.get(key), str):
-            return found
-    ref = as_dict(request.params.get("ref"))
-    return as_text(ref.get("name")) or as_text(ref.get("uri")) or request.method
 
 
 def _exchange_row(server: str, view: items.ExchangeView) -> items.ExchangeRow:

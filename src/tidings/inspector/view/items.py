@@ -258,6 +258,15 @@ class RequestView:
     message: str | None = None  #: The message of the last progress notification.
 
     @property
+    def title(self) -> str:
+        """The subject: its tool, resource or prompt."""
+        for key in ("name", "uri", "uriTemplate"):
+            if isinstance(found := self.params.get(key), str):
+                return found
+        ref = as_dict(self.params.get("ref"))
+        return as_text(ref.get("name")) or as_text(ref.get("uri")) or self.method
+
+    @property
     def over(self) -> bool:
         """True if it has ended."""
         return self.status not in ("pending", "in_progress")
@@ -278,7 +287,7 @@ class QuestionView:
     kind: str  #: `sampling`, `elicitation` or `roots`.
     params: dict[str, Any] | None
     message: str
-    request: str | None = None
+    request: str | None = None  #: The id of the request that led to it, if that is certain.
     deadline: float | None = None
 
 

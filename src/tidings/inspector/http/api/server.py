@@ -12,7 +12,7 @@ from tidings.inspector.forms import check_output
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import running_of, server_of
 from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, one_of
-from tidings.inspector.http.rows import fields_of, request_title
+from tidings.inspector.http.rows import fields_of
 from tidings.inspector.records import LIST_KEYS
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.view.items import RequestView
@@ -81,7 +81,7 @@ async def asked(request: Request) -> dict[str, Any]:
     names = "id", "seq", "method", "params", "aside", "status", "attempts", "result", "result_size"
     return {
         **fields_of(found, *names),
-        "title": request_title(found),
+        "title": found.title,
         "created": found.created_at,
         "started": found.started_at,
         "ended": found.completed_at,

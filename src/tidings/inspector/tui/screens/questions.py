@@ -21,7 +21,7 @@ from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import RowList
 from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, TextView, json_page
 from tidings.inspector.tui.words import one_line, took
-from tidings.inspector.view.items import QuestionView
+from tidings.inspector.view.items import QuestionView, RequestView
 
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
@@ -119,7 +119,8 @@ class Questions(Vertical):
             self._reader.show(TextPage())
             return
         question = asked[1]
-        self._reader.show(question_page(question), shown)
+        asker = self._inspector.session.servers[asked[0]].view.requests.get(question.request or "")
+        self._reader.show(question_page(question, asker), shown)
         self.form.show(answer_form(question))
         answer = "Answer" if question.kind in ("sampling", "roots") else "Accept"
         dismiss = question.kind == "elicitation"
@@ -169,17 +170,18 @@ def button_parts(answer: str, control: str, dismiss: bool) -> list[BarPart]:
     return parts
 
 
-def question_page(question: QuestionView) -> TextPage:
-    """Shows a whole question."""
+def question_page(question: QuestionView, asker: RequestView | None = None) -> TextPage:
+    """Shows a whole question, and the request that led to it, if that is known."""
     params = as_dict(question.params)
-    lines = [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
+    cause: list[Line] = [] if asker is None else [[("Asked by ", "soft"), (one_line(asker.title), "accent")], []]
+    lines: list[Line] = [*cause, *([(line, "ink")] for line in wrap(one_line(question.message, 4000), 60))]
     if question.kind == "roots":
-        return TextPage([("The server asks which folders it may work in.", "ink")])
+        return TextPage(*cause, [("The server asks which folders it may work in.", "ink")])
     if question.kind == "elicitation":
         if params.get("url"):
             lines += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
         return TextPage(*lines)
-    pages: list[TextPage] = []
+    pages = [TextPage(*cause)] if cause else []
     if params.get("systemPrompt"):
         pages.append(TextPage([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
     for said in as_dicts(params.get("messages")):
