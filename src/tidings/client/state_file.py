@@ -25,7 +25,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from tidings._kit.sqlite import Database, Schema
+from tidings._kit.sqlite import Database, Schema, statements_in
 from tidings._kit.sqlite_errors import Wording
 from tidings.client import cache
 from tidings.errors import StateUnusable
@@ -40,25 +40,7 @@ _SERVERS: Final = "CREATE TABLE IF NOT EXISTS servers (identity TEXT PRIMARY KEY
 _SCHEMA: Final = Schema(
     application_id=0x54494453,  # "TIDS"
     version=1,
-    tables=(
-        """CREATE TABLE states (
-            identity TEXT PRIMARY KEY,
-            writer TEXT NOT NULL,  -- the last process that wrote: its cursor and subscriptions count
-            cursor TEXT
-        ) WITHOUT ROWID""",
-        "CREATE TABLE subscriptions (identity TEXT, uri TEXT, PRIMARY KEY (identity, uri)) WITHOUT ROWID",
-        # In the order in which they were put.
-        """CREATE TABLE entries (
-            id INTEGER PRIMARY KEY, identity TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
-            content TEXT NOT NULL, UNIQUE (identity, kind, key)
-        )""",
-        # A table of its own, so that a mark can change without its content being written again.
-        """CREATE TABLE covered (
-            identity TEXT, kind TEXT, key TEXT,
-            writer TEXT NOT NULL,  -- the process that keeps it current; meaningless under the cursor of another
-            PRIMARY KEY (identity, kind, key)
-        ) WITHOUT ROWID""",
-    ),
+    tables=statements_in(Path(__file__).with_name("state_file.sql")),
 )
 _WORDING: Final = Wording(
     "state file",
