@@ -13,8 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nats
 import pytest
+from anyio import to_thread
 
+from tests.bus.nats_server import api
+from tests.bus.nats_server import running as nats_running
+from tests.bus.redis_server import redis_server
 from tests.cli.running import PROGRAM, Done, environment
 from tidings.cli.doctor import command as command_module
 from tidings.cli.doctor import files as files_module
@@ -501,3 +506,54 @@ def test_every_variable_that_is_read_is_known() -> None:
     read = {name for path in files for name in re.findall(r"\bTIDINGS_[A-Z_]+[A-Z]\b", path.read_text())}
     assert {"TIDINGS_LOG_LEVEL", "TIDINGS_VAULT_READ_ONLY", "TIDINGS_WEB_TIMEOUT"} < known
     assert read - known == set()
+
+
+# The bus
+
+
+def test_a_bus_that_stores_changes(tmp_path: Path) -> None:
+    assert machine.bus(f"sqlite://{tmp_path}/bus.db").verdict == "ok"
+    assert machine.bus("memory:").verdict == "ok"
+
+
+def test_a_bus_whose_url_is_not_valid() -> None:
+    found = machine.bus("pigeon://coop")
+    assert found.verdict == "wrong"
+    assert "pigeon" in found.words
+
+
+def test_a_bus_that_is_away(tmp_path: Path) -> None:
+    for url, cure in (
+        ("nats://127.0.0.1:1", "Start nats-server"),
+        ("redis://127.0.0.1:1", "Look whether it runs"),
+        (f"sqlite://{tmp_path}/missing/bus.db", "Create it."),
+    ):
+        found = machine.bus(url)
+        assert found.verdict == "wrong"
+        assert cure in found.words
+        assert found.cure.endswith("bus-unavailable")
+
+
+@pytest.mark.anyio
+async def test_a_nats_bus_whose_disk_is_full(tmp_path: Path) -> None:
+    limited = f'jetstream {{ store_dir: "{tmp_path}/store", max_file_store: 1MB }}'
+    with nats_running(tmp_path / "nats", limited, jetstream=False) as server:
+        assert (await to_thread.run_sync(machine.bus, server.url)).verdict == "ok"
+        await api(server.url, "STREAM.CREATE.big", {"name": "big", "subjects": ["big.>"], "storage": "file"})
+        client = await nats.connect(server.url)
+        while b"error" not in (await client.request("big.x", bytes(100_000))).data:
+            pass
+        await client.close()
+        found = await to_thread.run_sync(machine.bus, f"{server.url}?timeout=0.5")
+    assert found.verdict == "wrong"
+    assert "no room left for JetStream. Give it more, or delete what is not used." in found.words
+
+
+@pytest.mark.anyio
+async def test_a_redis_bus_that_is_out_of_memory(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as server:
+        assert (await to_thread.run_sync(machine.bus, server.url)).verdict == "ok"
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        found = await to_thread.run_sync(machine.bus, server.url)
+    assert found.verdict == "wrong"
+    assert "has no memory left" in found.words

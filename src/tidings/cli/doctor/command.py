@@ -77,8 +77,8 @@ CHECKS: Final = (  # Each check: its subject, its file and its function
 )
 
 
-def examine(place: CheckedPath) -> Iterator[Finding]:
-    """Runs all checks and yields their findings."""
+def examine(place: CheckedPath, bus: str | None = None) -> Iterator[Finding]:
+    """Runs all checks and yields their findings; with the URL of a `bus`, also those of that."""
     for what, file, function in CHECKS:
         try:
             check: Check = getattr(import_module(f"tidings.cli.doctor.{file}"), function)
@@ -86,6 +86,10 @@ def examine(place: CheckedPath) -> Iterator[Finding]:
         except Exception as error:  # noqa: BLE001 - a check that fails is a finding
             words = f"could not be checked ({type(error).__name__}: {error})."
             yield Finding(what, "wrong", words, "If nothing above explains it, please report it with this line.")
+    if bus is not None:
+        from tidings.cli.doctor import machine
+
+        yield machine.bus(bus)
 
 
 def not_writable(folder: Path, place: CheckedPath) -> tuple[str, str] | None:
@@ -124,17 +128,18 @@ _STYLES: dict[Verdict, str] = {"ok": "good", "look": "note", "wrong": "bad"}
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--bus", metavar="URL", help="Also connect to this bus, and store one change that nobody listens to.")
 @click.pass_context
-def command(ctx: click.Context, *, as_json: bool) -> None:
+def command(ctx: click.Context, *, as_json: bool, bus: str | None) -> None:
     """Check what Tidings uses on this machine, and say how to fix problems.
 
     Each line begins with ok, look (nothing is broken, but something is missing that you may want) or wrong (fix it).
-    The doctor changes nothing, starts no server, sends nothing, and shows no secrets.
+    Without --bus, the doctor changes nothing and sends nothing. It starts no server, and shows no secrets.
 
     Exit codes: 0 nothing is wrong; 1 something is wrong.
     """
     findings: list[Finding] = []
-    for finding in examine(CheckedPath.here()):
+    for finding in examine(CheckedPath.here(), bus):
         findings.append(finding)
         if not as_json:
             what, verdict = harmless(finding.what), f"{finding.verdict:5}"

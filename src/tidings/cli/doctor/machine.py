@@ -31,6 +31,27 @@ PORTS: Final = {
 INOTIFY: Final = Path("/proc/sys/fs/inotify")
 
 
+def bus(url: str) -> Finding:
+    """Checks that a bus answers, and stores a change of a resource that nobody has: a full one refuses only that."""
+    import asyncio
+
+    from tidings.bus.urls import bus_from_url
+    from tidings.changes import ResourceUpdated
+    from tidings.errors import TidingsError
+
+    async def store() -> None:
+        async with bus_from_url(url) as opened:
+            await opened.publish(ResourceUpdated("tidings-doctor://check"))
+
+    try:
+        asyncio.run(store())
+    except TidingsError as error:
+        return Finding("bus", "wrong", error.message, f"More about causes and cures: {error.help_page}")
+    except (ValueError, ImportError) as error:
+        return Finding("bus", "wrong", f"{error}.", "Correct the URL, or install what is missing.")
+    return Finding("bus", "ok", "it answers, and stores changes.")
+
+
 def sqlite(_: CheckedPath) -> list[Finding]:
     """Checks SQLite and its full-text search."""
     import sqlite3
