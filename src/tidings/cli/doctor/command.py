@@ -87,9 +87,7 @@ def examine(place: CheckedPath, bus: str | None = None) -> Iterator[Finding]:
             words = f"could not be checked ({type(error).__name__}: {error})."
             yield Finding(what, "wrong", words, "If nothing above explains it, please report it with this line.")
     if bus is not None:
-        from tidings.cli.doctor import machine
-
-        yield machine.bus(bus)
+        yield import_module("tidings.cli.doctor.machine").bus(bus)
 
 
 def not_writable(folder: Path, place: CheckedPath) -> tuple[str, str] | None:
