@@ -17,6 +17,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor, ResourceUpdated, ToolsListChanged
 from tidings.errors import BusMismatch, BusUnavailable, LimitReached, SourceUnavailable, TransportError
 from tidings.server import core as core_module
+from tidings.server import notify as notify_module
 from tidings.server.config import Limits
 from tidings.server.core import Core, client_key, client_name
 from tidings.server.policy import RequestContext, SubscriptionPolicy
@@ -133,6 +134,29 @@ async def test_what_a_bus_cannot_take_is_kept_and_published_when_it_is_back(
         f"Changes wait, and are published when the bus is back: {error}",
         "The bus is back, and has all changes that waited.",
     ]
+
+
+async def test_too_many_changes_that_wait_become_one_that_stands_for_everything(
+    core: Core, bus: ShakyBus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(notify_module, "_MOST_WAITING", 3)
+    readers = [joined(core, Reader("note://a", features=["tools"])), joined(core, Reader("feed://*"))]
+    other = Core(bus, SubscriptionPolicy(limits=Limits()))  # Another replica.
+    other.start()
+    there = joined(other, Reader("note://b"))
+    before = bus.head
+    bus.leave()
+    await publish_in_vain(core, *(ResourceUpdated(f"note://{number}") for number in range(3)), A, B)
+    assert len(core._unsent) == 1
+    bus.come_back()
+    await turns()
+    assert set(readers[0].written) == {A, ToolsListChanged()}
+    assert readers[1].written == [ResourceUpdated("feed://*")]
+    assert there.written == [B]
+    assert await core.since(before) is None
+    assert await core.since(bus.head) == []
+    assert "More changes waited for the bus than are kept: 2 subscribers are told to read again." in warnings(caplog)
+    assert "The bus is back, and has all changes that waited." in warnings(caplog)
 
 
 async def test_a_bus_that_leaves_again_is_waited_for_again(core: Core, bus: ShakyBus) -> None:

@@ -14,8 +14,9 @@ from pydantic import AnyUrl
 from tests.server.doubles import Log, Reader, running, turns
 from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from tidings.errors import InvalidUri
+from tidings.server import notify as notify_module
 from tidings.server.hub import Hub
-from tidings.server.notify import Notifier
+from tidings.server.notify import EVERYTHING, Notifier
 
 pytestmark = pytest.mark.anyio
 
@@ -263,3 +264,16 @@ async def test_listeners_are_counted_for_each_list_and_for_each_thing_somebody_l
     for reader in readers:
         hub.remove(reader)
     assert notifier.counts() == {"tools": 0, "prompts": 0, "resources": 0, "unreachable": 0}
+
+
+async def test_of_too_many_changes_before_the_start_one_remains_that_stands_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notify_module, "_MOST_WAITING", 3)
+    notifier, outlet = Notifier(Hub(lambda _: None)), Outlet()
+    for number in range(5):
+        notifier.soon(ResourceUpdated(f"note://{number}"))
+    notifier.start(outlet.submit)
+    await outlet.until(1)
+    await notifier.stop()
+    assert outlet.changes == [EVERYTHING]

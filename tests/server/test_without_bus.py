@@ -105,7 +105,7 @@ async def test_a_client_does_not_call_its_copy_fresh_while_the_server_is_cut_off
             await client.subscribe("note://a")
             await client.wait_fresh()
             await cut_off(mcp, bus)
-            await eventually(lambda: not client._subscriptions.is_current)
+            await eventually(lambda: not client._subscriptions.are_established)
             with anyio.move_on_after(0.3) as patience:
                 await client.wait_fresh()
             assert patience.cancelled_caught

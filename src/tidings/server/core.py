@@ -19,7 +19,7 @@ from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
-from tidings.server.notify import Times
+from tidings.server.notify import EVERYTHING, Times, add_waiting
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.subscriber import Frame, Subscriber
 from tidings.server.telemetry import Telemetry
@@ -98,10 +98,11 @@ class Core:
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
         """Takes a change that the bus brings. None means that the log was lost."""
-        if change is not None:
+        if change is not None and change != EVERYTHING:
             self._coalescer.hear(cursor, change)
             return
-        logger.warning("The log of changes was lost: %d subscribers are told to read again.", len(self.hub))
+        why = "The log of changes was lost" if change is None else "More changes waited for the bus than are kept"
+        logger.warning("%s: %d subscribers are told to read again.", why, len(self.hub))
         self._coalescer.begin(cursor)
         self.times.forget()
         self.hub.deliver_everything(cursor)
@@ -140,7 +141,7 @@ class Core:
             raise
 
     def _keep(self, change: Change, error: errors.TransportError) -> None:
-        self._unsent[change] = error.with_traceback(None)
+        add_waiting(self._unsent, change, error.with_traceback(None))
         self._start_sender()
 
     def _start_sender(self) -> None:
@@ -156,7 +157,7 @@ class Core:
                     await self.bus.publish(change)
                 except errors.TransportError:
                     break
-                if self._unsent[change] is failure:
+                if self._unsent.get(change) is failure:
                     del self._unsent[change]
         logger.warning("The bus is back, and has all changes that waited.")
         self._look_at_bus()
@@ -194,7 +195,9 @@ class Core:
         except errors.TransportError as error:
             logger.warning("The changes since %s cannot be read: %s", cursor, error)
             return None
-        return None if entries is None else [Frame(place, change) for place, change in entries if wanted(change)]
+        if entries is None or any(change == EVERYTHING for _, change in entries):
+            return None
+        return [Frame(place, change) for place, change in entries if wanted(change)]
 
     async def aclose(self) -> None:
         if self._sender is not None:

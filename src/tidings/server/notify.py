@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import AnyUrl
 from pydantic_core import Url
@@ -20,8 +20,21 @@ from tidings.errors import InvalidUri, TransportError
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 
+T = TypeVar("T")
+
 # Changes whose times are remembered: they wait to be published, or for the bus to bring them back.
 _MOST: Final = 10_000
+_MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the start of the server.
+# Stands for all changes that waited, if there were too many. Its subscribers are told that anything may have changed.
+EVERYTHING: Final = ResourceUpdated("*")
+
+
+def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:
+    """Adds a change to those that wait. Too many are replaced by `EVERYTHING`, which also covers those that follow."""
+    if EVERYTHING in waiting or (len(waiting) >= _MOST_WAITING and change not in waiting):
+        waiting.clear()
+        change = EVERYTHING
+    waiting[change] = value
 
 
 class Times:
@@ -137,7 +150,7 @@ class Notifier:
         with self._lock:
             if changed_at is not None:
                 self._times.happened(change, changed_at)
-            self._soon[change] = None
+            add_waiting(self._soon, change, None)
             if self._loop is None or self._scheduled:
                 return
             self._scheduled = True
