@@ -15,8 +15,9 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp_types import TextResourceContents
 
-from benchmarks.control import Control, take_stdout
+from benchmarks.control import Control, raise_open_files, take_stdout
 from benchmarks.copies import COPIES, Copies, LiveCopies
+from benchmarks.crowd import Crowd, largest_clump
 from benchmarks.process import ROOT
 from tidings.client import LiveClient, connect
 
@@ -95,10 +96,12 @@ class Caller:
 
     def __init__(self) -> None:
         self._copies: Copies
+        self._crowd: Crowd
 
     @property
     def handlers(self) -> dict[str, Any]:
         commands = (self.compare, self.hits, self.keep, self.listeners, self.usage, self.reach, self.back)
+        commands += (self.crowd, self.crowd_back)
         return {command.__name__: command for command in commands}
 
     async def compare(
@@ -170,6 +173,22 @@ class Caller:
         except TimeoutError:
             pass
         return {"at": time.monotonic(), "fresh": fresh(), "ended": self._copies.ended}
+
+    async def crowd(self, port: int, clients: int, pid: int) -> dict[str, Any]:
+        """Connect so many clients; returns once each has its copy."""
+        raise_open_files()
+        self._crowd = Crowd(url(port), clients)
+        before = time.process_time()
+        await self._crowd.fresh(pid)
+        return {"cpu": time.process_time() - before}
+
+    async def crowd_back(self, pid: int, up: float) -> dict[str, Any]:
+        """Wait until each copy is of this process; says when, and how attempts clump: all, and those after `up`."""
+        before = time.process_time()
+        await self._crowd.fresh(pid)
+        attempts, self._crowd.attempts = self._crowd.attempts, []
+        clumps = largest_clump(attempts), largest_clump([at for at in attempts if at >= up])
+        return {"at": time.monotonic(), "clumps": clumps, "cpu": time.process_time() - before}
 
 
 async def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.pair import QUICK, Pair, PairSize
-from benchmarks.parts import calls, comeback, hits, watch
+from benchmarks.parts import calls, comeback, herd, hits, watch
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Row, conclude
 
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[[Pair], list[Row]]] = {
     "cache": hits.measure,
     "watch": watch.measure,
     "comeback": comeback.measure,
+    "herd": herd.measure,
 }
 
 
@@ -33,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         size = replace(size, pairs=max(2, chosen.pairs))
     if chosen.resources:
         size = replace(size, watched=chosen.resources, updates=chosen.resources, kept=chosen.resources)
+        size = replace(size, crowd=chosen.resources)
     rows, failed = _measure(chosen.only or list(PARTS), size)
     return conclude(rows, failed, chosen.json)
 

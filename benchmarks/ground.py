@@ -19,10 +19,10 @@ class ScaleSize:
     samples: int = 400
     """Changes whose way is timed, one after the other."""
     uris: int = 1_000
-    updates: int = 20_000
+    updates: int = 50_000
     publishers: int = 100
     """At the same time, in one process."""
-    repetitions: int = 5
+    repetitions: int = 3
     servers: tuple[int, ...] = (1, 2, 4)
     streams: int = 50
     """For each server."""
@@ -35,7 +35,7 @@ class ScaleSize:
     """Streams whose weight is measured."""
 
 
-QUICK = ScaleSize(samples=100, updates=4_000, repetitions=3, streams=20, changes=50, turns=3, paced=500, weighed=500)
+QUICK = ScaleSize(samples=100, updates=4_000, streams=20, changes=50, turns=3, paced=500, weighed=500)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 
 import uvloop
 
+from benchmarks import raw
 from benchmarks.control import Control, take_stdout
 from tidings import LiveServer
 from tidings.bus import Bus
@@ -28,7 +29,7 @@ class Handle:
 
     @property
     def handlers(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paced", "heard", "storm", "notify_storm", "since")}
+        return {name: getattr(self, name) for name in ("paced", "heard", "storm", "notify_storm", "raw_storm", "since")}
 
     def _hear(self, cursor: Cursor, change: Change | None) -> None:
         if isinstance(change, ResourceUpdated):
@@ -57,6 +58,11 @@ class Handle:
         server: LiveServer[Any] = LiveServer("bench", bus=self._bus, log_level="ERROR")
         async with server._live.running():  # pyright: ignore[reportPrivateUsage]
             return await self._storm(server.notify.publish, uris, updates, publishers)
+
+    async def raw_storm(self, uris: list[str], updates: int, publishers: int) -> dict[str, Any]:
+        """The same with the engine's own driver, without a bus."""
+        seconds, cpu = await raw.storm(self._url, uris, updates, publishers)
+        return {"seconds": seconds, "cpu": cpu}
 
     async def storm(self, uris: list[str], updates: int, publishers: int) -> dict[str, Any]:
         """Publish `updates`, going round `uris`, so many at the same time. No two of those are equal."""

@@ -24,9 +24,11 @@ class PairSize:
     kept: int = 200
     """Resources that are watched when the server is killed."""
     kills: int = 3
+    crowd: int = 1_000
+    """Clients that lose one server."""
 
 
-QUICK = PairSize(pairs=20, watched=200, updates=50, rounds=3, kept=50, kills=1)
+QUICK = PairSize(pairs=20, watched=200, updates=50, rounds=3, kept=50, kills=1, crowd=100)
 
 
 class Pair:

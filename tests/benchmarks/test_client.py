@@ -6,6 +6,7 @@ import json
 import pytest
 
 from benchmarks import caller, client
+from benchmarks.crowd import largest_clump
 from benchmarks.pair import ratios
 from benchmarks.report import TIMES
 
@@ -53,6 +54,20 @@ def test_after_a_kill_one_of_the_two_clients_comes_back(tmp_path) -> None:
     assert comeback["tidings"] >= 0
     assert comeback["sdk"] == "does not come back"
     assert comeback["note"].endswith("SDK: SubscriptionLost")
+
+
+@pytest.mark.thorough
+def test_a_crowd_that_loses_its_server_comes_back(tmp_path) -> None:
+    code, (clump, seconds) = rows_of(tmp_path, "herd")
+    assert code in {0, 1}  # Few clients may well clump.
+    assert 1 <= clump["tidings"] <= 5
+    assert 0 < seconds["tidings"] < 60
+    assert seconds["others"]["without pauses"] > 0
+
+
+def test_the_largest_clump_of_attempts_is_found_wherever_it_lies() -> None:
+    assert largest_clump([]) == 0
+    assert largest_clump([3.0, 1.0, 1.2, 1.24, 1.26, 2.0]) == 3
 
 
 def test_a_wrong_answer_fails_the_run() -> None:
