@@ -1,13 +1,16 @@
 """Many live clients on one server, in one process: when each plans to come back, and when each is fresh."""
 
 import asyncio
+import contextlib
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from tidings.client import connect, events
+from tidings.client import Backoff, ClientConfig, connect, events
 
 CLUMP = 0.25
 """Seconds within which attempts count as one clump."""
+CONFIG = ClientConfig(backoff=Backoff(tries=None))
+"""The pauses are the default ones. A first connection is tried without end: a thousand take their time."""
 AT_ONCE = 20
 """Clients that connect at the same time at first."""
 
@@ -27,7 +30,7 @@ class Crowd:
     async def _keep(self, number: int) -> None:
         uri = f"bench://crowd/{number}"
         await self._gate.acquire()
-        async with connect(self._url) as client:
+        async with connect(self._url, config=CONFIG) as client:
             client.on(events.StateChanged, self._note)
             async for read in client.watch(uri):
                 if number not in self._texts:
@@ -47,7 +50,9 @@ class Crowd:
                 if task.done():
                     task.result()
             self._news.clear()
-            await self._news.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    await self._news.wait()
 
 
 def largest_clump(times: Sequence[float]) -> int:

@@ -392,6 +392,28 @@ async def test_the_index_is_tidied_up_when_it_is_quiet(root: Path, monkeypatch: 
         await world.until(lambda: tidied[:3] == [True, True, False])
 
 
+async def test_the_index_is_tidied_up_although_it_is_never_quiet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexer, "_QUIET_SECONDS", 0.25)
+    tidied = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tidy(_: Index) -> bool:
+        loop.call_soon_threadsafe(tidied.set)
+        return False
+
+    monkeypatch.setattr(Index, "tidy", tidy)
+    async with running(World(root)) as world:
+        with anyio.fail_after(20):
+            await tidied.wait()  # After the start, it is quiet for once.
+        tidied.clear()
+        for number in range(60):
+            (root / "A.md").write_text(f"{number}\n")
+            world.happens(LookAround("events"))
+            with anyio.move_on_after(0.02):
+                await tidied.wait()
+        assert tidied.is_set()
+
+
 async def test_an_index_that_cannot_be_tidied_up_is_used_as_it_is(
     root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

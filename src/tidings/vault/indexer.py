@@ -272,7 +272,8 @@ class Indexer:
             self._stored.clear()
             await anyio.sleep(_QUIET_SECONDS)
             try:
-                while not self._stored.is_set() and await self.in_thread(self.index.tidy):
+                # At least one step: under constant edits, the full text would grow without it.
+                while await self.in_thread(self.index.tidy) and not self._stored.is_set():
                     pass
             except (IndexBlocked, IndexDamaged) as error:
                 logger.info("The index cannot be maintained now: %s", error)
