@@ -7,10 +7,12 @@ import asyncio
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -29,6 +31,7 @@ from tidings.client import Backoff, ClientConfig, LiveClient, Timeouts, connect
 from tidings.errors import ConnectionLost, ConnectTimedOut, TidingsError, UnsupportedVersion
 from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.session import Session
+from tidings.inspector.tui.app import InspectorApp
 
 pytestmark = [
     pytest.mark.anyio,
@@ -37,6 +40,9 @@ pytestmark = [
 
 TRANSPORTS = pytest.mark.parametrize(
     "transport", ["http", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("sse", "stdio", "memory"))]
+)
+OLD_ERA_FIRST = pytest.mark.parametrize(
+    "era", [pytest.param("legacy", id="legacy"), pytest.param("auto", id="modern", marks=pytest.mark.thorough)]
 )
 SERVERS = pytest.mark.parametrize("server", ["live", "stock"])
 
@@ -440,6 +446,56 @@ async def test_the_inspector_leaves_nothing_behind(era: str, transport: str) -> 
                 await server.connect()
                 await server.reconnect()
                 server.call("echo", {"text": "hello"})
+
+        with anyio.fail_after(SECONDS * 3):
+            await inspect()
+            async with place.unchanged():
+                await inspect()
+
+
+@OLD_ERA_FIRST
+async def test_the_inspector_of_a_browser_leaves_nothing_behind(era: str, tmp_path: Path) -> None:
+    async with placed("http") as place:
+        options = (
+            "--era",
+            era,
+            "--no-browser",
+            "--port",
+            "0",
+            "--no-journal",
+            "--catalog",
+            str(tmp_path / "none.json"),
+        )
+
+        def run(listens: threading.Event) -> None:
+            with started("inspect", place.target, *options) as inspector:
+                line_of(inspector)
+                assert listens.wait(SECONDS * 3)
+                os.kill(inspector.pid, signal.SIGINT)
+                assert inspector.wait(SECONDS) == 0
+
+        async def inspect() -> None:
+            listens = threading.Event()
+            running = asyncio.create_task(asyncio.to_thread(run, listens))
+            await eventually(lambda: running.done() or place.held().subscribers)
+            listens.set()
+            await running
+
+        await inspect()
+        async with place.unchanged():
+            await inspect()
+
+
+@OLD_ERA_FIRST
+async def test_the_inspector_of_a_terminal_leaves_nothing_behind(era: str) -> None:
+    async with placed("http") as place:
+
+        async def inspect() -> None:
+            async with Session() as session:
+                await session.add(ServerEntry("one", url=place.target, era=era))
+                async with InspectorApp(session).run_test(size=(150, 42)) as pilot:
+                    await eventually(lambda: place.held().subscribers)
+                    await pilot.press("q")
 
         with anyio.fail_after(SECONDS * 3):
             await inspect()
