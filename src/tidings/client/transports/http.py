@@ -4,9 +4,11 @@ The only file with httpx's private parts.
 """
 
 import asyncio
+import functools
 import logging
 import math
 import socket
+import ssl
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager, suppress
@@ -272,9 +274,15 @@ def _transport(url: httpx2.URL, timeouts: Timeouts) -> httpx2.AsyncHTTPTransport
     # As many connections as there are requests: each stream keeps one, and the queue limits the requests.
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
     try:
-        return watch_sockets(httpx2.AsyncHTTPTransport(limits=limits, proxy=_proxy(url)), timeouts)
+        return watch_sockets(httpx2.AsyncHTTPTransport(verify=_tls(), limits=limits, proxy=_proxy(url)), timeouts)
     except (ValueError, ImportError) as error:
         raise ConnectFailed(f"The proxy in this machine's settings cannot be used: {error}") from error
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Returns the settings that all connections share: loading the certificates takes 40 ms and 0.7 MB each time."""
+    return httpx2.create_ssl_context()
 
 
 def _proxy(url: httpx2.URL) -> str | None:
