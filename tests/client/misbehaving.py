@@ -5,7 +5,7 @@ import json
 import socket
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,10 @@ class Log:
 
     def asked_to_wait(self, status: int, header: str | None) -> None:
         """Not looked at."""
+
+    def stream_asked(self, method: str, interval: float | None) -> AbstractContextManager[None]:
+        """Not looked at."""
+        return nullcontext()
 
     def stream_over(self, method: str, silence: object) -> None:
         """Not looked at."""
