@@ -292,10 +292,7 @@ class LiveClient:
         timeout: float | None = None,
         idempotent: bool = False,
     ) -> StartedCall:
-        """Starts a tool call, and returns it at once: with its id, its state, its progress, and the questions it asks.
-
-        Await it for what `call_tool` returns or raises.
-        """
+        """Starts a tool call, and returns it at once. Await it for what `call_tool` returns or raises."""
         return self._calls.start_call(name, arguments, metadata, timeout, None, idempotent=idempotent)
 
     async def complete(

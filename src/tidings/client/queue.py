@@ -140,13 +140,7 @@ class RequestQueue:
         self._on_change(entry)
 
     async def turn(self, entry: QueueEntry, within: float = math.inf) -> None:
-        """Waits for the turn of a request.
-
-        Raises:
-            RequestCancelled: It was cancelled while it waited.
-            RequestTimedOut: Its turn did not come within so many seconds.
-            Disconnected: The client was disconnected while it waited.
-        """
+        """Waits for the turn of a request. Raises `RequestTimedOut`, or the reason for which it was stopped."""
         if entry.turn is None:
             return
         cure = "Allow more at once with ClientConfig(concurrency=...), or give it longer with Timeouts(total=...)."

@@ -68,12 +68,10 @@ class Requests:
             self.connection.check()
             await self.queue.turn(entry, self.timeouts.total)
             entry.result = result = await self._attempt(entry, send, safe, timeout or self.timeouts.request, began)
-        except TidingsError as error:
-            error.method, error.elapsed = error.method or entry.method, _now() - began
-            error.server = error.server or self.connection.name
-            self.queue.end(entry, error)
-            raise
         except BaseException as error:
+            if isinstance(error, TidingsError):
+                error.method, error.elapsed = error.method or entry.method, _now() - began
+                error.server = error.server or self.connection.name
             self.queue.end(entry, error)
             raise
         self.queue.end(entry)
@@ -174,9 +172,8 @@ class Requests:
     def cause(self, kind: Kind) -> QueueEntry | None:
         """Returns the request that led to the question that has just arrived. None if that is not certain.
 
-        In the modern era, the question is the answer to the request. In the legacy era, it comes on the request's own
-        HTTP stream, or on a stream of the whole session, such as a pipe. There, the cause is certain only if nothing
-        else runs, and a server may ask for roots at any time.
+        It comes with the answer to the request or on its HTTP stream; or, in the legacy era, on a stream of the whole
+        session. There, the cause is certain only if nothing else runs, and a server may ask for roots at any time.
         """
         running, call = list(self.queue.running()), current_call.get()
         if call is not None:
