@@ -21,7 +21,7 @@ def measure(pair: Pair) -> list[Row]:
     caller = pair.caller()
     say(f"herd: {clients:,} clients connect")
     began = time.monotonic()
-    caller.ask("crowd", 600, port=port, clients=clients, pid=server.pid)
+    caller.ask("crowd", 1800, port=port, clients=clients, pid=server.pid)
     first = time.monotonic() - began
     say("herd: they lose their server")
     server.stop()
