@@ -7,13 +7,17 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 
 from tests.client.bad_servers import MODERN, Behaviour, behaved, count, listen, settings, web
-from tests.client.library import Library, eventually, hear
+from tests.client.library import ERAS, Library, eventually, hear
 from tests.client.misbehaving import Asked
 from tests.client.virtual_time import run
+from tests.ports import free_port
+from tests.server.serving import serving
+from tidings import LiveServer
 from tidings.client import Backoff, ClientConfig, LiveClient, State, connect
 from tidings.client.connection import Connection
 from tidings.client.events import EventHub, StateChanged
@@ -338,3 +342,35 @@ async def test_a_stream_that_is_refused_for_now_is_asked_for_again(status: int, 
         assert client.state is State.CONNECTED
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(240)
+@pytest.mark.anyio
+@ERAS
+async def test_a_watch_goes_on_after_its_server_was_away_for_a_minute(era: str) -> None:
+    port, seen = free_port(), list[str]()
+    first, more = asyncio.Event(), asyncio.Event()
+
+    async def watch(url: str) -> None:
+        async with connect(url, era=era) as client:
+            async for read in client.watch(ONE):
+                seen.append(read.text)
+                (more if len(seen) > 1 else first).set()
+
+    def server(text: str) -> Any:
+        mcp: LiveServer[Any] = LiveServer("away", log_level="CRITICAL")
+        mcp.resource("note://{number}", name="note")(lambda number: text)
+        return mcp.asgi()
+
+    async with serving(server("old"), port=port):
+        watching = asyncio.create_task(watch(f"http://127.0.0.1:{port}/mcp"))
+        with anyio.fail_after(30):
+            await first.wait()
+    await asyncio.sleep(60)
+    async with serving(server("new"), port=port):
+        with anyio.fail_after(60):
+            await more.wait()
+        assert seen == ["old", "new"]
+        watching.cancel()
+        await asyncio.wait((watching,))

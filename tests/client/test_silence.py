@@ -34,6 +34,8 @@ class Place:
         self.loop = VirtualLoop(1)
         self.way, self.make = way, make
         self.server, self.client = Node("server"), Node("client")
+        self.web: HttpServer
+        self.serving: asyncio.Task[None]
         self.text = "old"
         self.copy = ""
         self.live: LiveClient
@@ -45,21 +47,27 @@ class Place:
             self.loop.run_until_complete(self._all(act))
 
     async def _all(self, act: Callable[["Place"], Coroutine[Any, Any, None]]) -> None:
+        await self.serve()
+        watching = self.loop.on(self.client, self._watch())
+        await self.until(lambda: self.copy == "old")
+        await act(self)
+        assert not watching.done()
+        watching.cancel()
+        await asyncio.wait([watching])
+        self.web.stop()
+        await asyncio.wait([self.serving])
+
+    async def serve(self) -> None:
+        """Starts the server; or another life of it, after it was killed."""
+        self.server = Node("server")
         self.mcp = self.make()
         self.mcp.resource(NOTE, name="note")(lambda: self.text)
         self.mcp.add_tool(_nap, name="nap")
         app = self.mcp.sse_app() if self.way == "sse" else self.mcp.streamable_http_app()
         options: dict[str, Any] = {"loop": "none", "http": "h11", "lifespan": "on", "log_config": None}
-        web = HttpServer(app, host="127.0.0.1", port=PORT, access_log=False, **options)
-        serving = self.loop.on(self.server, web.serve())
+        self.web = HttpServer(app, host="127.0.0.1", port=PORT, access_log=False, **options)
+        self.serving = self.loop.on(self.server, self.web.serve())
         await asyncio.sleep(1)
-        watching = self.loop.on(self.client, self._watch())
-        await self.until(lambda: self.copy == "old")
-        await act(self)
-        watching.cancel()
-        await asyncio.wait([watching])
-        web.stop()
-        await asyncio.wait([serving])
 
     async def _watch(self) -> None:
         url = f"http://127.0.0.1:{PORT}/{'sse' if self.way == 'sse' else 'mcp'}"
@@ -249,6 +257,24 @@ def test_a_stream_that_is_swallowed_before_its_first_byte_is_lost_and_opened_aga
         assert place.live.connected
         await place.change("newer")
         await place.until(lambda: place.copy == "newer", 1)  # It is told, and does not poll.
+
+    Place(way, live).run(act)
+
+
+@WAYS
+@pytest.mark.parametrize("seconds", [60, 600])
+def test_a_watch_goes_on_after_its_server_was_away(way: str, seconds: float) -> None:
+    async def act(place: Place) -> None:
+        place.loop.kill(place.server)
+        await asyncio.sleep(seconds / 2)
+        assert place.states
+        place.text = "new"
+        await asyncio.sleep(seconds / 2)
+        await place.serve()
+        await place.until(lambda: place.live.connected and place.copy == "new", 35)
+        await place.on_client(place.live.wait_fresh())
+        await place.change("newer")
+        await place.until(lambda: place.copy == "newer", 1)
 
     Place(way, live).run(act)
 

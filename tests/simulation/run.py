@@ -112,12 +112,14 @@ async def _rage(world: World, plan: Plan) -> None:
             if not client.node.dead:
                 await asyncio.wait([world.loop.on(client.node, client.wait_fresh())], timeout=10)
 
+    world.is_raging = True
     probing = asyncio.create_task(probe())
     await asyncio.gather(
         *(change(step.index, step.at, step.what) for step in plan.changes),
         *(fault(step.index, step.at, step.what) for step in plan.faults),
         asyncio.sleep(plan.seconds),
     )
+    world.is_raging = False
     probing.cancel()
 
 

@@ -8,6 +8,7 @@ what it has read), and the SDK's, which listens to everything that it is allowed
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -265,9 +266,15 @@ class Client:
     async def _connected(self) -> Any:
         headers = {"x-user": self.user}
         async with connect(self.url, era=self.plan.era, config=CONFIG, headers=headers) as live:
-            live.on(StateChanged, lambda event: self.world.trace(f"{self.node} {event.new}"))
+            live.on(StateChanged, self._state_changed)
             self.live = live
+            self.world.surprise()
             yield live
+
+    def _state_changed(self, event: StateChanged) -> None:
+        self.world.trace(f"{self.node} {event.new}")
+        if event.new == "connected":
+            self.world.surprise()
 
     async def _watch(self) -> None:
         async with self._connected() as live:
@@ -393,6 +400,9 @@ class World:
         self.hung: list[Replica] = []
         self._excused_until = 0.0
         self.without_bus_until = 0.0
+        self.is_raging = False
+        self._surprises = random.Random(f"{plan.seed} surprises")
+        self._surprises_left = 6
         self._turns = 0
         self._chosen: dict[str, Replica] = {}
         self._publishing: set[asyncio.Task[None]] = set()
@@ -409,7 +419,7 @@ class World:
     def is_excused(self, at: float) -> bool:
         return at <= self._excused_until
 
-    def later(self, seconds: float, callback: Callable[[], None]) -> None:
+    def later(self, seconds: float, callback: Callable[[], object]) -> None:
         """Calls something that belongs to no node, unless the world is being closed by then."""
         self.loop.network.at(self.loop.time() + seconds, lambda: self.closing or callback())
 
@@ -443,6 +453,14 @@ class World:
         task = self.loop.create_task(self._publish(what, value, replica))
         self._publishing.add(task)
         task.add_done_callback(self._publishing.discard)
+
+    def surprise(self) -> None:
+        """Changes something while a client that has just connected subscribes and reads."""
+        if not self._surprises_left or self._surprises.random() < 0.3:
+            return
+        self._surprises_left -= 1
+        note, replica = self._surprises.choice(list(self.truth.notes)), self._surprises.randrange(len(self.replicas))
+        self.later(self._surprises.uniform(0, 0.1), lambda: self.is_raging and self.change(note, replica))
 
     def _change_tools(self, name: str) -> None:
         self.truth.tools ^= {name}

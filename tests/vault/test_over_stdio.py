@@ -7,6 +7,7 @@ import anyio
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
 
 import tidings
 from tests import forking
@@ -66,6 +67,12 @@ async def test_a_stock_client_of_the_old_era_initialises_lists_subscribes_is_tol
                 (content,) = (await client.read_resource(URI)).contents
                 if content.text == "# Today\nBuy bread. #home\n":
                     break
+            missing = URI.replace("Today", "Never")
+            for ask in (client.read_resource, client.subscribe_resource):
+                with pytest.raises(MCPError) as refused:
+                    await ask(missing)
+                assert refused.value.error.code == -32002
+                assert missing in refused.value.error.message
 
 
 @pytest.mark.parametrize(("era", "option"), [("auto", "--read-only"), ("legacy", "--exclude=x")])
