@@ -68,11 +68,9 @@ async def test_a_stock_client_of_the_old_era_initialises_lists_subscribes_is_tol
                 if content.text == "# Today\nBuy bread. #home\n":
                     break
             missing = URI.replace("Today", "Never")
-            for ask in (client.read_resource, client.subscribe_resource):
-                with pytest.raises(MCPError) as refused:
-                    await ask(missing)
-                assert refused.value.error.code == -32002
-                assert missing in refused.value.error.message
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(missing)
+            assert (refused.value.error.code, refused.value.error.data) == (-32002, {"uri": missing})
 
 
 @pytest.mark.parametrize(("era", "option"), [("auto", "--read-only"), ("legacy", "--exclude=x")])
