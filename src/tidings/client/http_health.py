@@ -49,7 +49,7 @@ class HttpHealth:
         self.retry_after: float | None = None  # The seconds that the server asks to wait.
         self.broken: Exception | None = None  # The error that ended an exchange.
         self.stream_opened = asyncio.Event()  # Set when the stream of notifications is open; without HTTP, at once.
-        self.begins_at_once = False  # The server begins its stream of notifications before there is one.
+        self.begins_at_once = False  # The server begins its stream before the first notification.
         self.deaf = False  # The server offers no stream of notifications.
         self.stream_ended = False  # The stream of notifications has ended, and is not open again yet.
         # Called when the stream of notifications was opened anew: what was sent meanwhile is lost.
