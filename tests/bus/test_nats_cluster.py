@@ -9,7 +9,7 @@ import pytest
 
 from tests.bus.buses import Ear
 from tests.bus.nats_server import NatsServer, api, certificate
-from tests.bus.test_nats_faults import check, publishing, until
+from tests.bus.test_nats_faults import check, kept_since, publishing, until
 from tests.ports import free_port
 from tidings.bus.nats import NatsBus
 from tidings.bus.nats.address import Access, NatsAddress
@@ -64,7 +64,7 @@ async def test_a_cluster_goes_on_when_the_server_dies_that_leads_it(tmp_path: Pa
                 for ear in ears:
                     await ear.until_after(last)
                     check(ear, stored | {A: last})
-                kept = {change: cursor for cursor, change in await one.since(start) or ()}
+                kept = await kept_since(one, start)
                 assert all(kept[change] >= cursor for change, cursor in stored.items())
                 assert last.epoch == log[0][0].epoch
                 # A process that asks for fewer replicas takes none away.
