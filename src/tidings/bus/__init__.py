@@ -15,6 +15,9 @@ Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on e
 - `since(cursor)` returns the newest entry for each distinct change after `cursor`, in order of version, or None if it
   cannot know: another epoch, a version that is no longer covered, one from the future, or one that was lost when the
   log was replaced by an older copy.
+
+Beside the log, a bus keeps `Records`: small values by key, such as the sessions of the old era. A bus of your own need
+not have them: its sessions then stay on the replica that opened them.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +27,7 @@ from typing import Protocol, Self
 
 from tidings.changes import Change, Cursor
 
-__all__ = ["Bus", "BusState", "Entry", "History", "Listener"]
+__all__ = ["Bus", "BusState", "Entry", "History", "Listener", "Record", "Records"]
 
 Entry = tuple[Cursor, Change]
 """A change and its place in the log."""
@@ -58,6 +61,39 @@ class BusState:
     """Changes that are not yet stored."""
     reason: str = ""
     """The reason why it is out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A value that a bus keeps under a key."""
+
+    value: bytes
+    revision: int
+    """More than 0, and another one after every write of this key, also if it was deleted or expired meanwhile."""
+
+
+class Records(Protocol):
+    """Small values by key, as durable as the log and shared by everyone who uses the same bus.
+
+    A key is at most 200 visible ASCII characters, a value at most 512 KiB. Each method raises `BusUnavailable` if the
+    bus is not entered, or cannot be reached in time: a write may then have happened or not.
+    """
+
+    async def get(self, key: str) -> Record | None:
+        """Returns the record; None if there is none, or it has expired."""
+        ...
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+        """Stores `value` for `seconds`, and returns the record.
+
+        With a `revision` this happens only if the record still has it (0: if there is none); otherwise the result is
+        None, and nothing is stored.
+        """
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Deletes the record, if there is one."""
+        ...
 
 
 class Bus(Protocol):

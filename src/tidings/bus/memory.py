@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from tidings.bus import Entry, History, Listener
+from tidings.bus import Entry, History, Listener, Record
 from tidings.bus.shared import Listeners
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
@@ -25,6 +25,7 @@ class MemoryBus:
         self._listeners = Listeners()
         self._users = 0
         self._left = False
+        self.records = MemoryRecords(clock)
 
     @property
     def head(self) -> Cursor:
@@ -75,3 +76,31 @@ class MemoryBus:
         if not self._users:
             self._left = True
             self._listeners.clear()
+
+
+class MemoryRecords:
+    """The records of a `MemoryBus`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept: dict[str, tuple[float, Record]] = {}
+        self._revision = 0
+
+    async def get(self, key: str) -> Record | None:
+        expires, record = self._kept.get(key, (0.0, None))
+        if record is not None and expires <= self._clock():
+            del self._kept[key]
+            return None
+        return record
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+        there = await self.get(key)
+        if revision is not None and revision != (there.revision if there else 0):
+            return None
+        self._revision += 1
+        record = Record(value, self._revision)
+        self._kept[key] = (self._clock() + seconds, record)
+        return record
+
+    async def delete(self, key: str) -> None:
+        self._kept.pop(key, None)
