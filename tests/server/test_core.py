@@ -501,7 +501,8 @@ async def test_to_unsubscribe_from_what_was_not_subscribed_to_changes_nothing(co
 
 
 def context(*, params: object = None, request: object = None) -> RequestContext:
-    return cast("RequestContext", SimpleNamespace(session=SimpleNamespace(client_params=params), request=request))
+    session = SimpleNamespace(client_params=params)
+    return cast("RequestContext", SimpleNamespace(method="ping", session=session, request=request))
 
 
 def request(*, host: str | None = "192.0.2.7", user: object = None) -> object:

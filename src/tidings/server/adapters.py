@@ -9,6 +9,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 | `MCPServer._resource_manager`, `_tool_manager`, `_prompt_manager` with their dictionaries | lists | `ServerChanged` |
 | `MCPServer._subscriptions` | the SDK's own notifications | `ServerChanged` |
 | `ServerSession._connection` | the end of an old-era session | `ServerChanged` |
+| `JSONRPCDispatcher._next_id` | ids of questions that no other replica uses | `ServerChanged` |
 | `_SSE_PING_INTERVAL` of the modern HTTP transport | stating how often streams carry a keep-alive | it is not stated |
 | `_add_component`, `_remove_component`, `_inner` of FastMCP's providers | lists | the program notifies by itself |
 
@@ -232,3 +233,9 @@ def _matches(template: Any, uri: str) -> bool:
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     """Returns the connection of a request. The SDK hides it from handlers, and it alone says when it ends."""
     return _private(ctx.session, "_connection")
+
+
+def number_questions(connection: Connection, first: int) -> None:
+    """Lets the requests that the server sends on `connection` have ids after `first`."""
+    _private(connection.outbound, "_next_id")
+    setattr(connection.outbound, "_next_id", first)  # noqa: B010 - it is private

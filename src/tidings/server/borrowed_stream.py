@@ -81,7 +81,7 @@ class BorrowedStream:
             self._on_start is not None
             and message["type"] == "http.response.start"
             and message["status"] == 200
-            and (_header(message, b"content-type") or b"").startswith(b"text/event-stream")
+            and (header_of(message, b"content-type") or b"").startswith(b"text/event-stream")
         )
         await self._send(_stated(message, self._keep_alive) if starts else message)
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
@@ -251,7 +251,7 @@ class Borrowing:
         Other servers may begin a stream with its first event, so that a client cannot tell a lost one by its silence.
         """
         named = (b"mcp-session-id", b"mcp-method")  # By every other POST.
-        if self._keep_alive is None or scope.get("method") != "POST" or any(_header(scope, name) for name in named):
+        if self._keep_alive is None or scope.get("method") != "POST" or any(header_of(scope, name) for name in named):
             return send
         return lambda message: send(_stated(message, self._keep_alive))
 
@@ -268,7 +268,7 @@ class Borrowing:
             if found := _SESSION_ID.search(event):
                 opened(found.group(1))
 
-        if session_id := _header(scope, b"mcp-session-id"):
+        if session_id := header_of(scope, b"mcp-session-id"):
             opened(session_id)
         else:
             # The first event of the SSE transport has the id.
@@ -293,13 +293,14 @@ def _why_not(error: Exception) -> str:
 def _carries_changes(scope: Scope) -> bool:
     """Returns whether the answer to this request may be a stream that carries changes."""
     if scope["method"] == "POST":
-        return _header(scope, b"mcp-method") == b"subscriptions/listen"
+        return header_of(scope, b"mcp-method") == b"subscriptions/listen"
     if scope["method"] != "GET":
         return False
     # As in the SDK, a client that accepts anything (curl) gets a stream, too.
-    accept = (_header(scope, b"accept") or b"*/*").lower()
+    accept = (header_of(scope, b"accept") or b"*/*").lower()
     return any(kind in accept for kind in (b"text/event-stream", b"text/*", b"*/*"))
 
 
-def _header(message: Message, name: bytes) -> bytes | None:
+def header_of(message: Message, name: bytes) -> bytes | None:
+    """Returns the value of a header of a request's scope or of the start of a response."""
     return next((value for key, value in message.get("headers", ()) if key == name), None)

@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -19,7 +19,7 @@ from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
-from tidings.server.notify import EVERYTHING, Times, add_waiting
+from tidings.server.notify import EVERYTHING, NOTICE, Times, add_waiting
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.subscriber import Frame, Subscriber
 from tidings.server.telemetry import Telemetry
@@ -40,6 +40,7 @@ class Core:
         *,
         coalesce: CoalesceSetting = Coalesce(window=0, max_wait=0),  # noqa: B008 - a frozen value
         on_unwrapped: Callable[[], None] = lambda: None,
+        on_notice: Callable[[str | None], None] = lambda uri: None,
     ) -> None:
         self.bus = bus
         self.policy = policy
@@ -58,6 +59,7 @@ class Core:
         # The requests that wait for each subscription which is not acknowledged to anybody yet.
         self._asking: dict[tuple[Subscriber, str], set[object]] = {}
         self._on_unwrapped = on_unwrapped
+        self._on_notice = on_notice  # Called with the URI of a notice, and with None if the log was lost.
         self._warned = False
         # Each failure has its own error, which shows whether an equal change has failed since.
         self._unsent: dict[Change, errors.TransportError] = {}
@@ -98,9 +100,13 @@ class Core:
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
         """Takes a change that the bus brings. None means that the log was lost."""
+        if _is_notice(change):
+            self._on_notice(change.uri)
+            return
         if change is not None and change != EVERYTHING:
             self._coalescer.hear(cursor, change)
             return
+        self._on_notice(None)
         why = "The log of changes was lost" if change is None else "More changes waited for the bus than are kept"
         logger.warning("%s: %d subscribers are told to read again.", why, len(self.hub))
         self._coalescer.begin(cursor)
@@ -197,7 +203,7 @@ class Core:
             return None
         if entries is None or any(change == EVERYTHING for _, change in entries):
             return None
-        return [Frame(place, change) for place, change in entries if wanted(change)]
+        return [Frame(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]
 
     async def aclose(self) -> None:
         if self._sender is not None:
@@ -324,6 +330,10 @@ class Core:
                 self.streams_ended.set()
 
 
+def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
+    return isinstance(change, ResourceUpdated) and change.uri.startswith(NOTICE)
+
+
 def _stopping() -> errors.LimitReached:
     return errors.LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
 
@@ -331,6 +341,8 @@ def _stopping() -> errors.LimitReached:
 def client_name(ctx: RequestContext) -> str:
     """Returns the sender of a request for people: its name, its version and its network address."""
     params = ctx.session.client_params
+    if params is None and ctx.method == "initialize":
+        params = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
     name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unnamed client"
     address = ctx.request.client if ctx.request is not None else None
     return f"{name} at {address.host}:{address.port}" if address else name

@@ -5,13 +5,18 @@ they travel on an event stream that the client opens beside its requests, loses 
 stream, the newest change of each resource and list is kept. When a stream comes back, it is not known how much of the
 old one arrived, so the session is notified of everything it subscribed to.
 
+Over HTTP, a session on a shared bus lives on every replica: see `sessions.py`. This file makes a replica's copy of it
+follow its record.
+
 A session that has had no stream for `Limits.liveness` seconds is *parked*: it no longer counts as a subscriber. It is
 remembered until the SDK ends it, and joins again, as above, when its client opens a stream.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -23,13 +28,14 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings._kit.tasks import Background
-from tidings.changes import FEATURES
+from tidings.changes import FEATURES, Cursor, Filter
 from tidings.errors import LimitReached, TidingsError
 from tidings.server.adapters import connection_of
 from tidings.server.borrowed_stream import WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
+from tidings.server.sessions import SHARED_KEY, SessionRecord, SharedSession, SharedSessions
 from tidings.server.subscriber import Frame, Subscriber
 
 logger = logging.getLogger(__name__)
@@ -43,11 +49,14 @@ class LegacySession(Subscriber):
     """One connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
-    __slots__ = ("_connection", "_liveness", "_register", "key", "may_have_missed")
+    __slots__ = ("_connection", "_liveness", "_register", "key", "may_have_missed", "shared")
 
-    def __init__(self, key: str, connection: Connection, register: "LegacyEra", **details: Any) -> None:
+    def __init__(
+        self, key: str, connection: Connection, register: "LegacyEra", shared: SharedSession | None, **details: Any
+    ) -> None:
         super().__init__(features=_ALL, subscriptions=(), **details)
         self.key = key
+        self.shared = shared  # Its part on the bus, if other replicas may serve it too.
         self._register = register
         self._connection = connection
         self.may_have_missed = False  # Changes may have been lost: on an earlier stream, or while parked.
@@ -81,6 +90,10 @@ class LegacySession(Subscriber):
             self.close()
             self.stream.finish()
 
+    async def permits(self, subscription: str) -> bool:
+        """Returns whether the sender of the handshake may subscribe."""
+        return self._screen is None or await self._screen(subscription)
+
     def held_beside(self, subscription: str) -> int:
         return len(self.subscriptions) - (subscription in self.subscriptions)
 
@@ -107,9 +120,10 @@ class LegacySession(Subscriber):
 class LegacyEra:
     """Serves `resources/subscribe`, and keeps the register of the sessions."""
 
-    def __init__(self, core: Core, lender: object) -> None:
+    def __init__(self, core: Core, lender: object, shared: SharedSessions | None = None) -> None:
         self._core = core
         self._lender = lender
+        self._shared = shared
         self._sessions: dict[str, LegacySession] = {}
         # Open streams that are not written to, by the id of their session.
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
@@ -134,19 +148,32 @@ class LegacyEra:
         if "resources" in capabilities:
             capabilities["resources"]["subscribe"] = served
 
+    async def begin(self, ctx: RequestContext) -> None:
+        """Registers a session that other replicas may serve, too, at its handshake: the rest may reach another one."""
+        connection = connection_of(ctx)
+        if self._shared is not None and (shared := await self._shared.begin(ctx, connection)) is not None:
+            self._try_to_register(ctx, connection, shared)
+
     def initialized(self, ctx: RequestContext) -> None:
         """Registers a client that has completed its handshake: it receives list changes from now on."""
         connection = connection_of(ctx)
         if connection.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS or not connection.has_standalone_channel:
             return
+        self._try_to_register(ctx, connection)
+
+    def _try_to_register(
+        self, ctx: RequestContext, connection: Connection, shared: SharedSession | None = None
+    ) -> None:
         try:
-            self._register(ctx, connection)
+            self._register(ctx, connection, shared)
         except TidingsError as error:
             logger.warning("%s does not receive changes: %s", client_name(ctx), error)
 
-    def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
+    def _register(
+        self, ctx: RequestContext, connection: Connection, shared: SharedSession | None = None
+    ) -> LegacySession:
         # Over HTTP the session's event stream has its id too; with the SSE transport, each request has.
-        key, core, request = connection.session_id, self._core, ctx.request
+        key, core, request = connection.state.get(SHARED_KEY) or connection.session_id, self._core, ctx.request
         if key is None:
             named = request.query_params.get("session_id") if request is not None else None
             key = named or f"connection {id(connection)}"
@@ -158,6 +185,7 @@ class LegacyEra:
             key,
             connection,
             self,
+            shared,
             client=client_name(ctx),
             transport="stream" if request is None else over_http,
             limits=core.policy.limits,
@@ -165,6 +193,8 @@ class LegacyEra:
             screen=core.policy.screen(ctx),
         )
         self._sessions[key] = session
+        if shared is not None:
+            shared.follow = partial(self._follow, session)
         core.telemetry.sessions(+1)
         connection.exit_stack.push(session.over)
         core.join(session)
@@ -197,7 +227,8 @@ class LegacyEra:
             if session.key in self._sessions:  # The connection may have ended while permission was asked.
                 self._core.policy.check([subscription], held=session.held_beside(subscription))
                 self._unpark(session)
-                await self._core.subscribe(session, subscription)
+                async with self._recorded(session, subscription):
+                    await self._core.subscribe(session, subscription)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -205,8 +236,71 @@ class LegacyEra:
         with rpc_errors(not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
+            if self._shared is not None and session.shared is not None:
+                await self._shared.unsubscribed(session.shared, subscription)
             self._core.unsubscribe(session, subscription)
         return types.EmptyResult()
+
+    @asynccontextmanager
+    async def _recorded(self, session: LegacySession, subscription: str) -> AsyncGenerator[None]:
+        """Adds a subscription to the record of a shared session, and removes it again if it is refused."""
+        if self._shared is None or session.shared is None:
+            yield
+            return
+        is_new = subscription not in session.subscriptions
+        await self._shared.subscribed(
+            session.shared, subscription, lambda others: self._core.policy.check([subscription], held=others)
+        )
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                with anyio.CancelScope(shield=True), suppress(TidingsError):
+                    await self._shared.unsubscribed(session.shared, subscription)
+            raise
+
+    async def set_level(self, ctx: RequestContext) -> None:
+        """Notes the level of log messages for a shared session."""
+        session = self._sessions.get(connection_of(ctx).state.get(SHARED_KEY, ""))
+        if self._shared is not None and session is not None and session.shared is not None:
+            await self._shared.set_level(session.shared, (ctx.params or {}).get("level", ""))
+
+    async def _follow(self, session: LegacySession, record: SessionRecord, missed: bool) -> None:
+        """Makes a session equal to its record, which other replicas may have written. See `sessions.Follow`."""
+        core, position = self._core, self._core.position
+        for subscription in session.subscriptions.difference(record.subscriptions):
+            core.unsubscribe(session, subscription)
+        new = [each for each in record.subscriptions if each not in session.subscriptions]
+        for subscription in new:
+            await self._follow_subscription(session, subscription)
+        first = session.shared is not None and session.shared.take_first()
+        if missed:
+            session.may_have_missed = True  # Everything is sent when its stream opens.
+            return
+        starts = [Cursor.parse(record.subscriptions[each]) for each in new] + [Cursor.parse(record.since)] * first
+        if not starts:
+            return
+        known = [start for start in starts if start is not None and start.epoch == position.epoch]
+        wanted = Filter.of(new, tools=first, prompts=first, resources=first)
+        frames = await core.since(min(known), wanted.wants) if len(known) == len(starts) else None
+        if frames is None:
+            session.deliver_everything(core.position)
+        for frame in frames or ():
+            if frame.place <= position:  # Later ones come through the hub.
+                session.deliver(Frame(frame.place, frame.change, more_follow=True))
+
+    async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
+        if self._core.policy.missing([subscription]) or not await session.permits(subscription):
+            logger.warning("%s subscribed to %s, which it may not here.", session.client, subscription)
+        elif session not in self._core.hub:
+            session.subscriptions.add(subscription)
+        else:
+            try:
+                await self._core.subscribe(session, subscription)
+            except TidingsError as error:
+                logger.warning(
+                    "%s subscribed to %s, which is not watched here: %s", session.client, subscription, error
+                )
 
     def _session(self, ctx: RequestContext) -> LegacySession:
         connection = connection_of(ctx)

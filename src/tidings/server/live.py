@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from pydantic import ValidationError
 
-from tidings.bus import Bus
+from tidings.bus import Bus, Records
 from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
 from tidings.errors import TransportError
@@ -34,6 +34,8 @@ from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, RequestContext, SubscriptionPolicy
+from tidings.server.session_gate import SessionGate
+from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
@@ -70,8 +72,14 @@ class Live:
         )
         self._signals = StopSignals(self._begin_close)
         installed = partial(self._signals.install, only_if_handled=True)
-        self._core = Core(self._bus, policy, coalesce=coalesce, on_unwrapped=installed)
-        self._legacy = LegacyEra(self._core, self)
+        self._core = Core(self._bus, policy, coalesce=coalesce, on_unwrapped=installed, on_notice=self._hear_notice)
+        records: Records | None = getattr(bus, "records", None)
+        self._sessions = (
+            None
+            if bus is None or records is None  # A bus of its own, or one without records: no other replica has it.
+            else SharedSessions(bus, records, idle=limits.session_idle, position=lambda: self._core.position)
+        )
+        self._legacy = LegacyEra(self._core, self, self._sessions)
         self._modern = ModernEra(self._core)
         self._users = 0
         self._turn = anyio.Lock()
@@ -104,9 +112,16 @@ class Live:
             raise
         if ctx.method == "initialize":
             self._legacy.advertise(ctx, cast("dict[str, Any]", result))
+            await self._legacy.begin(ctx)
+        elif ctx.method == "logging/setLevel":
+            await self._legacy.set_level(ctx)
         elif ctx.method == "notifications/initialized":
             self._legacy.initialized(ctx)
         return result
+
+    def _hear_notice(self, uri: str | None) -> None:
+        if self._sessions is not None:
+            self._sessions.noticed(uri)
 
     # For users
 
@@ -152,7 +167,8 @@ class Live:
 
         That is quicker, and no change is lost.
         """
-        return Borrowing(app, self, keep_alive_seconds())
+        shared = app if self._sessions is None else SessionGate(app, self._sessions)
+        return Borrowing(shared, self, keep_alive_seconds())
 
     async def run_stdio_async(self) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop."""
@@ -189,6 +205,8 @@ class Live:
         await self._bus.__aenter__()
         self._closing = None
         self._unsubscribe = self._core.start()
+        if self._sessions is not None:
+            self._sessions.start()
         if self._bus.head.version or not isinstance(self._bus, MemoryBus):
             # Clients from before a restart have a cursor, and the program may have other lists now. A log that outlives
             # the process may be empty: a cursor at its beginning is one, too.
@@ -204,6 +222,8 @@ class Live:
         await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
 
     async def _leave_bus(self) -> None:
+        if self._sessions is not None:
+            await self._sessions.aclose()
         await self._core.aclose()
         await self._bus.__aexit__(None, None, None)
 

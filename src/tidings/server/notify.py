@@ -27,6 +27,7 @@ _MOST: Final = 10_000
 _MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the start of the server.
 # Stands for all changes that waited, if there were too many. Its subscribers are told that anything may have changed.
 EVERYTHING: Final = ResourceUpdated("*")
+NOTICE: Final = "tidings-session:"  # Begins the URI of a change that one replica's sessions tell the others' of.
 
 
 def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:

@@ -1,0 +1,465 @@
+"""`SharedSessions`: old-era sessions over HTTP that every replica of a shared bus serves.
+
+The handshake, the owner and the subscriptions of a session are a record on the bus. A replica that is asked for a
+session which it does not hold *adopts* it: it replays the handshake into its own app with the headers of the request,
+so that all checks of the app apply, and gets a session of its own. From then on it translates between the two ids: see
+`session_gate.py`.
+
+The replica through which the event stream was opened last writes to it. When a subscription reaches another replica,
+that one writes the record and publishes a notice on the bus. Messages that belong to a call on another replica (answers
+to questions, cancellations) are passed on as *letters*: records that a session's record names.
+
+With the SSE transport, a session stays on the replica that holds its stream. The others pass its messages on.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+import zlib
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final, Protocol
+
+import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.connection import Connection
+from mcp.shared.exceptions import MCPError
+
+from tidings._kit.tasks import Background, SingleFlight
+from tidings.bus import Bus, Records
+from tidings.changes import Cursor, ResourceUpdated
+from tidings.errors import TransportError
+from tidings.server.adapters import number_questions
+from tidings.server.borrowed_stream import Scope, header_of
+from tidings.server.notify import NOTICE
+from tidings.server.policy import RequestContext
+
+logger = logging.getLogger(__name__)
+
+SHARED_KEY: Final = "tidings.session"  # In the state of a connection: the id of its session, as its client knows it.
+GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the gate through which it came.
+ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replayed handshake: the session that is adopted.
+
+_ID: Final = re.compile(r"[!-~]{1,128}")
+_RETRY_SECONDS: Final = 1.0
+_LETTER_SECONDS: Final = 120.0
+_MOST_LETTERS: Final = 256
+MOST_LETTER_BYTES: Final = 500_000
+_MOST_REPLICAS: Final = 16
+_MOST_TRIES: Final = 100  # Of a write, if others write the same record at the same time.
+_QUESTIONS: Final = 1 << 20  # Ids for the questions of one replica in one session.
+
+
+class Refusal(Exception):
+    """A request cannot be served here and now, for a reason with an HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class SessionRecord:
+    """The part of a session that all replicas share."""
+
+    owner: list[str | None] | None  # The principal that opened it, if it signed in.
+    since: str  # The cursor at the handshake.
+    handshake: dict[str, Any] = field(default_factory=dict[str, Any])  # The parameters of `initialize`. None with SSE.
+    subscriptions: dict[str, str] = field(default_factory=dict[str, str])  # Each with the cursor at its beginning.
+    level: str = ""  # The last level of `logging/setLevel`.
+    stream: str = ""  # The replica through which the event stream was opened last.
+    replicas: list[str] = field(default_factory=list[str])  # Those that hold the session, and may be gone.
+    letters: list[str] = field(default_factory=list[str])  # Messages for other replicas, the latest last.
+
+    def encode(self) -> bytes:
+        return zlib.compress(json.dumps(asdict(self), separators=(",", ":")).encode(), 1)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "SessionRecord":
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(zlib.decompress(data)).items() if name in known})
+
+    def joined_by(self, replica: str) -> None:
+        self.replicas = [*(each for each in self.replicas if each != replica), replica][-_MOST_REPLICAS:]
+
+
+class Front(Protocol):
+    """The way to make a request to this replica's own app: a `SessionGate`."""
+
+    async def ask(
+        self,
+        scope: Scope,
+        message: Any = None,
+        *,
+        method: str = "POST",
+        session_id: str | None = None,
+        endpoint: bytes = b"",
+        adopted: tuple[str, SessionRecord] | None = None,
+    ) -> tuple[int, str | None]:
+        """Makes a request that looks like the one with `scope`. Returns its status, and the session's id, if any."""
+        ...
+
+
+Follow = Callable[[SessionRecord, bool], Awaitable[None]]
+"""Makes this replica's session equal to its record. True: changes may have been lost on an earlier stream."""
+
+
+async def _follow_nothing(record: SessionRecord, missed: bool) -> None:
+    """Stands in for a session that receives no changes, because there was no room for it."""
+
+
+class SharedSession:
+    """A session on this replica."""
+
+    def __init__(self, session_id: str, local_id: str, record: SessionRecord, front: Front, scope: Scope) -> None:
+        self.id = session_id  # As its client knows it, on every replica.
+        self.local_id = local_id  # As the SDK knows it here.
+        self.record = record  # As it was read or written last.
+        self.front, self.scope = front, scope  # Of its latest request.
+        self.endpoint = b""  # The path of its messages, with the SSE transport.
+        self.follow: Follow = _follow_nothing
+        self.turn = asyncio.Lock()
+        self.streams = 0  # Event streams that are open here.
+        self.used = True  # Since its record was last kept alive.
+        self.over = False
+        self.looking = False
+        self.seen = set(record.letters)
+        self.first_question = (secrets.randbelow(2**31) + 1) * _QUESTIONS
+        self._first = self.translated
+
+    @property
+    def translated(self) -> bool:
+        """It was adopted, and has another id here."""
+        return self.id != self.local_id
+
+    def take_first(self) -> bool:
+        """Returns true once for a session that was adopted: changes since its handshake may be due."""
+        first, self._first = self._first, False
+        return first
+
+    def asked(self, question: object) -> bool:
+        """Returns whether this replica has asked its client the question with this id."""
+        return isinstance(question, int) and 0 < question - self.first_question <= _QUESTIONS
+
+
+class SharedSessions:
+    """The sessions that this replica holds, and their records. One that is not used for `idle` seconds ends."""
+
+    def __init__(self, bus: Bus, records: Records, *, idle: float, position: Callable[[], Cursor]) -> None:
+        self._bus = bus
+        self._records = records
+        self._idle = idle
+        self._position = position
+        self._replica = secrets.token_hex(4)
+        self._held: dict[str, SharedSession] = {}
+        self._background = Background()
+        self._keeper: asyncio.Task[None] | None = None
+        self._adoptions: SingleFlight[SharedSession | None] = SingleFlight()
+
+    def start(self) -> None:
+        """Begins to keep the records of sessions that are in use from expiring."""
+        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+
+    async def aclose(self) -> None:
+        """Leaves the sessions to the other replicas."""
+        for session in tuple(self._held.values()):
+            self.forget(session)
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        await self._background.finished()
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._idle / 4)
+            for session in tuple(self._held.values()):
+                if session.used or session.streams:
+                    session.used = False
+                    with suppress(TransportError):  # The next time is soon enough.
+                        await self._edit(session, lambda record: record)
+
+    # The life of a session
+
+    async def begin(self, ctx: RequestContext, connection: Connection) -> SharedSession | None:
+        """Begins a session at its handshake, or adopts one. Returns None if it cannot be shared.
+
+        Raises `MCPError` if it belongs to somebody else.
+        """
+        request, local_id = ctx.request, connection.session_id
+        if request is None or local_id is None or (front := request.scope.get(GATE_KEY)) is None:
+            return None
+        adopted: tuple[str, SessionRecord] | None = request.scope.get(ADOPTED_KEY)
+        owner = owner_of(request.scope)
+        if adopted is not None and adopted[1].owner != owner:
+            raise MCPError(types.INVALID_REQUEST, "Session not found")
+        session_id, record = adopted or (local_id, SessionRecord(owner, str(self._position()), dict(ctx.params or {})))
+        if adopted is None and not await self._create(session_id, record):
+            return None
+        session = SharedSession(session_id, local_id, record, front, request.scope)
+        number_questions(connection, session.first_question)
+        connection.state[SHARED_KEY] = session_id
+        self._held[session_id] = session
+        connection.exit_stack.callback(self.forget, session)
+        return session
+
+    async def begin_sse(self, session_id: str, front: Front, scope: Scope, endpoint: bytes) -> SharedSession | None:
+        """Begins a session of the SSE transport, whose messages are sent to `endpoint`."""
+        record = SessionRecord(owner_of(scope), str(self._position()), stream=self._replica)
+        if not await self._create(session_id, record):
+            return None
+        session = self._held[session_id] = SharedSession(session_id, session_id, record, front, scope)
+        session.endpoint, session.streams = endpoint, 1
+        return session
+
+    async def _create(self, session_id: str, record: SessionRecord) -> bool:
+        record.joined_by(self._replica)
+        try:
+            return await self._records.put(_key(session_id), record.encode(), seconds=self._seconds) is not None
+        except TransportError as error:
+            logger.warning("The session of a client is not shared with other replicas: %s", error)
+            return False
+
+    def forget(self, session: SharedSession) -> None:
+        """Forgets a session that this replica no longer holds. Others may go on with it."""
+        session.over = True
+        if self._held.get(session.id) is session:
+            del self._held[session.id]
+
+    async def end(self, session: SharedSession) -> None:
+        """Ends a session on all replicas, because its client has ended it."""
+        self.forget(session)
+        record = await self.record_of(session.id)
+        await self._records.delete(_key(session.id))
+        if record is not None and self._has_others(record):
+            await self._notify(session.id)
+
+    def end_soon(self, session: SharedSession) -> None:
+        """Ends a session without waiting. If the bus is away, its record expires later."""
+
+        async def end() -> None:
+            with suppress(TransportError):
+                await self.end(session)
+
+        self.forget(session)
+        self._background.start(end())
+
+    async def find(self, session_id: str, front: Front, scope: Scope) -> SharedSession | None:
+        """Returns the session with this id, adopted if need be; None if there is none that the sender may use.
+
+        Raises:
+            BusUnavailable: It cannot be looked up.
+            Refusal: It cannot be adopted now.
+        """
+        session = self._held.get(session_id)
+        if session is None and _ID.fullmatch(session_id):
+            # Those who ask together with the right credential do not wait for others.
+            key = (session_id, header_of(scope, b"authorization"))
+            session = await self._adoptions.share(key, lambda _: self._adopt(session_id, front, scope))
+        if session is not None:
+            session.front, session.scope, session.used = front, scope, True
+        return session
+
+    async def _adopt(self, session_id: str, front: Front, scope: Scope) -> SharedSession | None:
+        record = await self.record_of(session_id)
+        if record is None or not record.handshake:
+            return None
+        opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": record.handshake}
+        status, local_id = await front.ask(scope, opening, adopted=(session_id, record))
+        session = self._held.get(session_id)
+        if session is None:
+            if local_id is not None:  # The SDK has opened one, and `begin` has refused it.
+                await front.ask(scope, method="DELETE", session_id=local_id)
+            if status == 429 or status >= 500:
+                raise Refusal(status, "This replica cannot serve the session now. Try again in a moment.")
+            return None
+        await front.ask(scope, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session_id=session.local_id)
+        if record.level:
+            await front.ask(scope, _set_level(record.level), session_id=session.local_id)
+        await self._edit(session, lambda record: record.joined_by(self._replica))
+        return session
+
+    # Records
+
+    async def record_of(self, session_id: str) -> SessionRecord | None:
+        """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
+        found = await self._records.get(_key(session_id))
+        return SessionRecord.decode(found.value) if found else None
+
+    async def _edit(self, session: SharedSession, change: Callable[[SessionRecord], object]) -> SessionRecord:
+        async with session.turn:
+            session.record = await self._write(session.id, session.record, change)
+            return session.record
+
+    async def _write(
+        self, session_id: str, known: SessionRecord, change: Callable[[SessionRecord], object]
+    ) -> SessionRecord:
+        """Applies `change` to a record, or to what is `known` of it if it was lost. Raises `BusUnavailable`."""
+        for _ in range(_MOST_TRIES):
+            found = await self._records.get(_key(session_id))
+            record = SessionRecord.decode(found.value) if found else replace(known)
+            change(record)
+            revision = found.revision if found else 0
+            if await self._records.put(_key(session_id), record.encode(), seconds=self._seconds, revision=revision):
+                return record
+        raise Refusal(503, "Too many requests change this session at the same time. Try again in a moment.")
+
+    @property
+    def _seconds(self) -> float:
+        return self._idle * 1.5  # Kept alive four times in `idle`.
+
+    def _has_others(self, record: SessionRecord) -> bool:
+        return any(replica != self._replica for replica in record.replicas)
+
+    # Subscriptions
+
+    async def subscribed(self, session: SharedSession, subscription: str, check: Callable[[int], object]) -> None:
+        """Adds a subscription to the record. `check` is called with the number of others, and may raise."""
+        since = str(self._position())
+
+        def add(record: SessionRecord) -> None:
+            check(len(record.subscriptions) - (subscription in record.subscriptions))
+            record.subscriptions.setdefault(subscription, since)
+
+        await self._tell_writer(await self._edit(session, add), session.id)
+
+    async def unsubscribed(self, session: SharedSession, subscription: str) -> None:
+        """Removes a subscription from the record."""
+        record = await self._edit(session, lambda record: record.subscriptions.pop(subscription, None))
+        await self._tell_writer(record, session.id)
+
+    async def _tell_writer(self, record: SessionRecord, session_id: str) -> None:
+        if record.stream not in ("", self._replica):
+            await self._notify(session_id)
+
+    async def opening_stream(self, session: SharedSession) -> None:
+        """Prepares this replica to write to the event stream that the client opens."""
+        before = ""
+
+        def take(record: SessionRecord) -> None:
+            nonlocal before
+            before, record.stream = record.stream, self._replica
+
+        record = await self._edit(session, take)
+        async with session.turn:
+            await session.follow(record, before not in ("", self._replica))
+
+    # Messages between replicas
+
+    async def _notify(self, session_id: str) -> None:
+        # One entry of the log for many sessions, so that they do not fill it.
+        await self._bus.publish(ResourceUpdated(NOTICE + session_id[:3]))
+
+    def noticed(self, uri: str | None) -> None:
+        """Looks at the records of the sessions that a notice on the bus is about; None if the bus lost its log."""
+        for session in self._held.values():
+            if uri is None:  # It may have lost the records, too, or have older ones.
+                self._background.start(self._restore(session))
+            elif session.id.startswith(uri.removeprefix(NOTICE)) and not session.looking:
+                session.looking = True
+                self._background.start(self._look(session))
+
+    async def _look(self, session: SharedSession) -> None:
+        while not session.over:
+            try:
+                async with session.turn:
+                    session.looking = False
+                    record = await self.record_of(session.id)
+                    if record is not None:
+                        session.record = record
+                        await self._read_letters(session, record)
+                        if session.streams and not session.endpoint:
+                            await session.follow(record, False)
+                        return
+                self.forget(session)
+                await session.front.ask(session.scope, method="DELETE", session_id=session.local_id)
+            except TransportError:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _restore(self, session: SharedSession) -> None:
+        known = session.record
+
+        def add(record: SessionRecord) -> None:
+            record.subscriptions = {**known.subscriptions, **record.subscriptions}
+            record.stream = record.stream or known.stream
+            record.joined_by(self._replica)
+
+        with suppress(TransportError):  # It is kept alive later.
+            await self._edit(session, add)
+
+    async def send(self, session_id: str, record: SessionRecord, message: bytes) -> None:
+        """Sends a message of a client to the other replicas that hold its session.
+
+        Raises:
+            BusUnavailable: It may not have been sent.
+            Refusal: It is too large.
+        """
+        if len(message) > MOST_LETTER_BYTES:
+            raise Refusal(413, f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes.")
+        letter = secrets.token_hex(8)
+        if (session := self._held.get(session_id)) is not None:
+            session.seen.add(letter)
+        await self._records.put(_letter_key(letter), message, seconds=_LETTER_SECONDS)
+
+        def add(record: SessionRecord) -> None:
+            record.letters = [*record.letters, letter][-_MOST_LETTERS:]
+
+        await self._write(session_id, record, add)
+        await self._notify(session_id)
+
+    async def _read_letters(self, session: SharedSession, record: SessionRecord) -> None:
+        new = [letter for letter in record.letters if letter not in session.seen]
+        session.seen = set(record.letters)
+        for letter in new:
+            if (found := await self._records.get(_letter_key(letter))) is not None:
+                await session.front.ask(
+                    session.scope, found.value, session_id=session.local_id, endpoint=session.endpoint
+                )
+
+    async def forward(self, session: SharedSession, body: bytes) -> None:
+        """Passes an answer or a cancellation on, if the call that it belongs to may be on another replica."""
+        with suppress(ValueError):
+            match json.loads(body):
+                case {"method": "notifications/cancelled"}:
+                    pass
+                case {"id": question, **rest} if "method" not in rest and not session.asked(question):
+                    pass
+                case _:
+                    return
+            record = await self.record_of(session.id)
+            if record is not None and self._has_others(record):
+                await self.send(session.id, record, body)
+
+    async def set_level(self, session: SharedSession, level: str) -> None:
+        """Notes the level of `logging/setLevel`, and sets it on the other replicas."""
+        if session.record.level != level:
+
+            def change(record: SessionRecord) -> None:
+                record.level = level
+
+            record = await self._edit(session, change)
+            if self._has_others(record):
+                await self.send(session.id, record, json.dumps(_set_level(level)).encode())
+
+
+def owner_of(scope: Scope) -> list[str | None] | None:
+    """Returns the principal that a request has signed in as, if any."""
+    user = scope.get("user")
+    if not isinstance(user, AuthenticatedUser):
+        return None
+    context = authorization_context(user)
+    return [context["client_id"], context["issuer"], context["subject"]]
+
+
+def _key(session_id: str) -> str:
+    return f"session/{session_id}"
+
+
+def _letter_key(letter: str) -> str:
+    return f"letter/{letter}"
+
+
+def _set_level(level: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": f"level {level}", "method": "logging/setLevel", "params": {"level": level}}
