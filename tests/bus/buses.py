@@ -24,7 +24,7 @@ from tests.bus.nats_server import api
 from tests.bus.nats_server import shared as shared_nats
 from tests.bus.redis_server import shared_server
 from tests.simulation.bus import Broker, SimulatedBus
-from tidings.bus import Bus, Entry, History
+from tidings.bus import Bus, Entry, History, Records
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
 from tidings.bus.redis import RedisBus
@@ -51,6 +51,11 @@ def open_bus(address: str, *, history: History | None = None, clock: Clock | Non
             return NatsBus(url, prefix=prefix, history=history)
         case _:
             raise ValueError(f"no bus has the address {address}")
+
+
+def records_of(bus: Bus) -> Records:
+    """The records of a bus of Tidings; others need not have any."""
+    return bus.records  # type: ignore[attr-defined]
 
 
 class BusFactory(ABC):
@@ -166,21 +171,21 @@ class Redis(BusFactory):
     @property
     def _keys(self) -> list[str]:
         prefix = self.address.partition("#")[2]
-        return [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
+        return shared_server().ask("KEYS", f"{{{prefix}}}:*")
 
     async def lose(self) -> None:
         shared_server().ask("DEL", *self._keys)
 
     async def copy(self) -> Callable[[], Awaitable[None]]:
         with Client(port=shared_server().port, retry=None) as client:
-            values = [client.dump(key) for key in self._keys]
+            values = {key: client.dump(key) for key in self._keys}
 
         async def restore() -> None:
             with Client(port=shared_server().port, retry=None) as client:
-                for key, value in zip(self._keys, values, strict=True):
-                    client.delete(key)
-                    if value:
-                        client.restore(key, 0, value)
+                client.delete(*self._keys)
+                for key, value in values.items():
+                    assert isinstance(value, bytes)
+                    client.restore(key, 0, value)
 
         return restore
 
@@ -196,7 +201,8 @@ class Nats(BusFactory):
 
     async def lose(self) -> None:
         url, _, prefix = self.address.partition("#")
-        await api(url, f"STREAM.DELETE.{prefix}")
+        for stream in (prefix, f"{prefix}~records"):
+            await api(url, f"STREAM.DELETE.{stream}")
 
     async def copy(self) -> Callable[[], Awaitable[None]]:
         server = shared_nats()

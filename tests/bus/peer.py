@@ -3,6 +3,7 @@
 - `stream` publishes without end, and prints `version uri` as soon as each publish has returned.
 - `exchange` says `ready`, waits for a line, publishes 100 changes from four tasks at once, waits until it has heard
   200 distinct ones, and prints the versions and URIs it heard, in order, as JSON.
+- `count` adds 1 to the number in a record without end, by compare-and-set, and prints each number that it has stored.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import itertools
 import json
 import sys
 
-from tests.bus.buses import Ear, open_bus
+from tests.bus.buses import Ear, open_bus, records_of
 from tidings.bus import Bus
 from tidings.changes import ResourceUpdated
 
@@ -54,9 +55,18 @@ async def exchange(bus: Bus, name: str) -> None:
     )
 
 
+async def count(bus: Bus, name: str) -> None:
+    records = records_of(bus)
+    while True:
+        found = await records.get(name)
+        number = int(found.value) + 1 if found else 1
+        if await records.put(name, b"%d" % number, seconds=60, revision=found.revision if found else 0):
+            say(str(number))
+
+
 async def main(address: str, what: str, name: str) -> None:
     async with open_bus(address) as bus:
-        await {"stream": stream, "exchange": exchange}[what](bus, name)
+        await {"stream": stream, "exchange": exchange, "count": count}[what](bus, name)
 
 
 if __name__ == "__main__":

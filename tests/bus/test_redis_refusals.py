@@ -18,7 +18,9 @@ from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
 pytestmark = [pytest.mark.anyio, pytest.mark.redis]
 
 A, B, C = (ResourceUpdated(f"note://{name}") for name in "abc")
-PERMISSIONS = "~{tidings}:* &{tidings}:* +@hash +@sortedset +@scripting +@pubsub +unlink +exists +info +time +ping"
+PERMISSIONS = (
+    "~{tidings}:* &{tidings}:* +@hash +@sortedset +@scripting +@pubsub +unlink +pexpire +exists +info +time +ping"
+)
 
 
 @pytest.fixture

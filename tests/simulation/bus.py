@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from tidings._kit.backoff import Pauses
-from tidings.bus import Entry, History
+from tidings.bus import Entry, History, Record
 from tidings.bus.shared import BrokerBus, Engine, Held, Listeners, NewEntries, Terms, Waiting
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
@@ -32,6 +32,7 @@ class Log:
     covered: int = 0
     changes: dict[Change, tuple[int, float]] = field(default_factory=dict[Change, tuple[int, float]])
     terms: Terms = field(default_factory=Terms)
+    records: dict[str, tuple[float, Record]] = field(default_factory=dict[str, tuple[float, Record]])
 
     def cursor(self, version: int) -> Cursor:
         return Cursor(self.epoch, version, self.terms.at(version))
@@ -46,6 +47,7 @@ class Broker:
     def __init__(self) -> None:
         self._log = Log()
         self._names = itertools.count(2)
+        self._revisions = itertools.count(1)  # Not a part of the log: no loss and no older copy repeats one.
         self.sessions: dict[SimulatedSession, None] = {}
 
     @property
@@ -83,17 +85,32 @@ class Broker:
             self._log = replace(self._log, covered=at)
 
     def copy(self) -> Log:
-        return replace(self._log, changes=dict(self._log.changes))
+        return replace(self._log, changes=dict(self._log.changes), records=dict(self._log.records))
 
     def restore(self, log: Log) -> None:
         """Puts an older copy in place of the log. Nothing in it says so."""
-        self._log = replace(log, changes=dict(log.changes))
+        self._log = replace(log, changes=dict(log.changes), records=dict(log.records))
         self.wake()
 
     def lose(self) -> None:
         """Loses the log: an empty one begins, in a new epoch."""
         self._log = Log(f"epoch{next(self._names)}")
         self.wake()
+
+    def get(self, key: str, now: float) -> Record | None:
+        expires, record = self._log.records.get(key, (0.0, None))
+        return record if record is None or expires > now else self.delete(key)
+
+    def put(self, key: str, value: bytes, expires: float, revision: int | None, now: float) -> Record | None:
+        there = self.get(key, now)
+        if revision is not None and revision != (there.revision if there else 0):
+            return None
+        record = Record(value, next(self._revisions))
+        self._log.records[key] = (expires, record)
+        return record
+
+    def delete(self, key: str) -> None:
+        self._log.records.pop(key, None)
 
     def wake(self) -> None:
         for session in tuple(self.sessions):
@@ -137,7 +154,7 @@ class SimulatedSession:
         return self.engine.state.connected
 
     async def start(self) -> None:
-        self.listeners.head = await self._ask(lambda: self.broker.head)
+        self.listeners.head = await self.ask(lambda: self.broker.head)
         self.broker.sessions[self] = None
         self._task = asyncio.create_task(self._run())
 
@@ -166,11 +183,15 @@ class SimulatedSession:
             return self.broker.since(cursor).entries
 
         try:
-            return await self._ask(look)
+            return await self.ask(look)
         except BusUnavailable:
             return None
 
-    async def _ask(self, work: Callable[[], T]) -> T:
+    @property
+    def records(self) -> "SimulatedRecords":
+        return SimulatedRecords(self)
+
+    async def ask(self, work: Callable[[], T]) -> T:
         """Does something at the broker: there, and back."""
         await asyncio.sleep(self.line.latency)
         self._check("cannot be reached")
@@ -208,7 +229,7 @@ class SimulatedSession:
         self._more.clear()
         batch = self.waiting.take(500)
         try:
-            cursors, news = await self._ask(lambda: self._exchange(batch))
+            cursors, news = await self.ask(lambda: self._exchange(batch))
         except BaseException:
             self.waiting.give_back(batch)
             raise
@@ -229,6 +250,29 @@ class SimulatedSession:
         if batch:
             self.broker.wake()
         return cursors, news
+
+
+@dataclass(eq=False)
+class SimulatedRecords:
+    """The records of the broker, over the line of a session."""
+
+    session: SimulatedSession
+
+    async def get(self, key: str) -> Record | None:
+        session = self.session
+        return await session.ask(lambda: session.broker.get(key, session.clock()))
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+        session = self.session
+
+        def store() -> Record | None:
+            now = session.clock()
+            return session.broker.put(key, value, now + seconds, revision, now)
+
+        return await session.ask(store)
+
+    async def delete(self, key: str) -> None:
+        await self.session.ask(lambda: self.session.broker.delete(key))
 
 
 class SimulatedBus(BrokerBus):

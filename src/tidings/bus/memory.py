@@ -3,10 +3,11 @@
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Self
 
 from tidings.bus import Entry, History, Listener, Record
-from tidings.bus.shared import Listeners
+from tidings.bus.shared import CheckedRecords, Listeners
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 
@@ -25,7 +26,8 @@ class MemoryBus:
         self._listeners = Listeners()
         self._users = 0
         self._left = False
-        self.records = MemoryRecords(clock)
+        self._records = MemoryRecords(clock)
+        self.records = CheckedRecords(self._open_records)
 
     @property
     def head(self) -> Cursor:
@@ -56,6 +58,11 @@ class MemoryBus:
                 break
             entries.append((Cursor(self._epoch, version), change))
         return entries[::-1]
+
+    def _open_records(self) -> "MemoryRecords":
+        if self._left:
+            raise BusUnavailable("This bus is closed. Use its records within its `async with`.")
+        return self._records
 
     def _trim(self) -> None:
         oldest = self._clock() - self._history.age
@@ -97,6 +104,9 @@ class MemoryRecords:
         there = await self.get(key)
         if revision is not None and revision != (there.revision if there else 0):
             return None
+        for each in list(islice(self._kept, 2)):  # Each gets its turn, so that what has expired goes in the end.
+            self._kept[each] = self._kept.pop(each)
+            await self.get(each)
         self._revision += 1
         record = Record(value, self._revision)
         self._kept[key] = (self._clock() + seconds, record)

@@ -30,7 +30,7 @@ import anyio
 from opentelemetry import metrics
 
 from tidings._kit.suggest import did_you_mean, there_are
-from tidings.bus import BusState, Entry, Listener
+from tidings.bus import BusState, Entry, Listener, Record, Records
 from tidings.changes import Change, Cursor, change_key
 from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
 
@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 SessionT = TypeVar("SessionT")
 
 MOST_TERMS: Final = 256
+LONGEST_KEY: Final = 200
+LARGEST_VALUE: Final = 512 * 1024
+LONGEST_STAY: Final = 10**9
 
 NOWHERE: Final = Cursor("", 0)
 """A cursor in no log: nothing is known to have happened since."""
@@ -107,6 +110,35 @@ def storable_key(change: Change) -> str:
     except UnicodeEncodeError as error:
         raise InvalidUri(f"A URI must not contain lone surrogates, but this one does: {key!a}") from error
     return key
+
+
+def check_record(key: str, value: bytes = b"", seconds: float = 1.0) -> None:
+    """Raises `ValueError` if no bus keeps such a record."""
+    if not (0 < len(key) <= LONGEST_KEY and all("!" <= character <= "~" for character in key)):
+        raise ValueError(f"The key of a record has 1 to {LONGEST_KEY} visible ASCII characters; this one is {key!a}")
+    if len(value) > LARGEST_VALUE:
+        raise ValueError(f"The value of a record has at most {LARGEST_VALUE} bytes, not {len(value)}")
+    if not 0 < seconds <= LONGEST_STAY:
+        raise ValueError(f"A record is kept for more than 0 and at most {LONGEST_STAY} seconds, not {seconds}")
+
+
+class CheckedRecords:
+    """The records of a bus: checks what is asked, and passes it on to `store()`, which raises if the bus is closed."""
+
+    def __init__(self, store: Callable[[], Records]) -> None:
+        self._store = store
+
+    async def get(self, key: str) -> Record | None:
+        check_record(key)
+        return await self._store().get(key)
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+        check_record(key, value, seconds)
+        return await self._store().put(key, value, seconds=seconds, revision=revision)
+
+    async def delete(self, key: str) -> None:
+        check_record(key)
+        await self._store().delete(key)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -434,6 +466,9 @@ class BrokerSession(Protocol):
 
     async def start(self) -> None: ...
 
+    @property
+    def records(self) -> Records: ...
+
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None: ...
 
     async def stop(self) -> None:
@@ -453,6 +488,7 @@ class BrokerBus(SharedBus[BrokerSession]):
             raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
         self._timeout = timeout
         self._engine = Engine(kind, place)
+        self.records = CheckedRecords(lambda: self._entered().records)
 
     @property
     def state(self) -> BusState:

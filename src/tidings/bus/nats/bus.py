@@ -20,7 +20,8 @@ from tidings.bus.nats.address import Access, NatsAddress, addresses
 from tidings.bus.nats.connection import NatsConnection, end
 from tidings.bus.nats.errors import TROUBLES, Interrupted, Trouble, explain
 from tidings.bus.nats.log import Log, join
-from tidings.bus.nats.stream import LARGEST_PAYLOAD, NatsStream, StreamShape, Subjects
+from tidings.bus.nats.records import NatsRecords
+from tidings.bus.nats.stream import LARGEST_PAYLOAD, NatsStream, RecordsShape, StreamShape, Subjects
 from tidings.bus.nats.transfer import Past, Sender, StreamLink
 from tidings.bus.shared import BrokerBus, Engine, Listeners
 from tidings.changes import Cursor
@@ -107,6 +108,7 @@ class NatsSession:
         self,
         servers: NatsServers,
         shape: StreamShape,
+        records: NatsRecords,
         *,
         listeners: Listeners,
         engine: Engine,
@@ -115,6 +117,7 @@ class NatsSession:
     ) -> None:
         self._servers = servers
         self._shape = shape
+        self.records = records
         self._listeners = listeners
         self._engine = engine
         self._timeout = timeout
@@ -156,6 +159,7 @@ class NatsSession:
             if self._keeper is not None:
                 await end(self._keeper)
             await self._past.stop()
+            await self.records.close()
 
     async def _keep(self, link: StreamLink) -> None:
         """Uses a connection until it ends, and then another one, for ever."""
@@ -314,5 +318,11 @@ class NatsBus(BrokerBus):
         super().__init__("nats", str(servers), buffer=buffer, timeout=timeout)
         shape = StreamShape(Subjects(prefix), history or History(), replicas)
         self._new_session = lambda: NatsSession(
-            servers, shape, listeners=self._listeners, engine=self._engine, buffer=buffer, timeout=timeout
+            servers,
+            shape,
+            NatsRecords(servers.connect, str(servers), RecordsShape(prefix, replicas), timeout),
+            listeners=self._listeners,
+            engine=self._engine,
+            buffer=buffer,
+            timeout=timeout,
         )

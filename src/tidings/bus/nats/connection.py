@@ -227,7 +227,7 @@ class NatsConnection:
         return token
 
     async def ask(self, subject: str, body: object = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Sends `body` as JSON, and returns the answer.
+        """Sends `body`, bytes or something to send as JSON, and returns the answer.
 
         Raises:
             ApiError: The JetStream API refused.
@@ -235,7 +235,7 @@ class NatsConnection:
             Exception: The connection has ended, for this reason.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        data = b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
 
         def answered(what: Answer) -> None:
             if not answer.done():

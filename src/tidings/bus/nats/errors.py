@@ -44,6 +44,7 @@ _TEXTS: Sequence[tuple[str, str]] = (
     ("unexpected eof", "it closed the connection. Look at its log."),
     (NO_TLS, "the server offers no TLS, so nothing was sent to it. Configure TLS there, or ask for none here."),
     ("permissions violation", "this user is not permitted to do this. Permit it in the server's configuration."),
+    ("maximum payload", "the server accepts smaller messages only. Raise max_payload in its configuration to 1MB."),
     ("invalid user credentials", "the credentials file is not valid. Name one that nsc or the account's admin made."),
 )
 

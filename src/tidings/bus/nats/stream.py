@@ -35,6 +35,7 @@ import hashlib
 import json
 import re
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -59,7 +60,7 @@ SPARE: Final = 16_384
 _FORMAT: Final = 1
 _NOT_FOUND: Final = {10014, 10037, 10059}
 _NAME_IN_USE: Final = 10058
-_OUTDATED: Final = {10071, 10164}  # Compare-and-set found a message other than the expected one.
+OUTDATED: Final = {10071, 10164}  # Compare-and-set found a message other than the expected one.
 _ATTEMPTS: Final = 10
 _PATIENCE: Final = 1.0  # Seconds after which a request is repeated.
 _NEVER: Final = 2**62
@@ -74,15 +75,16 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 class Subjects:
-    """The subjects of one bus, which all begin with `prefix`, and the name of their stream."""
+    """The subjects of one bus, or of its records, and the name of their stream. All begin with `prefix`."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, records: bool = False) -> None:
         if not _PREFIX.fullmatch(prefix) or len(prefix) > 128:
             raise ValueError(
                 "A prefix must be one or more names of letters, digits, _ and - with dots between, "
                 f"and have at most 128 characters, not {prefix!a}"
             )
-        self.prefix = prefix
+        # No prefix has this sign, so that no log has the subjects of records.
+        self.prefix = prefix = f"{prefix}~records" if records else prefix
         self.all = f"{prefix}.>"
         self.stream = prefix.replace(".", "_")  # Its name must not have dots.
         self.mark = f"{prefix}.log"
@@ -91,11 +93,20 @@ class Subjects:
         """Returns the subject of `change`: the same for equal changes, another for others."""
         if not isinstance(change, ResourceUpdated):
             return f"{self.prefix}.{change_key(change)}"
-        # `quote` keeps the dot, and encodes the percent sign, so that no two URIs have the same token.
-        token = quote(change.uri, safe=":/?#[]@!$&'()+,;=").replace(".", "%2E")
+        token = _token(change.uri)
         if len(token) <= LONGEST_TOKEN:
             return f"{self.prefix}.resource.{token or '%'}"
         return f"{self.prefix}.long.{hashlib.sha256(change.uri.encode()).hexdigest()}"
+
+    def of_record(self, key: str) -> str:
+        """Returns the subject of the record with this key."""
+        return f"{self.prefix}.{_token(key)}"
+
+
+def _token(text: str) -> str:
+    """Returns `text` as one token of a subject."""
+    # `quote` keeps the dot, and encodes the percent sign, so that no two texts have the same token.
+    return quote(text, safe=":/?#[]@!$&'()+,;=").replace(".", "%2E")
 
 
 def payload(change: Change) -> bytes:
@@ -164,6 +175,23 @@ class StreamShape:
             "max_bytes": found["max_bytes"] > 0,
         }
         return {key: self.wanted[key] for key, low in too_low.items() if low}
+
+
+class RecordsShape(StreamShape):
+    """The configuration of the stream that keeps the records of a bus, each for its own time.
+
+    Its numbers, which are the revisions, begin with the time: they do not repeat in a stream that replaces this one.
+    """
+
+    def __init__(self, prefix: str, replicas: int) -> None:
+        super().__init__(Subjects(prefix, records=True), History(), replicas)
+        self._fixed["allow_msg_ttl"] = True
+        self._limit = -1
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        own = {"description": "Records that Tidings keeps for its processes", "first_seq": time.time_ns() // 1000}
+        return super().wanted | own | {"deny_delete": False, "deny_purge": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +286,12 @@ class NatsStream:
 
     async def mark(self) -> Mark | None:
         """Returns the mark, if there is one. Raises `BusMismatch` if it was written by another version."""
-        message = await self._message({"last_by_subj": self.shape.subjects.mark})
+        message = await self.newest(self.shape.subjects.mark)
         return None if message is None else self.mark_in(base64.b64decode(message.get("data", "")), message["seq"])
+
+    async def newest(self, subject: str) -> dict[str, Any] | None:
+        """Returns the message of `subject`, if there is one."""
+        return await self._message({"last_by_subj": subject})
 
     async def _message(self, which: dict[str, str]) -> dict[str, Any] | None:
         try:
@@ -303,7 +335,7 @@ class NatsStream:
         try:
             await self._ask(self.shape.subjects.mark, body, headers)
         except ApiError as error:
-            if error.code in _OUTDATED:
+            if error.code in OUTDATED:
                 return False
             raise
         return True
@@ -311,6 +343,18 @@ class NatsStream:
     async def probe(self, mark: Mark) -> None:
         """Checks, without writing anything, whether this process may write: it expects a mark that never existed."""
         await self._set_mark(mark.epoch, mark.floor, Terms(), _NEVER)
+
+    async def store(self, subject: str, data: bytes, headers: dict[str, str]) -> int:
+        """Stores a message, and returns its number. Not repeated: it may have been stored if this fails."""
+        return (await self.connection.ask(subject, data, {"Nats-Expected-Stream": self.name} | headers))["seq"]
+
+    async def purge(self, subject: str) -> None:
+        """Deletes the message of `subject`, if there is one."""
+        try:
+            await self._api("STREAM.PURGE", {"filter": subject})
+        except ApiError as error:
+            if error.code not in _NOT_FOUND:
+                raise
 
     async def first_after(self, at: int) -> int | None:
         """Returns the first message that was stored after the time `at`; None if there is none."""

@@ -19,6 +19,7 @@ from tidings._kit.backoff import Pauses
 from tidings.bus import Entry, History
 from tidings.bus.redis.connection import PAUSES, RedisConnection, Server
 from tidings.bus.redis.log import RedisLog, explain
+from tidings.bus.redis.records import RedisRecords
 from tidings.bus.shared import NOWHERE, BrokerBus, Engine, Listeners, NewEntries, Waiting
 from tidings.changes import Cursor
 from tidings.errors import BusMismatch, BusUnavailable
@@ -40,6 +41,7 @@ class RedisSession:
         self,
         server: Server,
         log: RedisLog,
+        records: RedisRecords,
         *,
         listeners: Listeners,
         engine: Engine,
@@ -48,6 +50,7 @@ class RedisSession:
     ) -> None:
         self._server = server
         self._log = log
+        self.records = records
         self._wakes = Wakes(server, log.channel, self._wake)
         self._listeners = listeners
         self._engine = engine
@@ -86,6 +89,7 @@ class RedisSession:
         try:
             await asyncio.wait(self._tasks[:1], timeout=_LEAVE_SECONDS)
         finally:
+            await self.records.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
@@ -321,6 +325,7 @@ class RedisBus(BrokerBus):
         self._new_session = lambda: RedisSession(
             server,
             RedisLog(server, prefix=prefix, history=history or History(), durable=durable),
+            RedisRecords(server, prefix),
             listeners=self._listeners,
             engine=self._engine,
             buffer=buffer,

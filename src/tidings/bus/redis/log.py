@@ -54,9 +54,6 @@ from tidings.errors import BusMismatch, BusUnavailable
 
 SCHEMA: Final = "1"
 
-_LUA: Final = Path(__file__).with_name("log.lua").read_text(encoding="utf-8")
-SCRIPT: Final = _LUA.replace("@SCHEMA@", SCHEMA).replace("@MOST@", str(MOST_TERMS)).strip()
-
 
 _START_AFRESH: Final = (
     "It only holds recent changes: delete its keys while no server runs, or give this bus another prefix."
@@ -64,7 +61,7 @@ _START_AFRESH: Final = (
 _IN_USE: Final = "has something else under the keys of this bus, which was left as it is. Give this bus another prefix."
 _PERMISSIONS: Final = (
     "does not permit this user what a bus needs ({error}). With 'tidings' for the prefix, that is: "
-    "~{{tidings}}:* &{{tidings}}:* +@hash +@sortedset +@scripting +@pubsub +unlink +exists +info +time +ping."
+    "~{{tidings}}:* &{{tidings}}:* +@hash +@sortedset +@scripting +@pubsub +unlink +pexpire +exists +info +time +ping."
 )
 
 _UNAVAILABLE: Final = {
@@ -128,7 +125,70 @@ T = TypeVar("T")
 PAGE: Final = 1000  # Entries that are read at once: Redis does nothing else meanwhile.
 _NODES: Final = 5  # Nodes of a cluster that are asked one after the other.
 _LOADING_PAUSE: Final = 0.05
-_SHA: Final = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
+
+
+class Script:
+    """A script that a server runs as one step."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()
+        self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, connection: RedisConnection, keys: Sequence[str], *words: str | bytes | int) -> Any:
+        """Returns what the script returns for `keys` and `words`."""
+        try:
+            return await connection.ask("EVALSHA", self._sha, len(keys), *keys, *words)
+        except exceptions.NoScriptError:
+            return await connection.ask("EVAL", self._text, len(keys), *keys, *words)
+
+
+_LUA: Final = Path(__file__).with_name("log.lua").read_text(encoding="utf-8")
+SCRIPT: Final = Script(_LUA.replace("@SCHEMA@", SCHEMA).replace("@MOST@", str(MOST_TERMS)))
+
+
+class RedisCalls:
+    """Calls of `server`, one at a time, over one connection that is opened when it is needed."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: RedisConnection | None = None
+
+    @property
+    def connected(self) -> bool:
+        """The server answered the last call, perhaps with a refusal."""
+        return self._connection is not None
+
+    async def do(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
+        """Returns the result of `work`. Raises `BusUnavailable` or `BusMismatch`."""
+        try:
+            async with asyncio.timeout(self._server.timeout):
+                return await self._follow(work)
+        except Exception as error:
+            # After an answer the connection is in order, but it may lead to the wrong server.
+            wrong = isinstance(error, exceptions.AskError | exceptions.ReadOnlyError) or "READONLY" in str(error)
+            if wrong or not isinstance(error, exceptions.ResponseError | BusMismatch):
+                await self.close()
+            raise explain(error, self._server) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _follow(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
+        """Returns the result of `work` on the node of a cluster that has the log; every node knows which one."""
+        for _ in range(_NODES):
+            if self._connection is None:
+                self._connection = await self._server.connect()
+            try:
+                return await work(self._connection)
+            except exceptions.MovedError as error:
+                self._server.moved(error)
+                await self.close()
+        raise exceptions.ConnectionError("its nodes do not agree on where the log is")
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
 
 class RedisLog:
@@ -136,18 +196,18 @@ class RedisLog:
 
     def __init__(self, server: Server, *, prefix: str, history: History, durable: bool) -> None:
         self._server = server
+        self._calls = RedisCalls(server)
         self._durable = durable
         self._keys = [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
         self._limits = (PAGE, history.entries, repr(float(history.age)))
         self.channel = f"{{{prefix}}}:news"
-        self._connection: RedisConnection | None = None
         self._terms: tuple[str, Terms] = ("", Terms())  # The name of the last one, and all.
         self._has_term = False  # This process has begun one.
 
     @property
     def connected(self) -> bool:
         """The server answered the last call, perhaps with a refusal."""
-        return self._connection is not None
+        return self._calls.connected
 
     async def open(self) -> Cursor:
         """Checks that everything that a bus needs exists and is permitted. Returns the newest cursor."""
@@ -155,7 +215,7 @@ class RedisLog:
         deadline = clock() + self._server.timeout - _LOADING_PAUSE
         while True:
             try:
-                return (await self._do(self._open)).head
+                return (await self._calls.do(self._open)).head
             except BusUnavailable as error:
                 # A process that starts together with its Redis waits until that has read its data.
                 if not isinstance(error.__cause__, exceptions.BusyLoadingError) or clock() > deadline:
@@ -166,7 +226,7 @@ class RedisLog:
         """Stores changes, all or none. Returns the cursors of each, and what is new after `told`."""
         numbers = [max(len(each.askers), 1) for each in held]
         words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
-        news, lasts = await self._do(lambda connection: self._run(connection, told, *words))
+        news, lasts = await self._calls.do(lambda connection: self._run(connection, told, *words))
         self._has_term = True
         places = [
             [self._cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
@@ -176,14 +236,16 @@ class RedisLog:
 
     async def look(self, told: Cursor) -> NewEntries:
         """Returns what is new after `told`, a cursor of this log."""
-        return (await self._do(lambda connection: self._run(connection, told)))[0]
+        return (await self._calls.do(lambda connection: self._run(connection, told)))[0]
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the newest entry of each distinct change after `cursor`, a cursor from outside; None if unknown."""
         found: dict[Any, Entry] = {}
         while True:
             place = cursor
-            news, _ = await self._do(lambda connection, place=place: self._run(connection, place, told_by_us=False))
+            news, _ = await self._calls.do(
+                lambda connection, place=place: self._run(connection, place, told_by_us=False)
+            )
             if news.entries is None:
                 return None
             for entry in news.entries:
@@ -195,9 +257,7 @@ class RedisLog:
             cursor = news.entries[-1][0]
 
     async def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        await self._calls.close()
 
     async def _open(self, connection: RedisConnection) -> NewEntries:
         if self._durable:
@@ -237,7 +297,6 @@ class RedisLog:
         probe: bool = False,
     ) -> tuple[NewEntries, list[int]]:
         words: list[str | bytes | int] = [
-            *(len(self._keys), *self._keys),
             # A cursor from outside may contain what cannot be encoded.
             *(told.epoch.encode(errors="surrogatepass"), told.version, int(told_by_us)),
             *(secrets.token_hex(6), int(self._durable), int(probe), self.channel),
@@ -245,11 +304,7 @@ class RedisLog:
             *(new_term(), self._terms[0], int(self._has_term)),
             *changes,
         ]
-        try:
-            answer = await connection.ask("EVALSHA", _SHA, *words)
-        except exceptions.NoScriptError:
-            answer = await connection.ask("EVAL", SCRIPT, *words)
-        return self._read(answer, told)
+        return self._read(await SCRIPT.run(connection, self._keys, *words), told)
 
     def _cursor(self, epoch: str, version: int) -> Cursor:
         return Cursor(epoch, version, self._terms[1].at(version))
@@ -274,29 +329,3 @@ class RedisLog:
                 ) from error
         more = bool(entries) and len(entries) == PAGE and entries[-1][0] < head
         return NewEntries(head, entries, more), [int(last) for last in lasts]
-
-    async def _do(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
-        try:
-            async with asyncio.timeout(self._server.timeout):
-                return await self._follow(work)
-        except Exception as error:
-            # After an answer the connection is in order, but it may lead to the wrong server.
-            wrong = isinstance(error, exceptions.AskError | exceptions.ReadOnlyError) or "READONLY" in str(error)
-            if wrong or not isinstance(error, exceptions.ResponseError | BusMismatch):
-                await self.close()
-            raise explain(error, self._server) from error
-        except BaseException:
-            await self.close()
-            raise
-
-    async def _follow(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
-        """Returns the result of `work` on the node of a cluster that has the log; every node knows which one."""
-        for _ in range(_NODES):
-            if self._connection is None:
-                self._connection = await self._server.connect()
-            try:
-                return await work(self._connection)
-            except exceptions.MovedError as error:
-                self._server.moved(error)
-                await self.close()
-        raise exceptions.ConnectionError("its nodes do not agree on where the log is")

@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidings.bus import BusState, Entry, History, Listener
-from tidings.bus.shared import Listeners, NewEntries, SharedBus, storable_key
+from tidings.bus import BusState, Entry, History, Listener, Record
+from tidings.bus.shared import CheckedRecords, Listeners, NewEntries, SharedBus, storable_key
 from tidings.bus.sqlite.log import SqliteLog
+from tidings.bus.sqlite.records import RecordWork, delete_record, read_record, write_record
 from tidings.changes import Change, Cursor
 
 logger = logging.getLogger(__name__)
@@ -39,13 +41,21 @@ class Since(NamedTuple):
     answer: asyncio.Future[Sequence[Entry] | None]
 
 
+class RecordJob(NamedTuple):
+    """Asks to read or write a record: `size` bytes, or None if it is only read."""
+
+    work: RecordWork
+    size: int | None
+    answer: asyncio.Future[Record | None]
+
+
 class Stop(NamedTuple):
     """Asks to finish earlier requests, close the file and end the thread."""
 
     answer: asyncio.Future[None]
 
 
-Request = PublishJob | Since | Stop | None
+Request = PublishJob | Since | RecordJob | Stop | None
 """None asks to look for new changes: there is a listener from now on."""
 
 Reply = tuple[asyncio.Future[Any], object]
@@ -111,6 +121,7 @@ class SqliteThread:
                         replies.append((request.answer, self._log.since(request.cursor)))
                     except Exception as error:  # noqa: BLE001 - passed to the caller
                         replies.append((request.answer, error))
+            replies += self._do_records([each for each in requests if isinstance(each, RecordJob)])
             self._post(news, replies)
             if stops := [request for request in requests if isinstance(request, Stop)]:
                 self._log.close()
@@ -135,6 +146,15 @@ class SqliteThread:
         except Exception as error:  # noqa: BLE001 - passed to the caller
             return None, [(job.answer, error) for job in jobs]
         return news, [(job.answer, cursor) for job, cursor in zip(jobs, cursors, strict=True)]
+
+    def _do_records(self, jobs: Sequence[RecordJob]) -> list[Reply]:
+        """Does all in one transaction: if the file is locked, they wait for it together."""
+        sizes = [job.size for job in jobs if job.size is not None]
+        try:
+            found = self._log.records([job.work for job in jobs], sum(sizes) if sizes else None) if jobs else []
+        except Exception as error:  # noqa: BLE001 - passed to the caller
+            return [(job.answer, error) for job in jobs]
+        return [(job.answer, record) for job, record in zip(jobs, found, strict=True)]
 
     def _look(self, told: Cursor) -> NewEntries | None:
         """Returns what other processes published. Nobody waits for it: a failure is logged once, until it is over."""
@@ -172,6 +192,28 @@ class SqliteThread:
                 answer.set_exception(own)
             else:
                 answer.set_result(outcome)
+
+
+class SqliteRecords:
+    """The records in the file that `thread` uses."""
+
+    def __init__(self, thread: SqliteThread) -> None:
+        self._thread = thread
+
+    async def get(self, key: str) -> Record | None:
+        return await self._ask(partial(read_record, key=key))
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+        work = partial(write_record, key=key, value=value, seconds=seconds, expected=revision)
+        return await self._ask(work, len(value))
+
+    async def delete(self, key: str) -> None:
+        await self._ask(partial(delete_record, key=key), 0)
+
+    async def _ask(self, work: RecordWork, size: int | None = None) -> Record | None:
+        answer: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
+        self._thread.ask(RecordJob(work, size, answer))
+        return await answer
 
 
 class SqliteBus(SharedBus[SqliteThread]):
@@ -218,6 +260,7 @@ class SqliteBus(SharedBus[SqliteThread]):
             poll=poll,
             listeners=self._listeners,
         )
+        self.records = CheckedRecords(lambda: SqliteRecords(self._entered()))
 
     @property
     def state(self) -> BusState:

@@ -19,8 +19,9 @@ from typing import Final, NamedTuple
 
 from tidings._kit.sqlite import Database, Schema
 from tidings._kit.sqlite_errors import DatabaseUnreadable, Trouble, Wording
-from tidings.bus import Entry, History
+from tidings.bus import Entry, History, Record
 from tidings.bus.shared import NewEntries, Terms, new_term
+from tidings.bus.sqlite.records import TABLES, RecordWork
 from tidings.changes import Cursor, change_from_key
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -38,8 +39,11 @@ _TABLES: Final = (
     )""",
     "CREATE TABLE changes (version INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, at REAL NOT NULL)",
 )
-# Files of version 0.1 have no terms.
-_TERMS: Final = "CREATE TABLE IF NOT EXISTS terms (id INTEGER PRIMARY KEY CHECK (id = 1), terms TEXT NOT NULL)"
+# Files of version 0.1 lack these, and processes of that version ignore them.
+_ADDED: Final = (
+    "CREATE TABLE IF NOT EXISTS terms (id INTEGER PRIMARY KEY CHECK (id = 1), terms TEXT NOT NULL)",
+    *TABLES,
+)
 _PAGE: Final = 4096
 _START_AFRESH: Final = (
     "It only holds recent changes: stop the programs that use it and delete it with its -wal and -shm files, "
@@ -144,6 +148,15 @@ class SqliteLog:
         """Returns the newest entry for each distinct change after `cursor`, or None if the log cannot know."""
         return self._database.read(lambda connection: self._after(connection, _read_state(connection), cursor).entries)
 
+    def records(self, works: Sequence[RecordWork], size: int | None) -> list[Record | None]:
+        """Does everything in `works` at one moment, all or nothing. It writes `size` bytes; None: it only reads."""
+
+        def work(connection: sqlite3.Connection) -> list[Record | None]:
+            now = self._clock()
+            return [each(connection, now) for each in works]
+
+        return self._database.read(work) if size is None else self._database.write(work, size)
+
     def close(self) -> None:
         self._database.close()
 
@@ -153,7 +166,8 @@ class SqliteLog:
         self._has_term = False
         # A write lock even if nothing is written: a read-only file fails here, and not later.
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(_TERMS)
+        for statement in _ADDED:
+            connection.execute(statement)
         row = connection.execute("SELECT boot FROM log").fetchone()
         noted = row[0] if row else ""
         if noted and noted != self._boot:

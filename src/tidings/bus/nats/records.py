@@ -1,0 +1,131 @@
+"""The records of a `NatsBus`: a second stream beside the log, over a connection of its own.
+
+The stream has one message for each key, and its number is the revision. Its data is the number of seconds for which it
+is kept, a newline, and the value. The broker deletes it after that time, in whole seconds; so that it is gone for
+readers at once, they compare the time at which it was stored with the broker's clock.
+
+The connection is opened when it is first needed. So a large record holds up no change, and a user that is not permitted
+to use records has a log all the same.
+"""
+
+import asyncio
+import base64
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from tidings.bus import Record
+from tidings.bus.nats.connection import NatsConnection
+from tidings.bus.nats.errors import ApiError, NatsTimeout, explain
+from tidings.bus.nats.stream import OUTDATED, NatsStream, RecordsShape, nanoseconds
+from tidings.errors import BusUnavailable
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 10
+
+
+class RecordStream:
+    """The records in `stream`, over one connection that was opened at the time `now` of the broker."""
+
+    def __init__(self, stream: NatsStream, now: int) -> None:
+        self.connection = stream.connection
+        self._stream = stream
+        self._subjects = stream.shape.subjects
+        self._ahead = now - time.monotonic_ns()  # The broker's clock, compared with one that is never set.
+
+    async def get(self, key: str) -> tuple[int, Record | None]:
+        """Returns the number of the message of `key`, 0 if there is none, and the record if it has not expired."""
+        message = await self._stream.newest(self._subjects.of_record(key))
+        if message is None:
+            return 0, None
+        seq: int = message["seq"]
+        seconds, _, value = base64.b64decode(message.get("data", "")).partition(b"\n")
+        try:
+            expires = nanoseconds(message["time"]) + float(seconds) * 10**9
+        except ValueError:  # Somebody else's.
+            expires = 0.0
+        return seq, Record(value, seq) if expires > self._ahead + time.monotonic_ns() else None
+
+    async def put(self, key: str, value: bytes, seconds: float, revision: int | None) -> Record | None:
+        headers, data = {"Nats-TTL": f"{math.ceil(seconds) + 1}s"}, f"{float(seconds)!r}\n".encode() + value
+        for _ in range(_ATTEMPTS):
+            if revision is not None:
+                seq, there = await self.get(key)
+                if revision != (there.revision if there else 0):
+                    return None
+                headers["Nats-Expected-Last-Subject-Sequence"] = str(seq)
+            try:
+                return Record(value, await self._stream.store(self._subjects.of_record(key), data, headers))
+            except ApiError as error:
+                if error.code not in OUTDATED:
+                    raise
+                # Another process was quicker, or the broker has deleted what had expired.
+            except NatsTimeout:
+                await self._stream.prepare()  # Nothing was stored: the stream was deleted.
+        raise ApiError(0, "the record is changed again and again")
+
+    async def delete(self, key: str) -> None:
+        await self._stream.purge(self._subjects.of_record(key))
+
+
+class NatsRecords:
+    """The records in the stream of a `shape`. `connect` opens a connection to one of the servers at `place`."""
+
+    def __init__(
+        self, connect: Callable[[float], Awaitable[NatsConnection]], place: str, shape: RecordsShape, timeout: float
+    ) -> None:
+        self._connect = connect
+        self._place = place
+        self._shape = shape
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+        self._stream: RecordStream | None = None
+        self._closed = False
+
+    async def get(self, key: str) -> Record | None:
+        return (await self._do(lambda stream: stream.get(key)))[1]
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+        return await self._do(lambda stream: stream.put(key, value, seconds, revision))
+
+    async def delete(self, key: str) -> None:
+        await self._do(lambda stream: stream.delete(key))
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._drop()
+
+    async def _drop(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            await stream.connection.close()
+
+    async def _do(self, work: Callable[[RecordStream], Awaitable[T]]) -> T:
+        stream: RecordStream | None = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                stream = await self._open()
+                return await work(stream)
+        except Exception as error:
+            if stream is not None and isinstance(error, TimeoutError):
+                stream.connection.fail(error)  # The next one may reach another server.
+            raise explain(error, self._place, seconds=self._timeout) from error
+
+    async def _open(self) -> RecordStream:
+        async with self._turn:
+            if self._stream is None or self._stream.connection.ended.done():
+                await self._drop()
+                connection = await self._connect(self._timeout)
+                try:
+                    stream = NatsStream(connection, self._shape)
+                    await stream.prepare()
+                    self._stream = RecordStream(stream, (await stream.find()).now)
+                except BaseException:
+                    await connection.close()
+                    raise
+            if self._closed:
+                await self._drop()
+                raise BusUnavailable(f"The bus at {self._place} was closed before it answered.")
+            return self._stream
