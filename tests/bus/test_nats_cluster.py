@@ -46,8 +46,10 @@ async def test_a_cluster_goes_on_when_the_server_dies_that_leads_it(tmp_path: Pa
         urls = [server.url for server in servers]
         async with NatsBus(urls, replicas=3, timeout=20) as first:
             start, log = first.head, [(await first.publish(A), A)]
-            info = await api(urls[0], "STREAM.INFO.tidings")
-            assert info["config"]["num_replicas"] == 3
+            records = [await first.records.put(f"{n}", b"x", seconds=60) for n in range(20)]
+            for stream in ("tidings~records", "tidings"):
+                info = await api(urls[0], f"STREAM.INFO.{stream}")
+                assert info["config"]["num_replicas"] == 3
             leader = servers[int(info["cluster"]["leader"].removeprefix("n"))]
             # One that only knows the leader, and one that only knows another: the rest is told to them.
             other = next(server for server in servers if server is not leader)
@@ -60,6 +62,8 @@ async def test_a_cluster_goes_on_when_the_server_dies_that_leads_it(tmp_path: Pa
                     leader.kill()
                     before = len(stored)
                     await until(lambda: len(stored) > before + 50)
+                assert [await two.records.get(f"{n}") for n in range(20)] == records
+                assert await two.records.put("0", b"y", seconds=60, revision=0) is None
                 last = await two.publish(A)
                 for ear in ears:
                     await ear.until_after(last)

@@ -35,6 +35,7 @@ async def test_a_nats_client_without_a_name_that_is_needed_is_refused_with_the_c
         NatsWire(insist_on_tls=False, broken=lambda error: None)
 
 
-def test_a_connection_of_redis_keeps_its_writer() -> None:
-    """`RedisConnection.close` aborts it. Without it, closing is slower over TLS, and nothing else changes."""
+def test_a_connection_of_redis_keeps_its_reader_and_its_writer() -> None:
+    """`RedisConnection` looks at the first before each use, and aborts the second. Its comments say what is lost."""
+    assert hasattr(Connection(), "_reader")
     assert hasattr(Connection(), "_writer")

@@ -17,7 +17,7 @@ from tests.bus.nats_server import api, running
 from tests.bus.nats_server import shared as shared_nats
 from tests.bus.processes import peer
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import NOTHING, redis_server, shared_server
+from tests.bus.redis_server import ALWAYS, NOTHING, redis_server, shared_server
 from tests.simulation.bus import Broker, SimulatedBus
 from tidings.bus import Record, Records
 from tidings.bus.memory import MemoryBus
@@ -393,6 +393,15 @@ async def test_expired_records_leave_the_redis(tmp_path: Path) -> None:
             return server.ask("KEYS", "{tidings}:record:*") == ["{tidings}:record:b"]
 
         await until(only_one)
+
+
+@pytest.mark.redis
+async def test_a_redis_that_was_restarted_meanwhile_is_used_at_once(tmp_path: Path) -> None:
+    async with redis_server(tmp_path / "redis", *ALWAYS) as server, RedisBus(server.url) as bus:
+        record = await store(bus.records, "a", b"x")
+        server.kill()
+        await server.start()
+        assert await bus.records.get("a") == record
 
 
 async def test_expired_records_leave_the_stream_which_is_kept_as_the_log_is() -> None:

@@ -147,6 +147,7 @@ async def test_any_node_of_a_cluster_leads_to_the_log_also_when_it_moves(tmp_pat
             ear = Ear()
             bus.subscribe(ear)
             before = await bus.publish(A)
+            assert await bus.records.put("a", b"x", seconds=60)
             slot = one.ask("CLUSTER", "KEYSLOT", "{tidings}:log")
             one.kill()
             two.ask("CLUSTER", "SETSLOT", slot, "NODE", two.ask("CLUSTER", "MYID"))
@@ -155,6 +156,9 @@ async def test_any_node_of_a_cluster_leads_to_the_log_also_when_it_moves(tmp_pat
             assert None in ear.changes
             assert after.epoch != before.epoch
             assert two.ask("EXISTS", "{tidings}:log") == 1
+            record = await bus.records.put("a", b"y", seconds=60, revision=0)
+            assert record is not None
+            assert await bus.records.get("a") == record
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,18 @@ async def test_the_permissions_that_are_named_are_enough(server: RedisServer) ->
         await bus.publish(A)
         assert ear.changes == [A]
         assert await bus.since(Cursor(bus.head.epoch, 0)) == [(bus.head, A)]
+        record = await bus.records.put("a", b"x", seconds=60, revision=0)
+        assert await bus.records.get("a") == record
+        await bus.records.delete("a")
+
+
+async def test_a_user_who_may_not_use_records_has_a_log_all_the_same(server: RedisServer) -> None:
+    async with RedisBus(with_user(server, *PERMISSIONS.replace("+pexpire ", "").split())) as bus:
+        with pytest.raises(BusUnavailable) as caught:
+            await bus.records.put("a", b"x", seconds=60)
+        assert PERMISSIONS in str(caught.value)
+        await bus.publish(A)
+        assert bus.state.connected
 
 
 def use_up_the_memory(server: RedisServer) -> None:
@@ -124,6 +136,14 @@ async def test_it_is_a_replica(server: RedisServer, tmp_path: Path) -> None:
     async with redis_server(tmp_path / "two") as replica:
         replica.ask("REPLICAOF", "127.0.0.1", server.port)
         assert "is a read-only replica" in await refusal(replica.url)
+
+
+async def test_records_are_not_read_from_a_server_that_has_become_a_replica(server: RedisServer) -> None:
+    async with RedisBus(server.url) as bus:
+        await bus.records.put("a", b"x", seconds=60)
+        server.ask("REPLICAOF", "127.0.0.1", NOBODY)
+        with pytest.raises(BusUnavailable, match="is a read-only replica"):
+            await bus.records.get("a")
 
 
 @pytest.mark.parametrize("key", ["log", "changes", "times"])

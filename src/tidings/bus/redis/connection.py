@@ -43,6 +43,13 @@ class RedisConnection:
         """Returns the next message of the server; None if none comes for `seconds`."""
         return await self._connection.read_response(timeout=seconds, disconnect_on_error=False)
 
+    @property
+    def ended(self) -> bool:
+        """The server has closed it, as far as is known."""
+        # Private in the redis package. Without it, the next command fails, and nothing else changes.
+        reader = getattr(self._connection, "_reader", None)
+        return reader is not None and (reader.at_eof() or reader.exception() is not None)
+
     async def close(self) -> None:
         """Closes it at once, also in the middle of an answer. A second call has no effect."""
         # Private in the redis package. Without it, closing is slower over TLS, and nothing else changes.

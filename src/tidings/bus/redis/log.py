@@ -176,6 +176,8 @@ class RedisCalls:
     async def _follow(self, work: Callable[[RedisConnection], Awaitable[T]]) -> T:
         """Returns the result of `work` on the node of a cluster that has the log; every node knows which one."""
         for _ in range(_NODES):
+            if self._connection is not None and self._connection.ended:
+                await self.close()
             if self._connection is None:
                 self._connection = await self._server.connect()
             try:
