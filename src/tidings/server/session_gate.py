@@ -68,13 +68,13 @@ class SessionGate:
         if scope["method"] == "GET":
             await self._sessions.opening_stream(session)
             session.streams += 1
-        body = bytearray()
+        body = _Body(receive)
         try:
-            await self._app(inner, _copying(receive, body), self._answering(session, scope["method"], body, send))
+            await self._app(inner, body.receive, self._answering(session, scope["method"], body, send))
         finally:
             session.streams -= scope["method"] == "GET"
 
-    def _answering(self, session: SharedSession, method: str, body: bytearray, send: Send) -> Send:
+    def _answering(self, session: SharedSession, method: str, body: "_Body", send: Send) -> Send:
         """Returns the `send` of a request: what concerns other replicas is done before its sender has the answer."""
         refused = False
 
@@ -87,7 +87,7 @@ class SessionGate:
                     if (method, message["status"]) == ("DELETE", 200):
                         await self._sessions.end(session)
                     elif (method, message["status"]) == ("POST", 202):  # It was not a request.
-                        await self._sessions.forward(session, bytes(body))
+                        await self._sessions.forward(session, bytes(body.read))
                 except (Refusal, TransportError) as error:  # Not raised: the SDK would take it for its own.
                     refused = True
                     await _refuse(send, error)
@@ -124,8 +124,7 @@ class SessionGate:
 
         The app is asked first: if it does not know the session, it has still checked the sender.
         """
-        body, unknown = bytearray(), list[Message]()
-        receive = _copying(receive, body)
+        body, unknown = _Body(receive), list[Message]()
 
         async def answer(message: Message) -> None:
             if unknown or message.get("status") == 404:
@@ -133,7 +132,7 @@ class SessionGate:
             else:
                 await send(message)
 
-        await self._app(inner, receive, answer)
+        await self._app(inner, body.receive, answer)
         if not unknown:
             return
         record = await self._sessions.record_of(session_id)
@@ -141,13 +140,9 @@ class SessionGate:
             for message in unknown:
                 await send(message)
             return
-        more = True
-        while more and len(body) <= MOST_LETTER_BYTES:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            more = message.get("more_body", False)
-        await self._sessions.send(session_id, record, bytes(body))
+        while body.more and len(body.read) <= MOST_LETTER_BYTES:
+            await body.receive()
+        await self._sessions.send(session_id, record, bytes(body.read))
         await _respond(send, 202, b"Accepted")
 
     async def ask(
@@ -197,15 +192,19 @@ def _renamed(headers: Iterable[tuple[bytes, bytes]], session_id: str) -> list[tu
     return [(name, session_id.encode() if name == _SESSION else value) for name, value in headers]
 
 
-def _copying(receive: Receive, body: bytearray) -> Receive:
-    """Returns a `receive` that copies the body of its request."""
+class _Body:
+    """The body of a request, as far as the app has read it."""
 
-    async def copy() -> Message:
-        message = await receive()
-        body.extend(message.get("body", b""))
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.read = bytearray()
+        self.more = True
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.read += message.get("body", b"")
+        self.more = message.get("more_body", False)
         return message
-
-    return copy
 
 
 async def _refuse(send: Send, error: Refusal | TransportError) -> None:
