@@ -126,7 +126,7 @@ _STYLES: dict[Verdict, str] = {"ok": "good", "look": "note", "wrong": "bad"}
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--bus", metavar="URL", help="Also connect to this bus, and store one change that nobody listens to.")
+@click.option("--bus", metavar="URL", help="Also connect to this bus, and store a change and a record there.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool, bus: str | None) -> None:
     """Check what Tidings uses on this machine, and say how to fix problems.

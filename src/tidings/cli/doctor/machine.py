@@ -32,9 +32,10 @@ INOTIFY: Final = Path("/proc/sys/fs/inotify")
 
 
 def bus(url: str) -> Finding:
-    """Checks that a bus answers, and stores a change of a resource that nobody has: a full one refuses only that."""
+    """Checks that a bus answers, and stores a change and a record that nobody uses: a full one refuses only that."""
     import asyncio
 
+    from tidings.bus import Records
     from tidings.bus.urls import bus_from_url
     from tidings.changes import ResourceUpdated
     from tidings.errors import TidingsError
@@ -42,6 +43,9 @@ def bus(url: str) -> Finding:
     async def store() -> None:
         async with bus_from_url(url) as opened:
             await opened.publish(ResourceUpdated("tidings-doctor://check"))
+            records: Records | None = getattr(opened, "records", None)
+            if records is not None:
+                await records.put("tidings-doctor", b"", seconds=1)
 
     try:
         asyncio.run(store())
@@ -49,7 +53,7 @@ def bus(url: str) -> Finding:
         return Finding("bus", "wrong", error.message, f"More about causes and cures: {error.help_page}")
     except (ValueError, ImportError) as error:
         return Finding("bus", "wrong", f"{error}.", "Correct the URL, or install what is missing.")
-    return Finding("bus", "ok", "it answers, and stores changes.")
+    return Finding("bus", "ok", "it answers, and stores changes and records.")
 
 
 def sqlite(_: CheckedPath) -> list[Finding]:
