@@ -22,11 +22,14 @@ from tests.simulation.bus import Broker, SimulatedBus
 from tidings.bus import Record, Records
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
-from tidings.bus.nats.bus import NatsSession
+from tidings.bus.nats.address import Access, addresses
+from tidings.bus.nats.bus import NatsServers, NatsSession
+from tidings.bus.nats.records import NatsRecords
+from tidings.bus.nats.stream import RecordsShape
 from tidings.bus.redis import RedisBus
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import ResourceUpdated
-from tidings.errors import BusUnavailable
+from tidings.errors import BusMismatch, BusUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -324,6 +327,22 @@ async def test_a_broker_out_of_reach_is_told_in_time_and_used_again_when_it_is_b
             await until(back)
 
 
+async def test_a_connection_that_does_not_answer_is_not_used_again() -> None:
+    async with proxy_to(shared_nats().port) as proxy:
+        servers = NatsServers(addresses(f"nats://127.0.0.1:{proxy.port}"), Access())
+        records = NatsRecords(servers.connect, str(servers), RecordsShape(uuid.uuid4().hex, 1), 0.5)
+        try:
+            record = await store(records, "a", b"one")
+            proxy.stall()
+            with pytest.raises(BusUnavailable, match=r"did not answer within 0.5 s"):
+                await records.get("a")
+            proxy.flow()
+            assert await records.get("a") == record
+            assert proxy.accepted == 2
+        finally:
+            await records.close()
+
+
 async def test_a_simulated_broker_may_be_out_of_reach() -> None:
     bus = SimulatedBus(Broker())
     async with bus:
@@ -470,6 +489,17 @@ async def test_a_user_who_may_not_use_records_has_a_log_all_the_same(tmp_path: P
             assert bus.state.connected
             await bus.publish(A)
             assert await bus.records.get("a") == record
+
+
+async def test_a_stream_of_another_shape_is_refused_and_left_as_it_is() -> None:
+    url, prefix = shared_nats().url, uuid.uuid4().hex
+    stream = f"{prefix}~records"
+    await api(url, f"STREAM.CREATE.{stream}", {"name": stream, "subjects": [f"{stream}.>"], "storage": "memory"})
+    async with NatsBus(url, prefix=prefix) as bus:
+        with pytest.raises(BusMismatch, match=r"storage is 'memory' and not 'file'.*Delete it .nats stream rm."):
+            await bus.records.get("a")
+        await bus.publish(A)
+    assert (await api(url, f"STREAM.INFO.{stream}"))["config"]["storage"] == "memory"
 
 
 async def test_a_broker_that_takes_small_messages_only_says_what_to_do(tmp_path: Path) -> None:

@@ -125,6 +125,8 @@ def change_in(data: bytes) -> Change | None:
 class StreamShape:
     """The configuration of a stream for a `history`, in at least `replicas` replicas."""
 
+    cure = _START_AFRESH
+
     def __init__(self, subjects: Subjects, history: History, replicas: int) -> None:
         self.subjects = subjects
         self.history = history
@@ -164,7 +166,7 @@ class StreamShape:
         if differences:
             listed = ", ".join(f"{what} is {ours!r} and not {wanted!r}" for what, ours, wanted in differences)
             raise BusMismatch(
-                f"This bus cannot use the stream {self.subjects.stream} at {place}: {listed}. {_START_AFRESH}"
+                f"This bus cannot use the stream {self.subjects.stream} at {place}: {listed}. {self.cure}"
             )
 
     def lifted(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -182,6 +184,8 @@ class RecordsShape(StreamShape):
 
     Its numbers, which are the revisions, begin with the time: they do not repeat in a stream that replaces this one.
     """
+
+    cure = "Delete it (nats stream rm) while nothing uses it, which ends all sessions, or give this bus another prefix."
 
     def __init__(self, prefix: str, replicas: int) -> None:
         super().__init__(Subjects(prefix, records=True), History(), replicas)
