@@ -57,13 +57,13 @@ class Plan:
 
 
 def draw(seed: int, *, only: str | None = None, without: Sequence[str] = ()) -> Plan:
-    """Draws the plan of a seed: with all faults but those of `NOT_YET`, or with one kind `only`."""
+    """Draws the plan of a seed: with all faults, or with one kind `only`."""
     dice = random.Random(f"{seed} plan")
     world = _draw_world(seed, dice)
     seconds = dice.uniform(4, 12)
     notes = [f"note://n{number}" for number in range(world.notes)]
     things = [*notes, *notes, "secret://s0", "t0", "t1"]
-    kinds = [name for name in FAULTS if name not in NOT_YET]
+    kinds = list(FAULTS)
     faults = tuple(Step(index, dice.uniform(0, seconds), dice.choice(kinds)) for index in range(dice.randint(1, 5)))
     # Half of the changes come right after a fault, when most can go wrong.
     times = [0.0, *(step.at for step in faults)]
@@ -464,15 +464,8 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill_after_notify": kill_after_notify,
     "kill_while_held": kill_while_held,
     "fresh_without_bus": bus_away,
-    "no_stickiness": nothing,
 }
 """All faults by name."""
-
-NOT_YET: Final = {
-    "no_stickiness": 1,
-}
-"""Faults that the product does not survive yet, each with a seed that shows it. No seed draws them by chance. One that
-is cured is taken out of here."""
 
 
 def _with_broker(world: WorldPlan) -> WorldPlan:
@@ -483,10 +476,6 @@ def _with_replicas(world: WorldPlan) -> WorldPlan:
     return replace(world, has_broker=True, replicas=max(world.replicas, 2))
 
 
-def _old_era(world: WorldPlan) -> WorldPlan:
-    return replace(world, clients=tuple(replace(client, era="legacy") for client in world.clients))
-
-
 SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "hang": _with_replicas,
     "kill_untold": _with_replicas,
@@ -494,6 +483,5 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "kill_after_notify": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.5, 2.0)),
     "kill_while_held": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.3, 1.0)),
     "fresh_without_bus": _with_broker,
-    "no_stickiness": lambda world: replace(_old_era(_with_replicas(world)), sticky=False),
 }
 """What a fault needs of the world."""

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from tests.simulation.clock import simulated
-from tests.simulation.faults import FAULTS, NOT_YET, Plan, draw
+from tests.simulation.faults import FAULTS, Plan, draw
 from tests.simulation.loop import Stuck, VirtualLoop
 from tests.simulation.world import World
 
@@ -172,14 +172,6 @@ def _outcomes(seeds: range, jobs: int, work: Callable[[int], Outcome]) -> Any:
         yield from pool.imap(work, seeds, chunksize=4)
 
 
-def _first_failure(name: str) -> str:
-    """Returns how a fault of `NOT_YET` shows: at its own seed or, if other things have changed, at a later one."""
-    for seed in range(NOT_YET[name], NOT_YET[name] + 20):
-        if wrong := run(draw(seed, only=name)).wrong:
-            return wrong[0]
-    return "survived"
-
-
 def quiet() -> None:
     """Hides the SDK's warning about the old era, which is used here on purpose."""
     warnings.filterwarnings("ignore", "resources/subscribe is removed")
@@ -194,14 +186,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", action="store_true", help="print the trace of each seed")
     parser.add_argument("--only", choices=sorted(FAULTS), help="no other faults than this")
     parser.add_argument("--without", action="append", default=[], choices=sorted(FAULTS), help="not this fault")
-    parser.add_argument("--not-yet", action="store_true", help="the seeds of NOT_YET, one of each")
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they are")
     chosen = parser.parse_args(arguments)
     quiet()
-    if chosen.not_yet:
-        for name in NOT_YET:
-            sys.stdout.write(f"{name}: {_first_failure(name)}\n")
-        return 0
     seeds = range(chosen.first, chosen.first + chosen.seeds) if chosen.seed is None else [chosen.seed]
     work = partial(_outcome, only=chosen.only, without=chosen.without)
     began, failed = _process_time(), 0

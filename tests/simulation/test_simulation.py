@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tests.simulation.clock import simulated
-from tests.simulation.faults import NOT_YET
 from tests.simulation.loop import Node, Stuck, VirtualLoop
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.network import Connection
@@ -49,18 +48,6 @@ def test_a_seed_gives_the_same_trace_in_every_process(batch: subprocess.Complete
     alone = program("run", "--seed", str(SEEDS), "--trace").stdout.splitlines()[:-1]
     assert len(alone) > 50
     assert alone == batch.stdout.splitlines()[-len(alone) - 1 : -1]
-
-
-@pytest.fixture(scope="module")
-def not_yet() -> dict[str, str]:
-    lines = program("run", "--not-yet").stdout.splitlines()
-    return dict(line.split(": ", 1) for line in lines)
-
-
-@pytest.mark.xfail(reason="not cured yet: whoever cures it takes it out of NOT_YET", raises=AssertionError)
-@pytest.mark.parametrize("fault", NOT_YET)
-def test_a_fault_is_survived(not_yet: dict[str, str], fault: str) -> None:
-    assert not_yet[fault] == "survived"
 
 
 @pytest.mark.thorough

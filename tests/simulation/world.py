@@ -29,8 +29,8 @@ from tidings.errors import BusUnavailable, NotSupported, RequestTimedOut, Tiding
 from tidings.server import Coalesce, Limits
 from tidings.server.policy import RequestContext
 
-ROUND_ROBIN, STICKY = 8000, 8080
-"""The ports of the balancer. The sticky one sends all connections of a client to the same replica while it lives."""
+BALANCER = 8000
+"""The port of the balancer, which sends each connection to the next replica."""
 
 HEALTH_SECONDS: Final = 3.0
 """Seconds after which the balancer sends nobody to a replica that does not answer."""
@@ -78,7 +78,6 @@ class WorldPlan:
     coalesce: Coalesce
     notes: int
     clients: tuple[ClientPlan, ...]
-    sticky: bool = True
     counts_sessions: bool = False
     """Nothing goes wrong, so that no old-era session may be left behind."""
 
@@ -227,8 +226,7 @@ class Client:
         self.live: LiveClient | None = None
         self.copies: dict[str, str] = {}
         self.error: BaseException | None = None
-        port = STICKY if plan.era == "legacy" else ROUND_ROBIN
-        self.url = f"http://127.0.0.1:{port}/mcp"
+        self.url = f"http://127.0.0.1:{BALANCER}/mcp"
         self.uris = [uri for uri in world.truth.notes if _may(self.user, uri)]
         self._task: asyncio.Task[None]
 
@@ -404,10 +402,8 @@ class World:
         self._surprises = random.Random(f"{plan.seed} surprises")
         self._surprises_left = 6
         self._turns = 0
-        self._chosen: dict[str, Replica] = {}
         self._publishing: set[asyncio.Task[None]] = set()
-        loop.network.balancers[ROUND_ROBIN] = self._next
-        loop.network.balancers[STICKY] = self._same if plan.sticky else self._next
+        loop.network.balancers[BALANCER] = self._next
 
     @contextlib.contextmanager
     def excused(self, seconds: float) -> Iterator[None]:
@@ -429,16 +425,6 @@ class World:
         ready = [replica for replica in self.replicas if replica.in_rotation]
         self._turns += 1
         return ready[self._turns % len(ready)].port if ready else None
-
-    def _same(self, node: Node | None) -> int | None:
-        replica = self._chosen.get(str(node))
-        if replica is None or not replica.in_rotation:
-            port = self._next(node)
-            replica = next((each for each in self.replicas if each.port == port), None)
-            if replica is None:
-                return None
-            self._chosen[str(node)] = replica
-        return replica.port
 
     # Changes.
 

@@ -17,6 +17,7 @@ from tidings.client.silence import StreamSilence, WatchStream
 from tidings.errors import ConnectionLost, SessionExpired, TidingsError
 
 _STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
+_MOST_FAILURES: Final = 2  # To open the first stream of notifications. Then the SDK gives up, and does not say so.
 _LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
 LISTEN: Final = "subscriptions/listen"  # The modern request whose answer is a stream of changes.
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
@@ -51,6 +52,7 @@ class HttpHealth:
         self.stream_opened = asyncio.Event()  # Set when the stream of notifications is open; without HTTP, at once.
         self.begins_at_once = False  # The server begins its stream before the first notification.
         self.deaf = False  # The server offers no stream of notifications.
+        self._failures = 0  # To open the first stream of notifications.
         self.stream_ended = False  # The stream of notifications has ended, and is not open again yet.
         # Called when the stream of notifications was opened anew: what was sent meanwhile is lost.
         self.on_stream_again: Callable[[], None] = lambda: None
@@ -98,11 +100,12 @@ class HttpHealth:
             self.deaf = True  # In the old era, a server without sessions has no stream.
             self.stream_opened.set()
         elif method == "GET" and status >= 300 and not self.stream_opened.is_set():
-            # The right answer is 405, but one with 404 right after the handshake has no stream either. What may pass
-            # (429, 5xx) the SDK tries once more.
+            # The right answer is 405, but one with 404 right after the handshake has no stream either.
             if status < 500 and status != 429:
                 self.deaf = True
                 self.stream_opened.set()
+            else:
+                self._not_opened(f"{name} does not open its stream of notifications (HTTP {status}).")
         elif status == 404 and has_session:
             if isinstance(call, QueueEntry):
                 call.may_have_arrived = False
@@ -115,9 +118,18 @@ class HttpHealth:
         if isinstance(call, QueueEntry) and not sent:
             call.may_have_arrived = False
         self.broken = error
-        if method == "GET" and (self.stream_opened.is_set() or not sent):  # Else the SDK tries once more.
-            name = self._owner.name
-            self._owner.lose(ConnectionLost(f"{name} is away: {type(error).__name__}", server=name))
+        if method == "GET":
+            text = f"{self._owner.name} is away: {type(error).__name__}"
+            if self.stream_opened.is_set() or not sent:
+                self._owner.lose(ConnectionLost(text, server=self._owner.name))
+            else:
+                self._not_opened(text)
+
+    def _not_opened(self, text: str) -> None:
+        """Notes that the stream of notifications was not opened. The SDK tries once more, and then silently no more."""
+        self._failures += 1
+        if self._failures >= _MOST_FAILURES:
+            self._owner.lose(ConnectionLost(text, server=self._owner.name))
 
     def signing_in(self, call: object, *, busy: bool) -> None:
         """Notes that the `auth` object signs in, which may involve a person, or has done so."""

@@ -66,6 +66,7 @@ class Subscriptions:
         self._generations: dict[str, int] = {}
         self._covered: set[str] = set()
         self._feed: ChangeFeed | None = None
+        self._is_told = True  # The server could be told what is wanted, the last time.
         self._task: asyncio.Task[None] | None = None
         self._broken: TidingsError | None = None
         self.cursor: str | None = None
@@ -230,8 +231,9 @@ class Subscriptions:
             wanted = Filter.of(uris, tools=lists.tools, prompts=lists.prompts, resources=lists.resources)
             try:
                 refused = await feed.sync(wanted)
-                problems = list(refused.values())
+                problems, self._is_told = list(refused.values()), True
             except TidingsError as error:
+                self._is_told = False
                 if link.over:
                     return
                 logger.info("subscriptions at %s: %s", link.name, error)
@@ -292,7 +294,7 @@ class Subscriptions:
 
     @property
     def _hears(self) -> bool:
-        return self._feed is not None and not self._feed.is_deaf
+        return self._feed is not None and self._is_told and not self._feed.is_deaf
 
     # The feed reports what it receives, synchronously and in the order of arrival.
 

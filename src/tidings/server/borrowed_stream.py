@@ -32,6 +32,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Keys in the scope of a request.
 SCOPE_KEY: Final = "tidings.stream"  # The `BorrowedStream` of a listen request.
 WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
+COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
 _SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
 
 

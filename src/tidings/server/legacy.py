@@ -31,7 +31,7 @@ from tidings._kit.tasks import Background
 from tidings.changes import FEATURES, Cursor, Filter
 from tidings.errors import LimitReached, TidingsError
 from tidings.server.adapters import connection_of
-from tidings.server.borrowed_stream import WRAPPED_KEY, BorrowedStream
+from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream
 from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
@@ -41,7 +41,6 @@ from tidings.server.subscriber import Frame, Subscriber
 logger = logging.getLogger(__name__)
 
 RESOURCE_NOT_FOUND: Final = -32002  # This era's code for a missing resource.
-_COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
 _ALL: Final = frozenset(FEATURES)  # One object for all sessions, which saves memory.
 
 
@@ -321,7 +320,7 @@ class LegacyEra:
         that is open is written to.
         """
         if self._core.cut_off:
-            stream.write(_COME_BACK)
+            stream.write(COME_BACK)
             stream.finish()
             return
         session = self._sessions.get(session_id)

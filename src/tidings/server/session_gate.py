@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import mcp_types as types
 
 from tidings.errors import TransportError
-from tidings.server.borrowed_stream import ASGIApp, Message, Receive, Scope, Send, header_of
+from tidings.server.borrowed_stream import COME_BACK, ASGIApp, Message, Receive, Scope, Send, header_of
 from tidings.server.sessions import (
     ADOPTED_KEY,
     GATE_KEY,
@@ -56,7 +56,10 @@ class SessionGate:
             else:
                 await self._app(inner, receive, send)
         except (Refusal, TransportError) as error:
-            await _refuse(send, error)
+            if scope["method"] == "GET":  # A client that gets another status does not open its stream again.
+                await _respond(send, 200, COME_BACK, b"text/event-stream")
+            else:
+                await _refuse(send, error)
 
     async def _serve_session(self, session_id: str, scope: Scope, inner: Scope, receive: Receive, send: Send) -> None:
         session = await self._sessions.find(session_id, self, scope)

@@ -155,6 +155,7 @@ class SharedSessions:
         self._position = position
         self._replica = secrets.token_hex(4)
         self._held: dict[str, SharedSession] = {}
+        self._unshared: set[str] = set()  # Ids of sessions whose handshake the bus could not store.
         self._background = Background()
         self._keeper: asyncio.Task[None] | None = None
         self._adoptions: SingleFlight[SharedSession | None] = SingleFlight()
@@ -197,6 +198,8 @@ class SharedSessions:
             raise MCPError(types.INVALID_REQUEST, "Session not found")
         session_id, record = adopted or (local_id, SessionRecord(owner, str(self._position()), dict(ctx.params or {})))
         if adopted is None and not await self._create(session_id, record):
+            self._unshared.add(local_id)
+            connection.exit_stack.callback(self._unshared.discard, local_id)
             return None
         session = SharedSession(session_id, local_id, record, front, request.scope)
         number_questions(connection, session.first_question)
@@ -254,7 +257,7 @@ class SharedSessions:
             Refusal: It cannot be adopted now.
         """
         session = self._held.get(session_id)
-        if session is None and _ID.fullmatch(session_id):
+        if session is None and session_id not in self._unshared and _ID.fullmatch(session_id):
             # Those who ask together with the right credential do not wait for others.
             key = (session_id, header_of(scope, b"authorization"))
             session = await self._adoptions.share(key, lambda _: self._adopt(session_id, front, scope))
