@@ -5,8 +5,10 @@ When a test fails after an upgrade, the table at the top of `uvicorn_seam.py` sa
 
 import asyncio
 import logging
+import multiprocessing
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from operator import attrgetter
@@ -16,6 +18,7 @@ from typing import Any
 import anyio
 import pytest
 import uvicorn
+from uvicorn._subprocess import get_subprocess
 from uvicorn.protocols.http import h11_impl
 
 from tidings._kit import uvicorn_seam
@@ -28,6 +31,7 @@ from tidings._kit.uvicorn_seam import (
     chunked_response,
     is_servers_own,
     transport_under,
+    worker_count,
 )
 
 pytestmark = pytest.mark.anyio
@@ -369,3 +373,26 @@ def test_the_connection_is_found_below_middleware() -> None:
     assert transport_under(alone, Request(receive=cycle.receive).wrapped_receive) is transport
     assert transport_under(alone) is None
     assert transport_under(None) is None
+
+
+def test_a_worker_of_uvicorn_knows_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = uvicorn.Config("served:app", workers=3)
+    process = get_subprocess(config=config, target=print, sockets=[])
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: process)
+    assert worker_count() == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["/usr/bin/gunicorn", "-w", "4", "served:app"], 4),
+        (["hypercorn", "--workers=2", "served:app"], 2),
+        (["uvicorn", "served:app"], 1),
+        (["tidings", "web", "--workers", "4"], 1),
+    ],
+)
+def test_the_workers_of_other_web_servers_are_known_by_their_arguments(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], count: int
+) -> None:
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert worker_count() == count

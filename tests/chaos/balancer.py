@@ -26,9 +26,7 @@ class Line:
 
 
 class Balancer:
-    """Passes each connection on to one of the replicas that are up. A sticky port keeps to one while it lives, as a
-    balancer does that looks at the session's id.
-    """
+    """Passes each connection on to any one of the replicas that are up."""
 
     def __init__(self, chance: random.Random) -> None:
         self._random = chance
@@ -42,9 +40,8 @@ class Balancer:
         """The longest time that a client took to let go of a stream that was silent for good."""
         self.replicas: Sequence[int] = ()
 
-    async def listen(self, *, sticky: bool) -> int:
+    async def listen(self) -> int:
         """A new port for clients."""
-        chosen: list[int] = []
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -52,16 +49,16 @@ class Balancer:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             with contextlib.suppress(asyncio.CancelledError):  # The run is over.
-                await self._carry(reader, writer, chosen if sticky else [])
+                await self._carry(reader, writer)
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
         self._servers.append(server)
         return server.sockets[0].getsockname()[1]
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, chosen: list[int]) -> None:
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
-            there = await self._reach(chosen)
+            there = await self._reach()
             if there is None:
                 return
             self._writers.add(there[1])
@@ -86,13 +83,10 @@ class Balancer:
             self._writers.discard(writer)
             writer.close()
 
-    async def _reach(self, chosen: list[int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        for port in [*chosen, *self._random.sample(list(self.replicas), len(self.replicas))]:
-            if port in self.replicas:
-                with contextlib.suppress(OSError):
-                    there = await asyncio.open_connection("127.0.0.1", port)
-                    chosen[:] = [port]
-                    return there
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        for port in self._random.sample(list(self.replicas), len(self.replicas)):
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection("127.0.0.1", port)
         return None
 
     async def _pump(

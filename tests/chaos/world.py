@@ -97,7 +97,7 @@ class World:
 
     async def _client(self, number: int) -> dict[str, Any]:
         era = ERAS[number % 2]
-        port = await self._balancer.listen(sticky=era == "legacy")
+        port = await self._balancer.listen()
         return {
             "name": f"c{number}",
             "era": era,

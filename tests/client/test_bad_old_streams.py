@@ -64,6 +64,27 @@ async def test_a_server_that_opens_no_stream_is_a_server_without_subscriptions(s
         assert (count(here, "initialize"), [each.method for each in here.asked].count("GET")) == (1, 1)
 
 
+@pytest.mark.parametrize("status", [429, 502, 503])
+async def test_a_stream_that_is_refused_for_a_while_is_opened_by_a_new_connection(status: int) -> None:
+    async def refuse_twice(asked: Asked) -> None:
+        if sum(each.method == "GET" for each in here.asked) <= 2:
+            await asked.answer(status)
+            return
+        await asked.events()
+        await subscribed.wait()
+        await event(asked, {"method": UPDATED, "params": {"uri": "note://a"}})
+        await silence(asked)
+
+    subscribed = asyncio.Event()
+    async with web({**behaved(LEGACY), "GET": refuse_twice}) as here, connect(here.url, config=QUICK) as client:
+        heard = heard_of(client)
+        await client.subscribe("note://a")  # The SDK gives up after the second refusal, and tells nobody.
+        subscribed.set()
+        async with asyncio.timeout(20):
+            assert await heard.get() == ResourceUpdated("note://a")
+        assert count(here, "initialize") == 2
+
+
 async def test_a_session_that_is_always_unknown_is_opened_anew_within_its_time() -> None:
     async def forget(asked: Asked) -> None:
         await asked.answer(404)

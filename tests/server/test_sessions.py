@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import fastmcp
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import ElicitResult, EmptyResult, ResourceUpdatedNotification, SetLevelRequestParams
 from pydantic import BaseModel
@@ -29,8 +30,9 @@ from tidings import LiveServer
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.errors import BusUnavailable
-from tidings.server import Limits
+from tidings.server import Limits, attach
 from tidings.server.adapters import McpServerAdapter
+from tidings.server.live import Live
 
 pytestmark = pytest.mark.anyio
 
@@ -531,3 +533,50 @@ async def test_an_sse_session_belongs_to_whoever_opened_it_at_every_replica() ->
                 for headers in (EVE, {}, ADA, EVE)
             ]
             assert [(await wire.once(port, request)).status for request in requests] == [404, 401, 202, 404]
+
+
+def made_by_the_sdk() -> MCPServer[Any]:
+    mcp: MCPServer[Any] = MCPServer("sdk")
+    mcp.resource("note://a")(_nothing)
+    return mcp
+
+
+def made_by_fastmcp() -> fastmcp.FastMCP:
+    mcp: fastmcp.FastMCP = fastmcp.FastMCP("fast")
+    mcp.tool(_nothing, name="nothing")
+    return mcp
+
+
+def _nothing() -> str:
+    return ""
+
+
+@pytest.mark.parametrize("make", [made_by_the_sdk, made_by_fastmcp])
+async def test_every_kind_of_server_shares_its_sessions(make: Callable[[], Any]) -> None:
+    async with AsyncExitStack() as stack:
+        bus, lives, ports = MemoryBus(), list[Live](), list[int]()
+        for server in (make(), make()):
+            lives.append(attach(server, bus=bus))
+            app = server.http_app() if isinstance(server, fastmcp.FastMCP) else server.streamable_http_app()
+            ports.append(await stack.enter_async_context(serving(app)))
+            stack.push_async_callback(lives[-1].aclose)
+        stack.push_async_callback(wire.close_all)
+        session = await Session.start(ports[0])
+        stream = await session.stream()
+        session.port = ports[1]
+        assert (await session.subscribe("note://a")).json["result"] == {}
+        await lives[1].notify.resource_updated("note://a")
+        assert (await stream.next())["params"]["uri"] == "note://a"
+        assert (await session.delete()).status == 200
+        await stream.over()
+        session.port = ports[0]
+        assert (await session.request("tools/list")).status == 404
+
+
+async def test_several_workers_without_a_shared_bus_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tidings.server.live.worker_count", lambda: 4)
+    for bus, warnings in ((MemoryBus(), 0), (None, 1)):
+        async with live(notes(bus=bus)):
+            assert caplog.text.count("4 worker processes run this server") == warnings

@@ -7,6 +7,7 @@
 | hang up on slow senders | `H11Protocol`: `conn`, `loop`, `transport` | a warning; nobody is hung up on |
 | write a chunk past `send` | `RequestResponseCycle` of httptools: its state | `send` is called |
 | the connection under a response | `transport` of the object that `send` belongs to | None |
+| the number of worker processes | the arguments of the process that uvicorn started | 1 |
 
 `tests/_kit/test_uvicorn_seam.py` pins each of them. uvicorn is imported late: a server over standard input and output
 starts without it.
@@ -16,9 +17,13 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import multiprocessing
+import re
+import sys
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from operator import attrgetter
+from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     import uvicorn
 
 logger = logging.getLogger(__name__)
+
+_WEB_SERVERS: Final = {"uvicorn", "gunicorn", "hypercorn", "granian"}
 
 
 class UvicornChanged(RuntimeError):
@@ -69,6 +76,15 @@ class HttpServer:
             for connection in tuple(self._server.server_state.connections):
                 if (transport := getattr(connection, "transport", None)) is not None:
                     transport.abort()
+
+
+def worker_count() -> int:
+    """Returns how many worker processes the web server has that runs this one: uvicorn, or one with `--workers`."""
+    started_with: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
+    if count := getattr(started_with.get("config"), "workers", None):
+        return int(count)
+    found = re.search(r"\0(?:--workers|-w)[=\0]?(\d+)\0", "\0".join([*sys.argv, ""]))
+    return int(found[1]) if found and Path(sys.argv[0]).stem in _WEB_SERVERS else 1
 
 
 def _without_signals(config: "uvicorn.Config") -> "uvicorn.Server":

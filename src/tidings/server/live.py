@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from pydantic import ValidationError
 
+from tidings._kit.uvicorn_seam import worker_count
 from tidings.bus import Bus, Records
 from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
@@ -207,6 +208,13 @@ class Live:
         self._unsubscribe = self._core.start()
         if self._sessions is not None:
             self._sessions.start()
+        elif isinstance(self._bus, MemoryBus) and (count := worker_count()) > 1:
+            logger.warning(
+                "%d worker processes run this server, and each has a bus of its own: a change in one does not reach "
+                "the subscribers of the others, and legacy sessions are not found. Give them one bus, for example "
+                "LiveServer(bus='sqlite:///path/to/changes.db').",
+                count,
+            )
         if self._bus.head.version or not isinstance(self._bus, MemoryBus):
             # Clients from before a restart have a cursor, and the program may have other lists now. A log that outlives
             # the process may be empty: a cursor at its beginning is one, too.
