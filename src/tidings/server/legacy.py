@@ -150,8 +150,8 @@ class LegacyEra:
     async def begin(self, ctx: RequestContext) -> None:
         """Registers a session that other replicas may serve, too, at its handshake: the rest may reach another one."""
         connection = connection_of(ctx)
-        if self._shared is not None and (shared := await self._shared.begin(ctx, connection)) is not None:
-            self._try_to_register(ctx, connection, shared)
+        if self._shared is not None and await self._shared.begin(ctx, connection) is not None:
+            self._try_to_register(ctx, connection)
 
     def initialized(self, ctx: RequestContext) -> None:
         """Registers a client that has completed its handshake: it receives list changes from now on."""
@@ -160,19 +160,16 @@ class LegacyEra:
             return
         self._try_to_register(ctx, connection)
 
-    def _try_to_register(
-        self, ctx: RequestContext, connection: Connection, shared: SharedSession | None = None
-    ) -> None:
+    def _try_to_register(self, ctx: RequestContext, connection: Connection) -> None:
         try:
-            self._register(ctx, connection, shared)
+            self._register(ctx, connection)
         except TidingsError as error:
             logger.warning("%s does not receive changes: %s", client_name(ctx), error)
 
-    def _register(
-        self, ctx: RequestContext, connection: Connection, shared: SharedSession | None = None
-    ) -> LegacySession:
+    def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
         # Over HTTP the session's event stream has its id too; with the SSE transport, each request has.
-        key, core, request = connection.state.get(SHARED_KEY) or connection.session_id, self._core, ctx.request
+        shared: SharedSession | None = connection.state.get(SHARED_KEY)
+        key, core, request = shared.id if shared else connection.session_id, self._core, ctx.request
         if key is None:
             named = request.query_params.get("session_id") if request is not None else None
             key = named or f"connection {id(connection)}"
@@ -260,9 +257,9 @@ class LegacyEra:
 
     async def set_level(self, ctx: RequestContext) -> None:
         """Notes the level of log messages for a shared session."""
-        session = self._sessions.get(connection_of(ctx).state.get(SHARED_KEY, ""))
-        if self._shared is not None and session is not None and session.shared is not None:
-            await self._shared.set_level(session.shared, (ctx.params or {}).get("level", ""))
+        shared: SharedSession | None = connection_of(ctx).state.get(SHARED_KEY)
+        if self._shared is not None and shared is not None:
+            await self._shared.set_level(shared, (ctx.params or {}).get("level", ""))
 
     async def _follow(self, session: LegacySession, record: SessionRecord, missed: bool) -> None:
         """Makes a session equal to its record, which other replicas may have written. See `sessions.Follow`."""

@@ -39,7 +39,7 @@ from tidings.server.policy import RequestContext
 
 logger = logging.getLogger(__name__)
 
-SHARED_KEY: Final = "tidings.session"  # In the state of a connection: the id of its session, as its client knows it.
+SHARED_KEY: Final = "tidings.session"  # In the state of a connection: its `SharedSession`.
 GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the gate through which it came.
 ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replayed handshake: the session that is adopted.
 
@@ -155,6 +155,8 @@ class SharedSessions:
         self._position = position
         self._replica = secrets.token_hex(4)
         self._held: dict[str, SharedSession] = {}
+        self._near: dict[str, set[SharedSession]] = {}  # Those that a notice is about.
+        self._works = False  # The bus has answered a question about a record.
         self._unshared: set[str] = set()  # Ids of sessions whose handshake the bus could not store.
         self._background = Background()
         self._keeper: asyncio.Task[None] | None = None
@@ -203,8 +205,8 @@ class SharedSessions:
             return None
         session = SharedSession(session_id, local_id, record, front, request.scope)
         number_questions(connection, session.first_question)
-        connection.state[SHARED_KEY] = session_id
-        self._held[session_id] = session
+        connection.state[SHARED_KEY] = session
+        self._hold(session)
         connection.exit_stack.callback(self.forget, session)
         return session
 
@@ -213,23 +215,34 @@ class SharedSessions:
         record = SessionRecord(owner_of(scope), str(self._position()), stream=self._replica)
         if not await self._create(session_id, record):
             return None
-        session = self._held[session_id] = SharedSession(session_id, session_id, record, front, scope)
+        session = SharedSession(session_id, session_id, record, front, scope)
         session.endpoint, session.streams = endpoint, 1
+        self._hold(session)
         return session
 
     async def _create(self, session_id: str, record: SessionRecord) -> bool:
         record.joined_by(self._replica)
         try:
-            return await self._records.put(_key(session_id), record.encode(), seconds=self._seconds) is not None
+            await self._records.put(_key(session_id), record.encode(), seconds=self._seconds)
         except TransportError as error:
             logger.warning("The session of a client is not shared with other replicas: %s", error)
             return False
+        self._works = True
+        return True
+
+    def _hold(self, session: SharedSession) -> None:
+        self._held[session.id] = session
+        self._near.setdefault(_start(session.id), set()).add(session)
 
     def forget(self, session: SharedSession) -> None:
         """Forgets a session that this replica no longer holds. Others may go on with it."""
         session.over = True
         if self._held.get(session.id) is session:
             del self._held[session.id]
+        near = self._near.get(_start(session.id), set())
+        near.discard(session)
+        if not near:
+            self._near.pop(_start(session.id), None)
 
     async def end(self, session: SharedSession) -> None:
         """Ends a session on all replicas, because its client has ended it."""
@@ -288,7 +301,15 @@ class SharedSessions:
 
     async def record_of(self, session_id: str) -> SessionRecord | None:
         """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
-        found = await self._records.get(_key(session_id))
+        try:
+            found = await self._records.get(_key(session_id))
+        except TransportError as error:
+            if self._works:
+                raise
+            # The user of the bus may lack a permission: sessions stay on their replicas then.
+            logger.warning("Sessions are not shared with other replicas: %s", error)
+            return None
+        self._works = True
         return SessionRecord.decode(found.value) if found else None
 
     async def _edit(self, session: SharedSession, change: Callable[[SessionRecord], object]) -> SessionRecord:
@@ -353,14 +374,16 @@ class SharedSessions:
 
     async def _notify(self, session_id: str) -> None:
         # One entry of the log for many sessions, so that they do not fill it.
-        await self._bus.publish(ResourceUpdated(NOTICE + session_id[:3]))
+        await self._bus.publish(ResourceUpdated(NOTICE + _start(session_id)))
 
     def noticed(self, uri: str | None) -> None:
         """Looks at the records of the sessions that a notice on the bus is about; None if the bus lost its log."""
-        for session in self._held.values():
-            if uri is None:  # It may have lost the records, too, or have older ones.
+        if uri is None:  # It may have lost the records, too, or have older ones.
+            for session in self._held.values():
                 self._background.start(self._restore(session))
-            elif session.id.startswith(uri.removeprefix(NOTICE)) and not session.looking:
+            return
+        for session in self._near.get(uri.removeprefix(NOTICE), ()):
+            if not session.looking:
                 session.looking = True
                 self._background.start(self._look(session))
 
@@ -454,6 +477,10 @@ def owner_of(scope: Scope) -> list[str | None] | None:
         return None
     context = authorization_context(user)
     return [context["client_id"], context["issuer"], context["subject"]]
+
+
+def _start(session_id: str) -> str:
+    return session_id[:3]
 
 
 def _key(session_id: str) -> str:
