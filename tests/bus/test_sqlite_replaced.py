@@ -139,7 +139,7 @@ async def test_a_file_turned_to_rubbish_is_refused_until_it_is_gone(
         await bus.publish(B)
         assert ear.changes == [A, None, B]
     assert not bus.state.connected
-    assert caplog.text.count("not received for now") == 1
+    assert caplog.text.count("is out of reach") == 1
 
 
 async def test_a_folder_that_went_away_and_came_back_with_its_file_loses_nothing(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_what_never_comes_back_takes_no_memory() -> None:
 
 @pytest.mark.parametrize("more_follow", [True, False])
 def test_a_frame_carries_the_times_in_both_eras(more_follow: bool) -> None:
-    frame = Frame(Cursor("log", 7), NOTE, more_follow=more_follow, times={"published": 2.5, "source": 1.25})
+    frame = Frame(Cursor("log", 7), NOTE, more_follow=more_follow, meta={TIMES_KEY: {"published": 2.5, "source": 1.25}})
 
     messages: list[dict[str, Any]] = [
         json.loads(frame.legacy.removeprefix(b"data: ")),

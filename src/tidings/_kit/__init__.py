@@ -18,7 +18,9 @@
     text            text for people: one line, shortened, sizes, durations
     uri_templates   RFC 6570: expand, match; patterns of URIs
     uvicorn_seam    everything of uvicorn's that is not public API
+    telemetry       spans and metrics through the OpenTelemetry API, and the list of all metrics
     lazy            names imported at first use, and missing packages
 
-A kit file imports `errors` and the standard library; third-party packages only late, in the seams.
+A kit file imports `errors` and the standard library; third-party packages only late, in the seams, except
+that `telemetry` imports the OpenTelemetry API.
 """

@@ -1,16 +1,6 @@
 """The parts that buses with a store share: opening and closing, listeners, the health of the engine, waiting changes.
 
-The metrics use the OpenTelemetry API alone: the user brings the SDK and the exporter. An exception of a meter never
-reaches a publisher. All metrics have the attribute `bus`: "redis" or "nats".
-
-| metric | counts |
-|---|---|
-| `tidings.bus.connected` | buses with a server that answers now |
-| `tidings.bus.waiting` | changes that are not stored yet |
-| `tidings.bus.published` | changes stored |
-| `tidings.bus.publish.duration` | seconds until a publisher has its answer |
-| `tidings.bus.outages` | times that the server went out of reach |
-| `tidings.bus.losses` | times that listeners were called because anything may have changed |
+All metrics have the attribute `tidings.bus.engine`: "redis", "nats" or "sqlite".
 """
 
 import asyncio
@@ -27,9 +17,9 @@ from itertools import chain, repeat
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 import anyio
-from opentelemetry import metrics
 
 from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.telemetry import measure
 from tidings.bus import BusState, Entry, Listener, Record, Records
 from tidings.changes import Change, Cursor, change_key
 from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
@@ -250,28 +240,14 @@ class SharedBus(ABC, Generic[SessionT]):
 
 
 class Engine:
-    """The server behind a bus of a `kind`: its state, logged and measured. `place` is its address without secrets."""
+    """The server or file behind a bus of a `kind`: its state, logged and measured. `place` contains no secrets."""
 
     def __init__(self, kind: str, place: str, *, clock: Callable[[], float] = time.time) -> None:
         self.place = place
         self.state = BusState(connected=False, since=clock(), waiting=0, reason="it was not opened yet")
         self.trouble: Exception | None = None  # The reason why it is out of reach.
         self._clock = clock
-        self._failed: set[str] = set()
-        self._attributes = {"bus": kind}
-        try:
-            self._create(metrics.get_meter("tidings"))
-        except Exception:
-            logger.exception("This bus has no metrics")
-            self._create(metrics.NoOpMeter("tidings"))
-
-    def _create(self, meter: metrics.Meter) -> None:
-        self._connected = meter.create_up_down_counter("tidings.bus.connected", unit="{bus}")
-        self._waiting = meter.create_up_down_counter("tidings.bus.waiting", unit="{change}")
-        self._published = meter.create_counter("tidings.bus.published", unit="{change}")
-        self._duration = meter.create_histogram("tidings.bus.publish.duration", unit="s")
-        self._outages = meter.create_counter("tidings.bus.outages", unit="{outage}")
-        self._losses = meter.create_counter("tidings.bus.losses", unit="{loss}")
+        self._attributes = {"tidings.bus.engine": kind}
 
     def entered(self) -> None:
         """Records the first answer, without a log record."""
@@ -280,14 +256,14 @@ class Engine:
     def back(self) -> None:
         if not self.state.connected:
             away = self._clock() - self.state.since
-            logger.warning("The bus at %s is back after %.1f s; changes go out again", self.place, away)
+            logger.warning("The bus at %s is back after %.1f s", self.place, away)
             self._set(connected=True)
 
     def away(self, trouble: Exception) -> None:
-        """Records that the server does not answer, or not correctly."""
+        """Records that the server does not answer, or not correctly, or that the file cannot be read."""
         if self.state.connected:
-            logger.warning("The bus at %s is out of reach; changes wait: %s", self.place, trouble)
-            self._measure("outages", self._outages.add, 1)
+            logger.warning("The bus at %s is out of reach; changes are delayed: %s", self.place, trouble)
+            measure("tidings.bus.outages", 1, self._attributes)
         self._set(connected=False, reason=str(trouble))
         self.trouble = trouble
 
@@ -300,33 +276,25 @@ class Engine:
 
     def waiting(self, count: int) -> None:
         if count != self.state.waiting:
-            self._measure("waiting", self._waiting.add, count - self.state.waiting)
+            measure("tidings.bus.waiting", count - self.state.waiting, self._attributes)
             self.state = replace(self.state, waiting=count)
 
     def stored(self, count: int, seconds: float) -> None:
-        self._measure("published", self._published.add, count)
-        self._measure("duration", self._duration.record, seconds)
+        measure("tidings.bus.published", count, self._attributes)
+        measure("tidings.bus.publish.duration", seconds, self._attributes)
 
     def lost(self, place: object) -> None:
         """Records that listeners were called at `place` because anything may have changed."""
         logger.warning("The bus at %s does not know what changed before %s; anything may have", self.place, place)
-        self._measure("losses", self._losses.add, 1)
+        measure("tidings.bus.losses", 1, self._attributes)
 
     def _set(self, *, connected: bool, reason: str = "") -> None:
         before, since = self.state, self.state.since
         if connected != before.connected:
-            self._measure("connected", self._connected.add, 1 if connected else -1)
+            measure("tidings.bus.connected", 1 if connected else -1, self._attributes)
             since = self._clock()
         self.state = BusState(connected, since, before.waiting, reason)
         self.trouble = None
-
-    def _measure(self, what: str, record: Callable[..., None], amount: float) -> None:
-        try:
-            record(amount, self._attributes)
-        except Exception:
-            if what not in self._failed:
-                self._failed.add(what)
-                logger.exception("Telemetry failed on %s; this is logged once", what)
 
 
 class NotStored(Exception):

@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from tidings import errors
 from tidings._kit.backoff import jittered
 from tidings._kit.tasks import Wakeup
+from tidings._kit.telemetry import measure
 from tidings.client.config import ClientConfig
 from tidings.client.events import EventHub, StateChanged
 from tidings.client.failures import AWAY, is_broken_off
@@ -289,5 +290,9 @@ class Connection:
         old, self.state = self.state, next_state(self.state, signal)
         if self.state is State.CONNECTED:
             self._was_connected = True
+        if State.CONNECTED in (old, self.state) and old is not self.state:
+            measure("tidings.client.connections", -1 if old is State.CONNECTED else 1)
+        if signal is Signal.RECONNECT:
+            measure("tidings.client.reconnects")
         self.events.emit(StateChanged(old, self.state, signal, self.error, self.tries, self.next_retry))
         self._wakeup()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from tidings._kit.backoff import retry_after
+from tidings._kit.telemetry import measure
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
 from tidings.client.silence import StreamSilence, WatchStream
@@ -181,6 +182,7 @@ class HttpHealth:
         return self._watch(interval)
 
     def _silent(self, seconds: float) -> None:
+        measure("tidings.client.silences")
         name = self._owner.name
         text = f"{name} has sent nothing for {seconds:.0f} s on a stream of changes, not even a keep-alive."
         self._owner.lose(ConnectionLost(text, server=name))

@@ -14,6 +14,8 @@ import anyio
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from tidings._kit.bounded_json import as_dict
+from tidings._kit.telemetry import measure
 from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
 from tidings.client.events import EventHub, ProgressMade
@@ -92,7 +94,7 @@ class Requests:
             if link is None or link.over:
                 link = await self._connected(entry, until)
             try:
-                return await self._send(link, entry, send, seconds, until)
+                return await self._measured(entry, self._send(link, entry, send, seconds, until))
             except NoConnection as lost:
                 if entry.may_have_arrived and not safe:
                     how = f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')})."
@@ -103,6 +105,22 @@ class Requests:
                 if not link.over:  # A proxy says that the server is away: repeated, but not at once.
                     with anyio.CancelScope(deadline=until) as entry.scope:
                         await anyio.sleep(max(min(0.25 * 2**entry.attempts, 5.0), lost.retry_after or 0))
+
+    @staticmethod
+    async def _measured(entry: QueueEntry, answer: Awaitable[ResultT]) -> ResultT:
+        began, outcome = _now(), {"mcp.method.name": entry.method}
+        try:
+            result = await answer
+            if getattr(result, "is_error", False):
+                outcome["error.type"] = "tool_error"
+        except BaseException as error:
+            outcome["error.type"] = error.code if isinstance(error, TidingsError) else type(error).__qualname__
+            if (code := as_dict(getattr(error, "data", None)).get("rpc_code")) is not None:
+                outcome["rpc.response.status_code"] = str(code)
+            raise
+        finally:
+            measure("mcp.client.operation.duration", _now() - began, outcome)
+        return result
 
     async def _connected(self, entry: QueueEntry, until: float) -> Link:
         with anyio.CancelScope(deadline=until) as entry.scope:

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from tidings._kit.backoff import Backoff
 from tidings._kit.tasks import Wakeup
+from tidings._kit.telemetry import Trace, current_trace, within
 from tidings.changes import check_uri
 from tidings.client.cache import ResourceRead, lasts
 from tidings.client.config import Poll
@@ -223,7 +224,7 @@ class Refresher:
     most_waiting: int | None = None
 
     def __post_init__(self) -> None:
-        self._stale: dict[str, None] = {}
+        self._stale: dict[str, Trace] = {}  # For each resource, the trace of its last `want`.
         self._reading: set[str] = set()
         self._failures: dict[str, int] = {}
         self._workers: set[asyncio.Task[None]] = set()
@@ -236,7 +237,7 @@ class Refresher:
         """Reads a resource soon, once more if it is being read."""
         self._stop_timer(uri)
         self._parked.discard(uri)
-        self._stale[uri] = None
+        self._stale[uri] = current_trace()
         self._wants += 1
         self._unread.setdefault(uri, self._wants)
         if self.most_waiting is not None and len(self._stale) > self.most_waiting:
@@ -269,9 +270,10 @@ class Refresher:
     async def _work(self) -> None:
         try:
             while (uri := next((uri for uri in self._stale if uri not in self._reading), None)) is not None:
-                del self._stale[uri]
+                trace = self._stale.pop(uri)
                 self._reading.add(uri)
-                await self._read(uri)
+                with within(trace):
+                    await self._read(uri)
         finally:
             # Here, not in a callback of the task: a `want` in between must start another.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))

@@ -19,7 +19,8 @@ from mcp_types import Implementation, LoggingLevel, Tool
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
-from tidings.changes import CURSOR_KEY, TIMES_KEY
+from tidings._kit.telemetry import measure, trace_of, within
+from tidings.changes import CURSOR_KEY, TIMES_KEY, Change
 from tidings.client import events
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls, UnreadChanges
@@ -256,23 +257,26 @@ class ClientWiring:
     # Notifications.
 
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        wanted = self.events.wanted(events.ChangeReceived) or self.events.wanted(events.ReadCompleted)
-        if wanted and (change := event_from_wire(method, params)) is not None:
-            meta = as_dict(as_dict(params).get("_meta"))
-            times = as_dict(meta.get(TIMES_KEY))
-            received = events.ChangeReceived(
-                change,
-                time.time(),
-                published=as_float(times.get("published")),
-                source=as_float(times.get("source")),
-                cursor=as_text(meta.get(CURSOR_KEY)),
-            )
-            self.events.emit(self._unread.add(received))
-        if self._feed is not None and self._feed.hear(method, params):
+        meta = as_dict(as_dict(params).get("_meta"))
+        with within(trace_of(meta)):  # What follows from a change belongs to the trace of its publisher.
+            if (change := event_from_wire(method, params)) is not None:
+                self._note_change(change, method, meta)
+            if self._feed is not None and self._feed.hear(method, params):
+                return True
+            if (event := notification_event(method, params)) is not None:
+                self.events.emit(event)
             return True
-        if (event := notification_event(method, params)) is not None:
-            self.events.emit(event)
-        return True
+
+    def _note_change(self, change: Change, method: str, meta: Mapping[str, Any]) -> None:
+        now, times, about = time.time(), as_dict(meta.get(TIMES_KEY)), {"mcp.method.name": method}
+        published = as_float(times.get("published"))
+        measure("tidings.client.changes", 1, about)
+        if published is not None:
+            measure("tidings.client.delivery.lag", max(now - published, 0.0), about)
+        if self.events.wanted(events.ChangeReceived) or self.events.wanted(events.ReadCompleted):
+            source, cursor = as_float(times.get("source")), as_text(meta.get(CURSOR_KEY))
+            received = events.ChangeReceived(change, now, published=published, source=source, cursor=cursor)
+            self.events.emit(self._unread.add(received))
 
     # What one part needs of another.
 
@@ -284,6 +288,7 @@ class ClientWiring:
         return tuple(tools) if link is None else link.absorb_tools(tools)
 
     async def _read_again(self, uri: str) -> None:
+        measure("tidings.client.rereads")
         await self.calls.refresh(uri)
 
     def _refresh_failed(self, uri: str, error: TidingsError) -> None:

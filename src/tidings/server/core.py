@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tidings import errors
 from tidings.bus import Bus, BusState
-from tidings.changes import FEATURE_OF, Change, Cursor, ResourceUpdated
+from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
@@ -118,13 +118,12 @@ class Core:
         self._coalescer.flush()
 
     def _deliver(self, place: Cursor, change: Change) -> None:
-        def deliver() -> int:
-            return self.hub.deliver(Frame(place, change, cursor=self.position, times=self.times.take(change)))
+        meta = self.times.take(change)
 
-        if isinstance(change, ResourceUpdated):
-            self.telemetry.delivery(deliver, "notify_resource_updated", uri=change.uri)
-        else:
-            self.telemetry.delivery(deliver, "notify_list_changed", feature=FEATURE_OF[change])
+        def deliver() -> int:
+            return self.hub.deliver(Frame(place, change, cursor=self.position, meta=meta))
+
+        self.telemetry.delivery(deliver, change, meta)
 
     async def publish(self, change: Change) -> None:
         """Stores `change` in the log. What the bus cannot store now is kept, and given to it later.
@@ -246,14 +245,13 @@ class Core:
         self.telemetry.subscribers(+1)
         self._span_each("subscribe", subscriber, subscriber.subscriptions)
         for feature in subscriber.features:
-            count = self.hub.count(feature)
-            self.telemetry.span("subscribe", client=subscriber.client, feature=feature, subscriber_count=count)
+            self.telemetry.span("subscribe", self.hub.count(feature), client=subscriber.client, feature=feature)
 
     def leave(self, subscriber: Subscriber) -> None:
         """Removes `subscriber`, if it is registered."""
         if self.hub.remove(subscriber):
             self.telemetry.subscribers(-1)
-            self.telemetry.span("cleanup_client", client=subscriber.client, subscriber_count=len(self.hub))
+            self.telemetry.span("cleanup_client", len(self.hub), client=subscriber.client)
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
         """Adds a subscription to a registered subscriber, and waits until its source is `watched`."""
@@ -292,7 +290,7 @@ class Core:
 
     def _span_each(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
         for uri in subscriptions:
-            self.telemetry.span(what, client=subscriber.client, uri=uri, subscriber_count=self.hub.count(uri))
+            self.telemetry.span(what, self.hub.count(uri), client=subscriber.client, uri=uri)
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
         """Waits until the hooks for `subscriptions` have run, so that their sources are watched.

@@ -1,7 +1,7 @@
 """`Notifier`, which is `server.notify`: publishes changes, and shows who listens.
 
-A notification also says when the change happened at its source and when it was published, if this process published
-it. The bus carries the change alone, so other replicas send no times.
+A notification also says when the change happened at its source, when it was published and in which trace, if this
+process published it. The bus carries the change alone, so other replicas send neither.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from pydantic import AnyUrl
 from pydantic_core import Url
 
 from tidings._kit.tasks import Background
-from tidings.changes import FEATURES, Change, ResourceUpdated, check_uri
+from tidings._kit.telemetry import trace_meta
+from tidings.changes import FEATURES, TIMES_KEY, Change, ResourceUpdated, check_uri
 from tidings.errors import InvalidUri, TransportError
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
@@ -39,29 +40,39 @@ def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:
 
 
 class Times:
-    """The times of changes on their way through the bus. Each is sent once; what is forgotten meanwhile is not sent."""
+    """The times and traces of changes on their way through the bus.
+
+    Each is sent once; what is forgotten meanwhile is not sent. Of several changes that are merged, the first counts.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._sources: dict[Change, float] = {}
-        self._published: dict[Change, dict[str, float]] = {}
+        self._traces: dict[Change, dict[str, str]] = {}
+        self._published: dict[Change, dict[str, Any]] = {}
 
-    def happened(self, change: Change, at: float) -> None:
-        """Notes when `change` happened, in seconds since the epoch. Of several that are merged, the first counts."""
-        _bound(self._sources)
-        self._sources.setdefault(change, at)
+    def happened(self, change: Change, at: float | None) -> None:
+        """Notes the current span, and when `change` happened, in seconds since the epoch, if that is known."""
+        if at is not None:
+            _bound(self._sources)
+            self._sources.setdefault(change, at)
+        if trace := trace_meta():
+            _bound(self._traces)
+            self._traces.setdefault(change, trace)
 
     def publishing(self, change: Change) -> None:
-        """Notes that `change` is given to the bus now. Of several that are merged, the first counts."""
-        times = self._published.get(change)
-        if times is None:
+        """Notes that `change` is given to the bus now."""
+        meta = self._published.get(change)
+        if meta is None:
             _bound(self._published)
-            times = self._published[change] = {"published": self._clock()}
+            meta = self._published[change] = {TIMES_KEY: {"published": self._clock()}}
         if self._sources and (source := self._sources.pop(change, None)) is not None:
-            times.setdefault("source", source)
+            meta[TIMES_KEY].setdefault("source", source)
+        if self._traces and (trace := self._traces.pop(change, None)) is not None and "traceparent" not in meta:
+            meta |= trace
 
-    def take(self, change: Change) -> dict[str, float] | None:
-        """Returns the times of a change that is delivered now; None if another process published it."""
+    def take(self, change: Change) -> dict[str, Any] | None:
+        """Returns the `_meta` of a change that is delivered now; None if another process published it."""
         return self._published.pop(change, None)
 
     def forget(self) -> None:
@@ -69,9 +80,9 @@ class Times:
         self._published.clear()
 
 
-def _bound(times: dict[Change, float] | dict[Change, dict[str, float]]) -> None:
-    if len(times) >= _MOST:
-        del times[next(iter(times))]
+def _bound(noted: dict[Change, Any]) -> None:
+    if len(noted) >= _MOST:
+        del noted[next(iter(noted))]
 
 
 class Notifier:
@@ -132,8 +143,7 @@ class Notifier:
             self.soon(change, changed_at=changed_at)
         else:
             _check(change)
-            if changed_at is not None:
-                self._times.happened(change, changed_at)
+            self._times.happened(change, changed_at)
             await self._submit(change)
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
@@ -149,8 +159,7 @@ class Notifier:
         """
         _check(change)
         with self._lock:
-            if changed_at is not None:
-                self._times.happened(change, changed_at)
+            self._times.happened(change, changed_at)
             add_waiting(self._soon, change, None)
             if self._loop is None or self._scheduled:
                 return

@@ -1,92 +1,71 @@
-"""Spans and metrics through the OpenTelemetry API. The user installs the SDK and the exporter.
+"""The spans and metrics of a live server. The metrics are declared in `tidings._kit.telemetry`.
 
-Errors of a tracer or a meter never reach a subscriber or a publisher. Each kind of failure is logged once.
-
-| span | attributes |
+| span | attributes, besides `tidings.subscriber_count` |
 |---|---|
-| `change_notifier.subscribe`, `.unsubscribe` | `client`, `uri` or `feature`, `subscriber_count` |
-| `change_notifier.cleanup_client` | `client`, `subscriber_count` |
-| `change_notifier.notify_list_changed` | `feature`, `subscriber_count` |
-| `change_notifier.notify_resource_updated` | `uri`, `subscriber_count` |
+| `change_notifier.subscribe`, `.unsubscribe` | `tidings.client`, and `mcp.resource.uri` or `tidings.feature` |
+| `change_notifier.cleanup_client` | `tidings.client` |
+| `change_notifier.notify_list_changed` | `tidings.feature` |
+| `change_notifier.notify_resource_updated` | `mcp.resource.uri` |
 
-`subscriber_count` is the number of subscribers, in this process, of what the span names: its `uri` or `feature`, in a
-notification also through prefixes. Where it names neither, of everything.
-
-| metric | counts |
-|---|---|
-| `tidings.subscribers` | subscribers at present |
-| `tidings.sessions` | old-era sessions at present |
-| `tidings.deliveries` | changes delivered to subscribers |
-| `tidings.merges` | changes absorbed by a later equal one |
-| `tidings.cutoffs` | streams ended because their reader stalled or fell behind |
-| `tidings.delivery.duration` | seconds to deliver one change to all its subscribers |
+`tidings.subscriber_count` is the number of subscribers, in this process, of what the span names: its URI or feature, in
+a notification also through prefixes. Where it names neither, of everything.
 """
 
-import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from opentelemetry import metrics, trace
+from tidings._kit.telemetry import measure, safely, start_span, trace_of
+from tidings.changes import FEATURE_OF, TIMES_KEY, Change, ResourceUpdated
 
-logger = logging.getLogger(__name__)
+_COUNT: Final = "tidings.subscriber_count"
 
 
 class Telemetry:
     """The spans and metrics of one live server."""
 
-    def __init__(self) -> None:
-        self._failed: set[str] = set()
-        self._tracer = self._safely("tracer", trace.get_tracer, "tidings") or trace.NoOpTracer()
-        try:
-            self._create(metrics.get_meter("tidings"))
-        except Exception:
-            logger.exception("This server has no metrics.")
-            self._create(metrics.NoOpMeter("tidings"))
-
-    def _create(self, meter: metrics.Meter) -> None:
-        self._subscribers = meter.create_up_down_counter("tidings.subscribers", unit="{subscriber}")
-        self._sessions = meter.create_up_down_counter("tidings.sessions", unit="{session}")
-        self._deliveries = meter.create_counter("tidings.deliveries", unit="{delivery}")
-        self._merges = meter.create_counter("tidings.merges", unit="{change}")
-        self._cutoffs = meter.create_counter("tidings.cutoffs", unit="{stream}")
-        self._duration = meter.create_histogram("tidings.delivery.duration", unit="s")
-
-    def span(self, name: str, **attributes: str | int) -> None:
-        """Records something that has just been done."""
-        self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes).end())
+    def span(self, name: str, count: int, *, client: str, **attributes: str) -> None:
+        """Records something that has just been done, which leaves `count` subscribers."""
+        span = start_span(f"change_notifier.{name}", {"tidings.client": client, **_named(**attributes), _COUNT: count})
+        if span is not None:
+            safely(name, span.end)
 
     def subscribers(self, change: int) -> None:
-        self._safely("subscribers", self._subscribers.add, change)
+        measure("tidings.subscribers", change)
 
     def sessions(self, change: int) -> None:
-        self._safely("sessions", self._sessions.add, change)
+        measure("tidings.sessions", change)
 
     def merged(self) -> None:
-        self._safely("merges", self._merges.add, 1)
+        measure("tidings.merges")
 
     def cut(self) -> None:
-        self._safely("cutoffs", self._cutoffs.add, 1)
+        measure("tidings.cutoffs")
 
-    def delivery(self, deliver: Callable[[], int], name: str, **attributes: str | int) -> None:
-        """Calls `deliver`, which delivers one change and returns the number of its subscribers, and records it."""
-        span = self._safely(name, lambda: self._tracer.start_span(f"change_notifier.{name}", attributes=attributes))
+    def delivery(self, deliver: Callable[[], int], change: Change, meta: Mapping[str, Any] | None) -> None:
+        """Calls `deliver`, which delivers `change` and returns the number of its subscribers, and records it.
+
+        With the `meta` of a change that this process published, its span belongs to the trace of the publisher.
+        """
+        if isinstance(change, ResourceUpdated):
+            name, about = "change_notifier.notify_resource_updated", _named(uri=change.uri)
+        else:
+            name, about = "change_notifier.notify_list_changed", _named(feature=FEATURE_OF[change])
+        span = start_span(name, about, None if meta is None else trace_of(meta))
         began = time.perf_counter()
         try:
             count = deliver()
-            self._safely("deliveries", self._deliveries.add, count)
-            self._safely("duration", self._duration.record, time.perf_counter() - began)
+            measure("tidings.deliveries", count)
+            measure("tidings.delivery.duration", time.perf_counter() - began)
+            if count and meta is not None:
+                measure("tidings.delivery.lag", max(time.time() - meta[TIMES_KEY]["published"], 0.0))
             if span is not None:
-                self._safely(name, span.set_attribute, "subscriber_count", count)
+                safely(name, span.set_attribute, _COUNT, count)
         finally:
             if span is not None:
-                self._safely(name, span.end)
+                safely(name, span.end)
 
-    def _safely(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return call(*arguments)
-        except Exception:
-            if what not in self._failed:
-                self._failed.add(what)
-                logger.exception("Telemetry failed on %s; this is logged once", what)
-            return None
+
+def _named(uri: str | None = None, feature: str | None = None) -> dict[str, str]:
+    named = {"mcp.resource.uri": uri, "tidings.feature": feature}
+    return {name: value for name, value in named.items() if value is not None}

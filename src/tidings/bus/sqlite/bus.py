@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidings.bus import BusState, Entry, History, Listener, Record
-from tidings.bus.shared import CheckedRecords, Listeners, NewEntries, SharedBus, storable_key
+from tidings.bus.shared import CheckedRecords, Engine, Listeners, NewEntries, SharedBus, storable_key
 from tidings.bus.sqlite.log import SqliteLog
 from tidings.bus.sqlite.records import RecordWork, delete_record, read_record, write_record
 from tidings.changes import Change, Cursor
@@ -72,13 +72,13 @@ class SqliteThread:
     Listeners are called, and requests are answered, on the event loop that made this.
     """
 
-    def __init__(self, log: SqliteLog, *, poll: float, listeners: Listeners) -> None:
+    def __init__(self, log: SqliteLog, *, poll: float, listeners: Listeners, engine: Engine) -> None:
         self._log = log
+        self._engine = engine
         self._poll = poll
         self._listeners = listeners
         self._loop = asyncio.get_running_loop()
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self.state = BusState(connected=True, since=time.time(), waiting=0)
         # A daemon: a program that never closes its bus must still be able to end. Nothing is lost then.
         self._thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
         self._opened: asyncio.Future[Cursor] = self._loop.create_future()
@@ -161,13 +161,9 @@ class SqliteThread:
         try:
             news = self._log.news(told)
         except Exception as error:  # noqa: BLE001 - tried again at the next look
-            if self.state.connected:
-                logger.warning("Changes of other processes are not received for now: %s", error)
-                self.state = BusState(connected=False, since=time.time(), waiting=0, reason=str(error))
+            self._engine.away(error)
             return None
-        if not self.state.connected:
-            logger.warning("The bus file can be used again; changes of other processes are received again")
-            self.state = BusState(connected=True, since=time.time(), waiting=0)
+        self._engine.back()
         return news
 
     def _post(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
@@ -181,6 +177,8 @@ class SqliteThread:
     def _settle(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
         """Passes what is new to the listeners, then answers the callers. Runs on the event loop."""
         if news is not None:
+            if news.entries is None:
+                self._engine.lost(news.head)
             self._listeners.call_all(news)
         for answer, outcome in replies:
             if answer.done():
@@ -254,19 +252,20 @@ class SqliteBus(SharedBus[SqliteThread]):
             raise ValueError(f"poll must be more than 0 seconds, not {poll}")
         if not timeout >= 0:
             raise ValueError(f"timeout must be 0 seconds or more, not {timeout}")
+        self._engine = Engine("sqlite", str(absolute))
         # One log each time the bus is entered: an earlier thread may not have closed its own yet.
         self._new_session = lambda: SqliteThread(
             SqliteLog(absolute, history=history or History(), clock=clock, durable=durable, timeout=timeout),
             poll=poll,
             listeners=self._listeners,
+            engine=self._engine,
         )
         self.records = CheckedRecords(lambda: SqliteRecords(self._entered()))
 
     @property
     def state(self) -> BusState:
         """The state of the file: `connected` if it can be read. Nothing waits: what cannot be stored is refused."""
-        closed = BusState(connected=False, since=0.0, waiting=0, reason="it is closed")
-        return closed if self._session is None else self._session.state
+        return self._engine.state
 
     async def publish(self, change: Change) -> Cursor:
         """Appends `change`, in place of an earlier equal one, and returns its cursor once it is committed.
@@ -279,8 +278,11 @@ class SqliteBus(SharedBus[SqliteThread]):
             InvalidUri: The URI in the change cannot be stored.
         """
         answer: asyncio.Future[Cursor] = asyncio.get_running_loop().create_future()
+        began = time.perf_counter()
         self._entered().ask(PublishJob(storable_key(change), answer))
-        return await answer
+        cursor = await answer
+        self._engine.stored(1, time.perf_counter() - began)
+        return cursor
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         end = super().subscribe(listener)
@@ -301,6 +303,7 @@ class SqliteBus(SharedBus[SqliteThread]):
             self._session = None
             session.ask(Stop(asyncio.get_running_loop().create_future()))
             raise
+        self._engine.entered()
 
     async def _close(self) -> None:
         session, self._session = self._session, None
@@ -311,3 +314,4 @@ class SqliteBus(SharedBus[SqliteThread]):
         await stopped
         session.join()
         self._listeners.clear()
+        self._engine.left(lost=0)
