@@ -10,14 +10,12 @@ import pytest
 from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry import metrics
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.bus.buses import Ear, newest
 from tests.bus.nats_server import api, shared
 from tests.bus.proxy import proxy_to
 from tests.bus.test_nats_faults import through, until
+from tests.telemetry import collect
 from tidings.bus import Entry, History
 from tidings.bus.nats.connection import Answer, end
 from tidings.bus.nats.errors import ApiError, explain
@@ -192,20 +190,11 @@ def test_every_error_names_its_cure(error: Exception, kind: type[Exception], wor
 
 
 async def test_what_a_bus_does_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, prefix = InMemoryMetricReader(), uuid.uuid4().hex
-    monkeypatch.setattr(metrics, "get_meter", MeterProvider(metric_readers=[reader]).get_meter)
+    collector, prefix = collect(monkeypatch), uuid.uuid4().hex
 
     def counted() -> dict[str, Any]:
-        data = reader.get_metrics_data()
-        points = [
-            (metric.name.removeprefix("tidings.bus."), point)
-            for resource in (data.resource_metrics if data else ())
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            for point in metric.data.data_points
-        ]
-        assert all(point.attributes == {"bus": "nats"} for _, point in points)
-        return {name: point.count if hasattr(point, "count") else point.value for name, point in points}
+        values = collector.values(tidings__bus__engine="nats")
+        return {name.removeprefix("tidings.bus."): value for name, value in values.items()}
 
     async with proxy_to(shared().port) as proxy, through(proxy, prefix, timeout=0.3) as bus:
         ear = Ear()

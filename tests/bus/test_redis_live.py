@@ -4,21 +4,19 @@ import asyncio
 import signal
 import sys
 import time
-from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp.server.mcpserver import MCPServer
-from opentelemetry import metrics
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.bus.processes import python
 from tests.bus.proxy import proxy_to
 from tests.bus.redis_server import NOBODY, shared_server, until
 from tests.ports import free_port
+from tests.telemetry import collect, provide
 from tidings import attach
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
@@ -104,18 +102,7 @@ async def test_a_server_without_its_redis_says_why_it_cannot_serve() -> None:
 
 
 async def test_a_bus_is_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = InMemoryMetricReader()
-    provider = MeterProvider([reader])
-    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
-
-    def measured() -> Counter[str]:
-        found: Counter[str] = Counter()
-        data: Any = reader.get_metrics_data()
-        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
-            (point,) = metric.data.data_points
-            assert point.attributes == {"bus": "redis"}
-            found[metric.name] = getattr(point, "value", None) or getattr(point, "count", 0)
-        return found
+    measured = partial(collect(monkeypatch).values, tidings__bus__engine="redis")
 
     async with proxy_to(shared_server().port) as proxy:
         bus = RedisBus(f"redis://127.0.0.1:{proxy.port}", prefix=str(tmp_path), poll=0.05, timeout=1)
@@ -141,23 +128,16 @@ async def test_a_bus_is_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert measured()["tidings.bus.losses"] == 1
             assert measured()["tidings.bus.connected"] == 1
         assert measured()["tidings.bus.connected"] == 0
-    provider.shutdown()
 
 
 async def test_a_meter_that_fails_keeps_nobody_from_publishing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken:
-        def __getattr__(self, name: str) -> Any:
-            def fail(*_: object, **__: object) -> Any:
-                if name.startswith("create"):
-                    return self
-                raise ZeroDivisionError("on purpose")
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError("on purpose")
 
-            return fail
-
-    monkeypatch.setattr(metrics, "get_meter", lambda _: Broken())
+    provide(monkeypatch, fail, fail)
     async with RedisBus(shared_server().url, prefix=str(tmp_path)) as bus:
         for _ in range(3):
             await bus.publish(A)
-    assert caplog.text.count("Telemetry failed on published; this is logged once") == 1
+    assert caplog.text.count("Telemetry failed on tidings.bus.published; this is logged once") == 1

@@ -1,6 +1,7 @@
 """The file of a `SqliteBus` while it is used: deleted, replaced, put back, moved away."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -9,6 +10,7 @@ import pytest
 from tests.bus.buses import Ear
 from tests.bus.files import TRY_TO_PUBLISH, A, B, C, is_text, make, remove
 from tests.bus.processes import python
+from tests.telemetry import collect
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable
@@ -140,6 +142,32 @@ async def test_a_file_turned_to_rubbish_is_refused_until_it_is_gone(
         assert ear.changes == [A, None, B]
     assert not bus.state.connected
     assert caplog.text.count("is out of reach") == 1
+
+
+async def test_what_a_bus_does_is_counted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = partial(collect(monkeypatch).values, tidings__bus__engine="sqlite")
+    async with SqliteBus(path, poll=0.005) as bus:
+        ear = Ear()
+        bus.subscribe(ear)
+        for change in (A, B):
+            await bus.publish(change)
+        usual = {"connected": 1, "waiting": 0, "published": 2, "publish.duration": 2}
+        assert counted() == {f"tidings.bus.{name}": value for name, value in usual.items()}
+        rubbish = path.with_name("rubbish")
+        is_text(rubbish)
+        remove(path, "-wal", "-shm")
+        rubbish.replace(path)
+        with pytest.raises(BusMismatch):
+            await bus.publish(C)
+        with anyio.fail_after(10):
+            while bus.state.connected:  # noqa: ASYNC110 - looked for by a thread
+                await anyio.sleep(0.005)
+        assert counted() | {"tidings.bus.connected": 0, "tidings.bus.outages": 1} == counted()
+        assert counted() | {"tidings.bus.waiting": 0, "tidings.bus.published": 2} == counted()
+        remove(path, "")
+        await ear.until(lambda ear: None in ear.changes)
+        assert counted() | {"tidings.bus.connected": 1, "tidings.bus.losses": 1} == counted()
+    assert counted()["tidings.bus.connected"] == 0
 
 
 async def test_a_folder_that_went_away_and_came_back_with_its_file_loses_nothing(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_change_is_told_with_when_it_was_published_and_when_it_happened() -> N
     times.happened(NOTE, 99.5)
     times.publishing(NOTE)
 
-    assert times.take(NOTE) == {"published": 100.0, "source": 99.5}
+    assert times.take(NOTE) == {TIMES_KEY: {"published": 100.0, "source": 99.5}}
     assert times.take(NOTE) is None
 
 
@@ -39,7 +39,7 @@ def test_of_changes_that_are_merged_the_first_is_told() -> None:
     times.happened(NOTE, 99.0)
     times.publishing(NOTE)
 
-    assert times.take(NOTE) == {"published": 100.0, "source": 98.0}
+    assert times.take(NOTE) == {TIMES_KEY: {"published": 100.0, "source": 98.0}}
 
 
 def test_a_change_from_another_replica_has_no_times() -> None:

@@ -276,8 +276,12 @@ class Engine:
 
     def waiting(self, count: int) -> None:
         if count != self.state.waiting:
-            measure("tidings.bus.waiting", count - self.state.waiting, self._attributes)
+            self.waits(count - self.state.waiting)
             self.state = replace(self.state, waiting=count)
+
+    def waits(self, more: int) -> None:
+        """Records that so many changes more wait, or fewer."""
+        measure("tidings.bus.waiting", more, self._attributes)
 
     def stored(self, count: int, seconds: float) -> None:
         measure("tidings.bus.published", count, self._attributes)

@@ -278,9 +278,13 @@ class SqliteBus(SharedBus[SqliteThread]):
             InvalidUri: The URI in the change cannot be stored.
         """
         answer: asyncio.Future[Cursor] = asyncio.get_running_loop().create_future()
-        began = time.perf_counter()
         self._entered().ask(PublishJob(storable_key(change), answer))
-        cursor = await answer
+        began = time.perf_counter()
+        self._engine.waits(1)
+        try:
+            cursor = await answer
+        finally:
+            self._engine.waits(-1)
         self._engine.stored(1, time.perf_counter() - began)
         return cursor
 
