@@ -12,6 +12,7 @@ from mcp.server.mcpserver import MCPServer
 
 from tests.simulation.clock import simulated
 from tests.simulation.loop import Node, VirtualLoop
+from tests.telemetry import collect
 from tidings import LiveClient, LiveServer, connect
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.client import Backoff, ClientConfig, Timeouts
@@ -121,7 +122,11 @@ def stock() -> MCPServer[Any]:
 
 
 @WAYS
-def test_a_stream_that_is_swallowed_is_lost_after_two_and_a_half_intervals(way: str) -> None:
+def test_a_stream_that_is_swallowed_is_lost_after_two_and_a_half_intervals(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector = collect(monkeypatch)
+
     async def act(place: Place) -> None:
         place.swallow_streams()
         await place.change()
@@ -130,6 +135,7 @@ def test_a_stream_that_is_swallowed_is_lost_after_two_and_a_half_intervals(way: 
         assert isinstance(place.states[0].error, ConnectionLost)
         assert "has sent nothing for 38 s on a stream of changes" in place.states[0].error.message
         await place.until(lambda: place.live.connected and place.copy == "new", 5)
+        assert collector.points()["tidings.client.silences"] == {(): 1}
 
     Place(way, live).run(act)
 

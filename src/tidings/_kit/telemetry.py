@@ -23,6 +23,7 @@ Attributes = Mapping[str, str | int | bool]
 Trace = Context  # The span to which the next ones belong.
 
 SCOPE: Final = "tidings"
+NO_TRACE: Final = Trace()
 # The bounds of buckets for durations: from a write into a local stream to the longest request.
 # fmt: off
 SECONDS: Final = (

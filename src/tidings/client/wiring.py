@@ -19,7 +19,7 @@ from mcp_types import Implementation, LoggingLevel, Tool
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
-from tidings._kit.telemetry import measure, trace_of, within
+from tidings._kit.telemetry import NO_TRACE, measure, trace_of, within
 from tidings.changes import CURSOR_KEY, TIMES_KEY, Change
 from tidings.client import events
 from tidings.client.cache import ContentCache, ContentKind, Invocation
@@ -258,7 +258,8 @@ class ClientWiring:
 
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
         meta = as_dict(as_dict(params).get("_meta"))
-        with within(trace_of(meta)):  # What follows from a change belongs to the trace of its publisher.
+        # What follows from a change belongs to the trace of its publisher, not to that of whoever connected.
+        with within(trace_of(meta) or NO_TRACE):
             if (change := event_from_wire(method, params)) is not None:
                 self._note_change(change, method, meta)
             if self._feed is not None and self._feed.hear(method, params):
