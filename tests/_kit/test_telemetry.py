@@ -47,7 +47,7 @@ def test_buckets_tell_durations_apart_from_fifty_microseconds_to_half_a_minute()
 
 
 def test_the_documentation_lists_exactly_the_metrics_that_there_are() -> None:
-    rows = re.findall(r"^\| `((?:tidings|mcp)\.[\w.]+)` \| (\w[\w ]*) \| `([^`]+)` \|", page(), re.MULTILINE)
+    rows = re.findall(r"^\| `((?:tidings|mcp)\.[\w.]+)` \| (\w[\w -]*) \| `([^`]+)` \|", page(), re.MULTILINE)
     kinds = {"up_down_counter": "up-down counter", "observed_counter": "counter"}
     assert {name: (kind, unit) for name, kind, unit in rows} == {
         name: (kinds.get(kind, kind), unit) for name, (kind, unit, _) in METRICS.items()

@@ -31,7 +31,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Collector:
 
 
 class TracedLibrary(Library):
-    """Remembers the trace of each read."""
+    """Remembers the trace of each read, and of each look at its prompts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,6 +40,10 @@ class TracedLibrary(Library):
     async def _read(self, ctx: Any, params: Any) -> Any:
         self.traces.append(trace.get_current_span().get_span_context().trace_id)
         return await super()._read(ctx, params)
+
+    async def _list_prompts(self, ctx: Any, params: Any) -> Any:
+        self.traces.append(trace.get_current_span().get_span_context().trace_id)
+        return await super()._list_prompts(ctx, params)
 
     async def call_tool(self, ctx: Any, params: Any) -> Any:
         await super().call_tool(ctx, params)
@@ -59,10 +63,10 @@ async def test_requests_are_timed_by_method_and_outcome(collector: Collector) ->
             await client.read_resource("note://3", timeout=0.01)
     points = collector.points()["mcp.client.operation.duration"]
     read = ("mcp.method.name", "resources/read")
-    failed = (("error.type", "request-failed"), read, ("rpc.response.status_code", "-32603"))
+    failed = (("error.type", "-32603"), read, ("rpc.response.status_code", "-32603"))
     wanted = {
         (read,): 1,
-        (("error.type", "tool_error"), ("mcp.method.name", "tools/call")): 1,
+        (("error.type", "tool_error"), ("gen_ai.tool.name", "t1"), ("mcp.method.name", "tools/call")): 1,
         failed: 1,
         (("error.type", "request-timed-out"), read): 1,
     }
@@ -145,6 +149,20 @@ async def test_a_read_belongs_to_the_trace_of_the_change_that_it_follows(era: st
         await library.write(ONE, "c")
         await eventually(lambda: len(contents) == 5)
         assert library.traces[-1] == 0
+
+
+@ERAS
+async def test_a_list_is_loaded_again_in_the_trace_of_its_change(era: str, collector: Collector) -> None:
+    library = TracedLibrary()
+    library.prompts = ["p1"]
+    async with on_the_web(library) as url, connect(url, era=era) as client:
+        await client.wait_fresh()
+        assert set(library.traces) == {0}
+        library.prompts = ["p2"]
+        with collector.tracer.start_as_current_span("program") as span:
+            await library.notify.prompts_changed()
+        await eventually(lambda: [prompt.name for prompt in client.prompts] == ["p2"])
+        assert library.traces[-1] == span.get_span_context().trace_id
 
 
 async def test_the_handler_of_an_event_runs_in_the_trace_of_the_change(collector: Collector) -> None:

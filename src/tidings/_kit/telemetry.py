@@ -91,14 +91,14 @@ def safely(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
 
 def measure(name: str, amount: float = 1, attributes: Attributes | None = None) -> None:
     """Adds `amount` to the metric, or records it."""
-    safely(name, _record, name, amount, attributes)
-
-
-def _record(name: str, amount: float, attributes: Attributes | None) -> None:
     record = _made.get(name)
     if record is None:
-        record = _made[name] = _recorder(name)
-    record(amount, attributes)
+        record = _made[name] = safely(name, _recorder, name) or _nothing
+    safely(name, record, amount, attributes)
+
+
+def _nothing(amount: float, attributes: Attributes | None) -> None:
+    """Takes the place of an instrument that could not be made."""
 
 
 def _recorder(name: str) -> Callable[..., None]:

@@ -24,12 +24,23 @@ from tidings.client.link import Link
 from tidings.client.pending import Kind
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.transports.http import current_call
-from tidings.errors import ConnectionLost, EffectUnknown, NoConnection, RequestTimedOut, SessionExpired, TidingsError
+from tidings.errors import (
+    ConnectionLost,
+    EffectUnknown,
+    MalformedMessage,
+    NoConnection,
+    RequestTimedOut,
+    SessionExpired,
+    TidingsError,
+    TransportError,
+)
 
 ResultT = TypeVar("ResultT")
 Send = Callable[[Link, QueueEntry], Awaitable[ResultT]]
 OnProgress = Callable[[float, float | None, str | None], Any]
 
+# The names of what is asked for, by OpenTelemetry's conventions.
+_NAMED: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _ATTEMPTS: Final = 5  # Attempts for one request: one that crashes the server must not do so forever.
 
 
@@ -109,14 +120,18 @@ class Requests:
     @staticmethod
     async def _measured(entry: QueueEntry, answer: Awaitable[ResultT]) -> ResultT:
         began, outcome = _now(), {"mcp.method.name": entry.method}
+        if (kind := _NAMED.get(entry.method)) is not None:
+            outcome[kind] = str(entry.params.get("name"))
         try:
             result = await answer
             if getattr(result, "is_error", False):
                 outcome["error.type"] = "tool_error"
         except BaseException as error:
             outcome["error.type"] = error.code if isinstance(error, TidingsError) else type(error).__qualname__
-            if (code := as_dict(getattr(error, "data", None)).get("rpc_code")) is not None:
-                outcome["rpc.response.status_code"] = str(code)
+            code = as_dict(getattr(error, "data", None)).get("rpc_code")
+            # Without an answer, the SDK makes up a code.
+            if code is not None and not isinstance(error, NoConnection | TransportError | MalformedMessage):
+                outcome["error.type"] = outcome["rpc.response.status_code"] = str(code)
             raise
         finally:
             measure("mcp.client.operation.duration", _now() - began, outcome)

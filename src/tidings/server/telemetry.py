@@ -19,6 +19,7 @@ from tidings._kit.telemetry import measure, safely, start_span, trace_of
 from tidings.changes import FEATURE_OF, TIMES_KEY, Change, ResourceUpdated
 
 _COUNT: Final = "tidings.subscriber_count"
+_NAMES: Final = {"uri": "mcp.resource.uri", "feature": "tidings.feature"}
 
 
 class Telemetry:
@@ -26,7 +27,8 @@ class Telemetry:
 
     def span(self, name: str, count: int, *, client: str, **attributes: str) -> None:
         """Records something that has just been done, which leaves `count` subscribers."""
-        span = start_span(f"change_notifier.{name}", {"tidings.client": client, **_named(**attributes), _COUNT: count})
+        about = {_NAMES[key]: value for key, value in attributes.items()}
+        span = start_span(f"change_notifier.{name}", {"tidings.client": client, **about, _COUNT: count})
         if span is not None:
             safely(name, span.end)
 
@@ -48,9 +50,9 @@ class Telemetry:
         With the `meta` of a change that this process published, its span belongs to the trace of the publisher.
         """
         if isinstance(change, ResourceUpdated):
-            name, about = "change_notifier.notify_resource_updated", _named(uri=change.uri)
+            name, about = "change_notifier.notify_resource_updated", {_NAMES["uri"]: change.uri}
         else:
-            name, about = "change_notifier.notify_list_changed", _named(feature=FEATURE_OF[change])
+            name, about = "change_notifier.notify_list_changed", {_NAMES["feature"]: FEATURE_OF[change]}
         span = start_span(name, about, None if meta is None else trace_of(meta))
         began = time.perf_counter()
         try:
@@ -64,8 +66,3 @@ class Telemetry:
         finally:
             if span is not None:
                 safely(name, span.end)
-
-
-def _named(uri: str | None = None, feature: str | None = None) -> dict[str, str]:
-    named = {"mcp.resource.uri": uri, "tidings.feature": feature}
-    return {name: value for name, value in named.items() if value is not None}
