@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import baggage, trace
 
 from tests.telemetry import collect, provide
 from tidings import __version__
@@ -83,9 +83,9 @@ def test_a_failure_reaches_nobody_and_is_logged_once_for_each_kind(
 def test_a_trace_goes_into_a_message_and_comes_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = collect(monkeypatch)
     assert trace_meta() == {}
-    with collector.tracer.start_as_current_span("program") as span:
+    with collector.tracer.start_as_current_span("program") as span, within(baggage.set_baggage("user", "ann")):
         meta = trace_meta()
-    assert meta.keys() == {"traceparent"}
+    assert meta.keys() == {"traceparent"}, "baggage is for the publisher's own servers"
     with within(trace_of({"other": {}, **meta, "tracestate": "vendor=1"})):
         assert trace.get_current_span().get_span_context().span_id == span.get_span_context().span_id
         assert trace_meta() == {**meta, "tracestate": "vendor=1"}

@@ -11,8 +11,10 @@ from opentelemetry import trace
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tests.telemetry import Collector, collect
 from tidings import ResourceUpdated, connect
+from tidings._kit.tasks import Wakeup
 from tidings.client import Backoff, ClientConfig
 from tidings.client.events import ResourceContentChanged, StateChanged
+from tidings.client.watching import Refresher
 from tidings.errors import RequestFailed, RequestTimedOut
 
 pytestmark = [
@@ -163,6 +165,22 @@ async def test_a_list_is_loaded_again_in_the_trace_of_its_change(era: str, colle
             await library.notify.prompts_changed()
         await eventually(lambda: [prompt.name for prompt in client.prompts] == ["p2"])
         assert library.traces[-1] == span.get_span_context().trace_id
+
+
+async def test_reads_that_wait_for_each_other_keep_their_own_traces(collector: Collector) -> None:
+    read: dict[str, int] = {}
+
+    async def remember(uri: str) -> None:
+        read[uri] = trace.get_current_span().get_span_context().trace_id
+
+    refresher = Refresher(remember, failed=lambda *_: None, wakeup=Wakeup(), at_once=1)
+    spans: dict[str, trace.Span] = {}
+    for uri in (ONE, TWO):
+        with collector.tracer.start_as_current_span("program") as spans[uri]:
+            refresher.want(uri)
+    refresher.want("note://3")
+    await eventually(lambda: len(read) == 3)
+    assert read == {uri: span.get_span_context().trace_id for uri, span in spans.items()} | {"note://3": 0}
 
 
 async def test_the_handler_of_an_event_runs_in_the_trace_of_the_change(collector: Collector) -> None:

@@ -43,7 +43,7 @@ class Metric(NamedTuple):
 
 METRICS: Final = {
     "tidings.subscribers": Metric("up_down_counter", "{subscriber}", "Subscribers at present."),
-    "tidings.sessions": Metric("up_down_counter", "{session}", "Old-era sessions over streamable HTTP at present."),
+    "tidings.sessions": Metric("up_down_counter", "{session}", "Sessions of the legacy era at present."),
     "tidings.deliveries": Metric("counter", "{delivery}", "Changes delivered, once for each subscriber."),
     "tidings.merges": Metric("counter", "{change}", "Changes absorbed by a later equal one."),
     "tidings.cutoffs": Metric("counter", "{stream}", "Streams ended because their reader stalled or fell behind."),
