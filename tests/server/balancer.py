@@ -19,7 +19,7 @@ class Balancer:
         self._ports = ports
         self._turn = 0
         self.asked: list[tuple[str, int]] = []  # The method of each request, and the replica that got it.
-        self._http = httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_connections=None))
+        self._http = httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_keepalive_connections=0))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -69,6 +69,8 @@ class Balancer:
         try:
             async for chunk in response.aiter_raw():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except httpx2.TransportError:
+            return  # The replica has died, and its client sees a broken answer, too.
         finally:
             await response.aclose()
         await send({"type": "http.response.body", "body": b""})

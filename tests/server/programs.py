@@ -2,6 +2,7 @@
 
 python -m tests.server.programs run PORT          LiveServer.run()
 python -m tests.server.programs uvicorn PORT      uvicorn.run(mcp.asgi())
+python -m tests.server.programs replica PORT BUS  the same, on the bus with this URL
 python -m tests.server.programs mounted PORT      the same, within somebody else's app, lifespan and middleware
 python -m tests.server.programs routes PORT       the same, of which only the routes were taken
 python -m tests.server.programs hindered PORT BUS uvicorn.run(mcp.asgi()), with slow sources, and changes held back
@@ -108,7 +109,7 @@ def main(kind: str, port: int, *options: str) -> None:
         era, *uris = options
         asyncio.run(hear(port, cast("wire.Era", era), uris))
         return
-    mcp = hindered(*options) if kind == "hindered" else live_server()
+    mcp = hindered(*options) if kind == "hindered" else live_server(bus=options[0] if options else None)
     if kind == "run":
         mcp.run("streamable-http", port=port)
         return
