@@ -9,7 +9,6 @@
     backoff         pauses between attempts, jitter, `Retry-After`
     bounded_json    JSON that nobody has checked: safe access, weight, cuts
     suggest         the closest known names
-    settings        settings with a type, a range and a help text
     patterns        foreign regular expressions, with a deadline
     decompress      gzip, deflate and brotli within a limit
     process         signals to a whole process group; why a program cannot start

@@ -1,4 +1,4 @@
-"""Settings in one table."""
+"""The kinds of settings, and their values from texts."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidings._kit.settings import MIB, BadSetting, Network, setting, settings_of, settle
+from tidings.web.settings import MIB, BadSetting, Network, setting, settings_of, settle
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Settings:
         settle(self, TABLE)
 
 
-TABLE = settings_of(Settings, prefix="KIT_")
+TABLE = settings_of(Settings)
 NAMED = {each.name: each for each in TABLE}
 
 
 def test_a_setting_has_an_option_and_a_variable_of_the_same_name() -> None:
     assert [each.name for each in TABLE][:3] == ["max_bytes", "memory", "timeout"]
-    assert (NAMED["max_bytes"].option, NAMED["max_bytes"].variable) == ("--max-bytes", "KIT_MAX_BYTES")
+    assert (NAMED["max_bytes"].option, NAMED["max_bytes"].variable) == ("--max-bytes", "TIDINGS_WEB_MAX_BYTES")
     assert (NAMED["pdf"].option, NAMED["render"].option) == ("--pdf/--no-pdf", "--render")
     assert [NAMED[name].metavar for name in ("robots", "private", "pdf")] == ["ask|never", "CIDR", ""]
     assert [each.name for each in TABLE if each.many] == ["private", "domain"]
@@ -131,4 +131,4 @@ def test_the_documentation_shows_defaults_as_people_write_them() -> None:
     assert (shown["timeout"], shown["keep"], shown["retries"]) == ("30 s", "1 d", "2")
     assert (shown["pdf"], shown["render"], shown["store"], shown["domain"]) == ("yes", "no", "none", "none")
     first = NAMED["max_bytes"]
-    assert (first.option, first.variable, first.help) == ("--max-bytes", "KIT_MAX_BYTES", "bytes of an answer")
+    assert (first.option, first.variable, first.help) == ("--max-bytes", "TIDINGS_WEB_MAX_BYTES", "bytes of an answer")
