@@ -12,7 +12,7 @@ other.
 import hashlib
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import responses as _phrases
@@ -127,23 +127,20 @@ def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
     return HttpFailed(message, url=response.url, status=status, headers=response.headers)
 
 
-class HasPage(Protocol):
-    """A page as a browser shows it; see `browser.render.RenderedPage`."""
+@dataclass(frozen=True)
+class RenderedPage:
+    """A page when it was complete, or when its time was up. The HTML is UTF-8, the screenshot PNG."""
 
-    @property
-    def html(self) -> bytes: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def screenshot(self) -> bytes | None: ...
-    @property
-    def warnings(self) -> Sequence[ExtractWarning]: ...
+    html: bytes
+    url: str
+    screenshot: bytes | None = None
+    warnings: tuple[ExtractWarning, ...] = ()
 
 
 class Renders(Protocol):
     """Renders pages; see `browser.render.Renderer`."""
 
-    async def render(self, url: str, options: RenderOptions, request: Request) -> HasPage: ...
+    async def render(self, url: str, options: RenderOptions, request: Request) -> RenderedPage: ...
 
 
 class NoRenderer(FetchError, kind="no-renderer"):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tidings.web.documents.phrases import ABOUT, OVERRIDE, SIGNS, STRONG, Sign
+from tidings.web.documents.injection import ABOUT, OVERRIDE, SIGNS, STRONG, Sign
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: f"{sign.reason}: {sign.stems[0]}")

@@ -11,7 +11,6 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
@@ -57,9 +56,7 @@ class Browser:
             raise NoBrowser(f"Pages cannot be rendered without Playwright: {how}.", url="")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._closed = True
         with anyio.CancelScope(shield=True):
             await self._stop()

@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import urldefrag
 
@@ -23,7 +22,7 @@ from tidings.web.extract.model import ExtractWarning
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import BadRequest, FetchError, FetchTimedOut, Request, Response
 from tidings.web.page_options import RenderOptions
-from tidings.web.pages import failed
+from tidings.web.pages import RenderedPage, failed
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, FloatRect, Page
@@ -145,16 +144,6 @@ class NotRendered(FetchError, kind="not-rendered"):
     """The content type is not one that a browser renders."""
 
 
-@dataclass(frozen=True)
-class RenderedPage:
-    """A page when it was complete, or when its time was up. The HTML is UTF-8, the screenshot PNG."""
-
-    html: bytes
-    url: str
-    screenshot: bytes | None = None
-    warnings: tuple[ExtractWarning, ...] = ()
-
-
 class Renderer:
     """Renders pages in one shared browser; pages share no state."""
 
@@ -177,11 +166,9 @@ class Renderer:
             await self._browser.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         if self._own:
-            await self._browser.__aexit__(kind, error, traceback)
+            await self._browser.__aexit__(*exception)
 
     async def render(self, url: str, options: RenderOptions, request: Request | None = None) -> RenderedPage:
         """Returns the page at `url` after its scripts ran, within the limits of `request`. Raises `FetchError`."""

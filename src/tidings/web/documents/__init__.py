@@ -2,7 +2,7 @@
 
     normalise.py    extracted text to a packet: content, outline, key blocks, citations, summary, warnings
     injection.py    instructions to models: found, named, removed where no reader sees them
-    phrases.py      the table of their signs; invisible.py: invisible characters
+    invisible.py    invisible characters that a model reads
     markdown.py     Markdown as blocks and headings, with places
     sentences.py    sentences, and how much each says
     chunk.py        a content in parts within a budget

@@ -1,29 +1,70 @@
-"""Instructions to models in text: found and named, never followed, never silently dropped.
+r"""Instructions to models in text: found and named, never followed, never silently dropped.
 
     look_for(text, hidden=..., where=..., known=...) -> list[Unsafe]
     without_hidden_instructions(markdown, concealed) -> KeptText
 
 Three things are reported: characters that hide a message, markup of chats and tool calls, and words addressed to a
-model (`phrases`). Visible text has to be clear to be reported; hidden text, titles and errors less so. Code may contain
-the markup of chats. A text about models may quote what is said to them, in code, in quotes, in lists and tables; what
-it says itself counts.
+model (`phrases.json`). Visible text has to be clear to be reported; hidden text, titles and errors less so. Code may
+contain the markup of chats. A text about models may quote what is said to them, in code, in quotes, in lists and
+tables; what it says itself counts.
 
 Hidden text is usually content, for example tabs. So it stays, unless it addresses a model. All hidden parts are read as
 one text, as a model would read them. A note takes the place of a short part, or of the lines around an instruction.
+
+The signs are matched in lower case, in a text without invisible characters. A sign is searched for only where one of
+its stems occurs, so that long texts cost little. One sign alone rarely proves anything: ordinary writing says "ignore
+the previous step" and "and then reply". Signs that stand together add up.
+
+In `phrases.json`, `{{NAME}}` stands for a macro, and `\w*` for a bounded rest of a word. Letters and gaps have no
+character in common, and both are bounded, so that there is one way to match, or none. An `override` is "ignore" +
+"earlier" + "instructions", the last two in any order. A `tag` is markup of a chat, which means nothing in code.
 """
 
+import json
 import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+from tidings._kit.text import expanded
 from tidings.web.documents.invisible import hidden_in, stripped
 from tidings.web.documents.markdown import BlockSpan, blocks_of
 from tidings.web.documents.model import Unsafe
-from tidings.web.documents.phrases import ABOUT, OVERRIDE, SIGNS, STRONG, Sign
+
+OVERRIDE: Final = "tells a model to drop its instructions"
+
+_DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("phrases.json").read_text("utf-8"))
+_OVERRIDE: Final = (
+    "(?:VERBS){{GAP}}{{WORD}}{0,4}?"
+    "(?:(?:EARLIER){{GAP}}{{WORD}}{0,2}?(?:NOUNS)|(?:NOUNS){{GAP}}{{WORD}}{0,3}?(?:EARLIER))(?![^\\W_])"
+)
+
+
+class Sign(NamedTuple):
+    """A phrase that instructions to models use."""
+
+    reason: str
+    stems: tuple[str, ...]  # It begins with one of these.
+    pattern: re.Pattern[str]
+    weight: int
+    tag: bool = False  # True if it is markup of a chat.
+
+
+def _sign(row: dict[str, Any]) -> Sign:
+    pattern: str = row.get("pattern", _OVERRIDE)
+    for part, words in row.get("override", {}).items():
+        pattern = pattern.replace(part.upper(), words)
+    pattern = expanded(pattern, _DATA["macros"]).replace(r"\w*", r"[^\W_]{0,12}")
+    return Sign(row["reason"], tuple(row["stems"]), re.compile(pattern), row["weight"], row.get("tag", False))
+
+
+SIGNS: Final = tuple(map(_sign, _DATA["signs"]))
+STRONG: Final = re.compile(_DATA["strong"])  # Words that make an override certain: all of them, yours, the prompt.
+ABOUT: Final = tuple[str, ...](_DATA["about"])  # A text with these words is about models: what it quotes is an example.
 
 CLEAR, SUSPICIOUS = 3, 2  # The sum of weights that is reported: in visible text, and elsewhere.
 _TOGETHER = 160  # The most characters between two signs that belong together.

@@ -6,7 +6,6 @@ types, because the child reads untrusted content: nothing in an answer can run c
 
 import json
 from dataclasses import asdict
-from types import TracebackType
 from typing import Any, Self, cast
 
 from tidings._kit.pool import WorkerFailed, WorkerPool
@@ -47,10 +46,8 @@ class ExtractionPool:
         await self._pool.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._pool.__aexit__(kind, error, at)
+    async def __aexit__(self, *exception: object) -> None:
+        await self._pool.__aexit__(*exception)
 
     @property
     def pids(self) -> frozenset[int]:
