@@ -302,19 +302,12 @@ class WorkerPool(Generic[T]):
 
     async def _end(self, process: WorkerProcess) -> int:
         """Ends a process, even if this task is cancelled meanwhile."""
-        import asyncio  # noqa: PLC0415 - see `__aenter__`
+        from tidings._kit.tasks import run_to_end  # noqa: PLC0415 - it imports asyncio: see `__aenter__`
 
-        future = _in_thread(process.end)
-        cancelled = False
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError:
-                cancelled = True
-        self._all.discard(process)
-        if cancelled:
-            raise asyncio.CancelledError
-        return future.result()
+        try:
+            return await run_to_end(_in_thread(process.end))
+        finally:
+            self._all.discard(process)
 
     def _is_left(self) -> bool:
         return self._turns is None

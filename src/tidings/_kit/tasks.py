@@ -16,11 +16,11 @@ T = TypeVar("T")
 Progress = Callable[[int, int | None], Awaitable[None]]  # Receives how much is done, and of how much, if that is known
 
 
-async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_end(work: Awaitable[T]) -> T:
     """Returns the result of `work`, which runs to its end even if the caller is cancelled: that is raised after it."""
     import anyio  # noqa: PLC0415 - see the module's docstring
 
-    task = asyncio.get_running_loop().create_task(work)
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
         while not task.done():

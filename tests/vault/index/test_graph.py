@@ -53,9 +53,10 @@ def test_links_of_a_note_tell_where_they_stand_and_lead(index: Index) -> None:
         ("nowhere", None, False, 3),
         ("", "a.md", False, 3),
     ]
-    assert found[0] == ResolvedLink(
-        "a.md", "a", 2, "[[B#Part|shown]] and ![[p.png]]", "B", "#Part", "shown", "wiki", False, "Sub/b.md"
-    )
+    first = found[0]
+    assert (first.source, first.title, first.line, first.leads_to) == ("a.md", "a", 2, "Sub/b.md")
+    assert (first.target, first.subpath, first.shown, first.kind) == ("B", "#Part", "shown", "wiki")
+    assert (first.embed, first.text) == (False, "[[B#Part|shown]] and ![[p.png]]")
     assert [link.text for link in found[1:3]] == [
         "[[B#Part|shown]] and ![[p.png]]",
         "[x](Sub/b.md) [[nowhere]] [[#Head]]",

@@ -128,30 +128,18 @@ class ResolvedLink(NamedTuple):
     """A link with its place and its target."""
 
     source: str
+    source_kind: str
     title: str
-    line: int
-    text: str  # The line of the link.
     target: str  # As written; empty for a link within the same note.
     subpath: str
     shown: str | None
     kind: str
-    embed: bool
-    leads_to: str | None  # The path of its target; None if it is broken.
-
-
-class _Row(NamedTuple):
-    source: str
-    source_kind: str
-    title: str
-    target: str
-    subpath: str
-    shown: str | None
-    kind: str
-    embed: int
+    embed: int  # 1 or 0.
     line: int
     start: int
     end: int
-    leads_to: str | None = None
+    leads_to: str | None = None  # The path of its target; None if it is broken.
+    text: str = ""  # The line of the link.
 
 
 @dataclass(eq=False)
@@ -160,10 +148,10 @@ class LinkList(Sequence[ResolvedLink]):
 
     queries: Queries
     numbers: range
-    read: Callable[[int, int], list[_Row]]
+    read: Callable[[int, int], list[ResolvedLink]]
 
     @classmethod
-    def of(cls, queries: Queries, rows: list[_Row]) -> "LinkList":
+    def of(cls, queries: Queries, rows: list[ResolvedLink]) -> "LinkList":
         return cls(queries, range(len(rows)), lambda start, stop: rows[start:stop])
 
     def __len__(self) -> int:
@@ -194,7 +182,7 @@ def outgoing(queries: Queries, path: str) -> LinkList:
     """Returns the links in a file, in order."""
     resolve = LinkNames(queries, mount_name(queries, path)).resolve
 
-    def read(start: int, stop: int) -> list[_Row]:
+    def read(start: int, stop: int) -> list[ResolvedLink]:
         rows = _rows(queries, "files.path = ? AND n >= ? AND n < ?", (path, start, stop))
         return [row._replace(leads_to=resolve(row.target, path, row.kind)) for row in rows]
 
@@ -236,15 +224,15 @@ def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | No
         yield (source, target, kind), names[mount_name(queries, source)].resolve(target, source, kind)
 
 
-def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) -> list[_Row]:
+def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) -> list[ResolvedLink]:
     rows = queries.connection.execute(
         f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition} ORDER BY path, n",  # noqa: S608
         arguments,
     )
-    return [_Row(*row) for row in rows]
+    return [ResolvedLink(*row) for row in rows]
 
 
-def _with_line(row: _Row, text: str) -> ResolvedLink:
+def _with_line(row: ResolvedLink, text: str) -> ResolvedLink:
     start = row.start
     if row.source_kind == "canvas":  # Its searchable text is not the text of the file.
         start = max(0, text.find(row.target, 0, _CANVAS))
@@ -254,7 +242,4 @@ def _with_line(row: _Row, text: str) -> ResolvedLink:
     after = text[start : start + _AFTER]
     ends = [end for end in (after.find("\n"), after.find("\r")) if end >= 0]
     shown = text[max(begin, first) : start] + after[: min(ends, default=_AFTER)]
-    return ResolvedLink(
-        *(row.source, row.title, row.line, shown.strip()),
-        *(row.target, row.subpath, row.shown, row.kind, bool(row.embed), row.leads_to),
-    )
+    return row._replace(text=shown.strip())

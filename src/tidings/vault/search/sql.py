@@ -55,10 +55,7 @@ class Row:
     column: str
     match_case: bool
     name: Callable[[str], str] | None = None  # Takes the name from a path. In names, terms are found anywhere.
-
-
-def _joint(query: tree.And | tree.Or) -> str:
-    return " AND " if isinstance(query, tree.And) else " OR "
+    property: str = ""  # The key of the property whose values these are: any item of a list may match.
 
 
 def joined(joint: str, conditions: list[Sql]) -> Sql:
@@ -189,43 +186,35 @@ class Translator:
     def _row_condition(self, query: Query, row: Row) -> Sql:
         match query:
             case tree.And(parts) | tree.Or(parts):
-                return joined(_joint(query), [self._row_condition(part, row) for part in parts])
+                joint = " AND " if isinstance(query, tree.And) else " OR "
+                return joined(joint, [self._row_condition(part, row) for part in parts])
             case tree.Not(part):
                 sql, values = self._row_condition(part, row)
                 return f"NOT {sql}", values
             case tree.Case(match, part):
-                return self._row_condition(part, Row(row.column, match, row.name))
+                return self._row_condition(part, replace(row, match_case=match))
             case tree.TagTerm(name):
                 sql, values = tagged(name)
                 return f"EXISTS (SELECT 1 FROM tags WHERE file = t.file AND line = t.line AND {sql})", values  # noqa: S608
-            case tree.Word() | tree.Phrase() | tree.Regex():
-                return f"vault_test(?, {row.column})", (self._add(query, row),)
-            case _:
-                raise AssertionError(query)  # The parser lets nothing else in.
-
-    def _property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
-        """Returns a condition on `f`: it has the property, and each term of the value matches some item of a list."""
-        there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
-        return there if value is None else joined(" AND ", [there, self._value(name, value, match_case)])
-
-    def _value(self, name: str, value: Query, match_case: bool) -> Sql:
-        match value:
-            case tree.And(parts) | tree.Or(parts):
-                return joined(_joint(value), [self._value(name, part, match_case) for part in parts])
-            case tree.Not(part):
-                sql, values = self._value(name, part, match_case)
-                return f"NOT {sql}", values
-            case tree.Case(match, part):
-                return self._value(name, part, match)
             case tree.Empty():
                 sql, values = "ifnull(t.text, '') = ''", ()
             case tree.Compared(operator, text):
                 sql, values = _compared(operator, text)
-            case _:
-                sql, values = self._row_condition(value, Row("t.text", match_case))
-                if isinstance(value, tree.Word | tree.Phrase) and (number := _number(value.text)) is not None:
+            case tree.Word() | tree.Phrase() | tree.Regex():
+                sql, values = f"vault_test(?, {row.column})", (self._add(query, row),)
+                if row.property and not isinstance(query, tree.Regex) and (number := _number(query.text)) is not None:
                     sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
-        return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (key(name), *values)  # noqa: S608
+            case _:
+                raise AssertionError(query)  # The parser lets nothing else in.
+        if not row.property:
+            return sql, values
+        return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (row.property, *values)  # noqa: S608
+
+    def _property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
+        """Returns a condition on `f`: it has the property, and each term of the value matches some item of a list."""
+        there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
+        row = Row("t.text", match_case, property=key(name))
+        return there if value is None else joined(" AND ", [there, self._row_condition(value, row)])
 
     def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
         finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline

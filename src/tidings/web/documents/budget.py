@@ -9,7 +9,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 # A word begins at a capital: names of code are cut there by tokenisers too.
@@ -98,16 +98,16 @@ class Fit(NamedTuple):
         return self.total - self.end
 
 
-def fit(text: str, room: int, start: int = 0, *, measure: Callable[[str], int] = estimate) -> Fit:
+def fit(text: str, room: int, start: int = 0) -> Fit:
     """Returns as much of `text` from `start` on as `room` tokens hold; at least one character."""
     total = len(text)
     start = min(max(start, 0), total)
     end = min(total, start + room * WIDEST)
-    if measure(text[start:end]) > room:
+    if estimate(text[start:end]) > room:
         least, most = start, end
         while most - least > 1:
             middle = (least + most) // 2
-            least, most = (middle, most) if measure(text[start:middle]) <= room else (least, middle)
+            least, most = (middle, most) if estimate(text[start:middle]) <= room else (least, middle)
         end = least
     if end < total:
         earliest = int(end - (end - start) * _SLACK)

@@ -118,7 +118,6 @@ class LLMPacket(NormalizedContent):
 
     hashes: Hashes
     raw_excerpt: NotRequired[str]
-    screenshot_base64: NotRequired[str]
 
 
 class Chunk(TypedDict):

@@ -5,7 +5,6 @@ it: `citations` has the place of each key block, the summary consists of its sen
 the bytes as they came. The warnings say what a reader should know before trusting it.
 """
 
-import base64
 import hashlib
 import html
 import re
@@ -34,11 +33,6 @@ _NOTES: tuple[tuple[re.Pattern[str], WarningType], ...] = (
     (re.compile(r"robots", re.IGNORECASE), "robots_blocked"),
     (re.compile(r"render.{0,40}(?:time|late|slow)", re.IGNORECASE), "render_timeout"),
 )
-_EMPTY = {
-    "script-only": "The page shows nothing without scripts: fetch it with mode render, where rendering is offered.",
-    "login": "The page shows nothing without a login: send the headers of a session, or look elsewhere.",
-    "empty": "The page has no text.",
-}
 _VALUE = re.compile(rb"""=\s{0,3}(?:"([^"]{12,2000})"|'([^']{12,2000})')""")
 _READ_OUT = (b"alt", b"title", b"content", b"placeholder", b"summary", b"aria-label", b"aria-description")
 _TAG = re.compile(rb"<[^<>]*+>?")
@@ -67,7 +61,6 @@ def normalise(
     raw: bytes,
     notes: Sequence[str] = (),
     include_raw_excerpt: bool = False,
-    screenshot: bytes | None = None,
 ) -> LLMPacket:
     """Returns the packet of an extracted page."""
     kept = without_hidden_instructions(extracted.markdown, extracted.concealed)
@@ -118,13 +111,11 @@ def normalise(
     )
     if include_raw_excerpt:
         packet["raw_excerpt"] = disarm(raw[: 4 * _RAW_EXCERPT].decode("utf-8", "replace"))[:_RAW_EXCERPT]
-    if screenshot is not None:
-        packet["screenshot_base64"] = base64.b64encode(screenshot).decode("ascii")
     return packet
 
 
 def without_hashes(packet: LLMPacket) -> NormalizedContent:
-    """Returns a packet as normalized content: without hashes, excerpt and screenshot."""
+    """Returns a packet as normalized content: without hashes and excerpt."""
     keys = NormalizedContent.__annotations__
     return cast("NormalizedContent", {key: value for key, value in packet.items() if key in keys})
 
@@ -174,13 +165,9 @@ def _unsafe(extracted: Extracted, kept: KeptText, content_type: str, raw: bytes)
 
 def _warnings(extracted: Extracted, status: int, retrieved_at: datetime, notes: Sequence[str]) -> list[PacketWarning]:
     warnings = [_warning(one.type, disarm(one.message)) for one in extracted.warnings]
-    if any(warning["type"] == "empty" for warning in warnings):
-        pass  # The extraction knows better why.
-    elif extracted.empty is not None:
-        message = _EMPTY.get(extracted.empty, f"The page shows no text of its own: {disarm(extracted.empty)}.")
-        warnings.append(_warning("empty", message))
-    elif not extracted.markdown.strip():
-        warnings.append(_warning("empty", _EMPTY["empty"]))
+    # If the extraction says that it is empty, it knows better why.
+    if not extracted.markdown.strip() and all(warning["type"] != "empty" for warning in warnings):
+        warnings.append(_warning("empty", "The page has no text."))
     if status >= 400:
         message = f"The server answered with status {status}: this is the text of its error page."
         warnings.append(_warning("notice", message))

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -163,23 +163,6 @@ class FetchCall:
             self.notes.append(text)
 
 
-@dataclass(frozen=True)
-class FetchHop:
-    """The answer of one URL."""
-
-    url: Url
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    truncated: bool
-    private: bool
-
-    @property
-    def location(self) -> str | None:
-        """The target of a redirect, or None."""
-        return self.headers.get("location") if self.status in _REDIRECTS else None
-
-
 def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
     """Returns the target of a redirect from the last URL of `left`."""
     with suppress(UnicodeDecodeError):
@@ -247,30 +230,6 @@ async def _read_body(
 
 def _size(count: int) -> str:
     return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count:,} bytes"
-
-
-def _response(hop: FetchHop, left: Sequence[Url], call: FetchCall) -> Response:
-    if hop.status == 429:
-        call.note(f"{hop.url.host} reports too many requests (status 429).")
-    if hop.truncated and not call.plan.cut:
-        call.note("The compressed body ended too early: the rest is missing.")
-    headers = hop.headers
-    return Response(
-        url=str(hop.url),
-        requested=str(call.plan.url),
-        status=hop.status,
-        headers=headers,
-        body=hop.body,
-        content_type=_content_type(headers.get("content-type", "")),
-        retrieved_at=datetime.now(UTC),
-        etag=headers.get("etag"),
-        last_modified=headers.get("last-modified"),
-        not_modified=hop.status == 304,
-        redirects=tuple(map(str, left)),
-        truncated=hop.truncated,
-        notes=tuple(call.notes),
-        private=hop.private,
-    )
 
 
 def _content_type(header: str) -> str:
@@ -348,11 +307,16 @@ class Fetcher:
         while True:
             if plan.respect_robots:
                 await self._ask_robots(url, call)
-            hop = await self._hop(url, plan.headers(own=own), call)
-            if hop.location is None:
-                return _response(hop, left, call)
+            response = await self._hop(url, plan.headers(own=own), call)
+            location = response.headers.get("location") if response.status in _REDIRECTS else None
+            if location is None:
+                if response.status == 429:
+                    call.note(f"{url.host} reports too many requests (status 429).")
+                if response.truncated and not plan.cut:
+                    call.note("The compressed body ended too early: the rest is missing.")
+                return replace(response, redirects=tuple(map(str, left)), notes=tuple(call.notes))
             left.append(url)
-            url = _next_url(left, hop.location, plan.max_redirects)
+            url = _next_url(left, location, plan.max_redirects)
             if own and plan.own and not left[-1].trusts(url):
                 own = False
                 call.note(f"The request's own headers were not sent on to {url.host}.")
@@ -377,12 +341,12 @@ class Fetcher:
             self._robots = RobotsCache(self.clock)
         return await self._robots.of(url, load)
 
-    async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> FetchHop:
+    async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> Response:
         """Requests `url`, and retries as often as the limits and the deadline allow."""
         attempt = 0
         while True:
             try:
-                hop = await self._once(url, headers, call)
+                response = await self._once(url, headers, call)
             except Unreachable as error:
                 # The peer may have closed an idle connection: the first retry needs no pause.
                 seconds = _pause(attempt - 1) if attempt else 0.0
@@ -390,22 +354,22 @@ class Fetcher:
                     raise
                 call.note("The request was repeated because the connection failed.")
             else:
-                if hop.status not in RETRIED:
-                    return hop
-                wanted = retry_after(hop.headers.get("retry-after"), datetime.now(UTC))
+                if response.status not in RETRIED:
+                    return response
+                wanted = retry_after(response.headers.get("retry-after"), response.retrieved_at)
                 if wanted:
-                    self._rates.hold(hop.url.host, wanted)
+                    self._rates.hold(url.host, wanted)
                 seconds = _pause(attempt, wanted)
                 if not call.plan.insist or not self._may_retry(attempt, seconds, call):
-                    return hop
-                call.note(f"The request was repeated because the server answered with status {hop.status}.")
+                    return response
+                call.note(f"The request was repeated because the server answered with status {response.status}.")
             await self.sleep(seconds)
             attempt += 1
 
     def _may_retry(self, attempt: int, seconds: float, call: FetchCall) -> bool:
         return attempt < self.limits.retries and seconds < call.until - self.clock() and not self._closed
 
-    async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> FetchHop:
+    async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> Response:
         call.pending = f"it was still waiting for its turn at {url.host}"
         try:
             async with self._rates.turn(url.host, call.until - self.clock()) as waited:
@@ -415,7 +379,20 @@ class Fetcher:
                 async with self._connections().get(url, headers) as answer:
                     call.pending = "its body was incomplete"
                     body, truncated = await _body_of(url, answer, call)
-                    return FetchHop(url, answer.status, answer.headers, body, truncated, answer.private)
+                    return Response(
+                        url=str(url),
+                        requested=str(call.plan.url),
+                        status=answer.status,
+                        headers=answer.headers,
+                        body=body,
+                        content_type=_content_type(answer.headers.get("content-type", "")),
+                        retrieved_at=datetime.now(UTC),
+                        etag=answer.headers.get("etag"),
+                        last_modified=answer.headers.get("last-modified"),
+                        not_modified=answer.status == 304,
+                        truncated=truncated,
+                        private=answer.private,
+                    )
         except NoTurn as late:
             allowed = f"{self.limits.per_host_minute} requests a minute are allowed"
             why = f"{url.host} asked for a pause" if late.held else allowed

@@ -15,7 +15,7 @@ PartKind = Literal["packet", "content", "normalized", "screenshot", "raw"]
 class StoredVersion:
     """One version of a page, with all its parts."""
 
-    packet: LLMPacket  # without `screenshot_base64`: pictures are kept once, as `screenshot`
+    packet: LLMPacket
     page_id: str
     size: int = 0  # bytes of all parts together. The store counts them; a given size is ignored.
     raw: bytes | None = None

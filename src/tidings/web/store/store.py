@@ -19,11 +19,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, Self, TypeVar
 
-import anyio
 import anyio.lowlevel
 
 from tidings._kit.sqlite import Database, OnDamage
 from tidings._kit.sqlite_errors import Trouble, Wording
+from tidings._kit.tasks import run_to_end
 from tidings.web.store import pages
 from tidings.web.store import watches as watching
 from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion, StoreError
@@ -101,9 +101,7 @@ class Store:
     async def __aexit__(self, *exception: object) -> None:
         closing = self._in_thread(self._close)
         self._thread.shutdown(wait=False)
-        # Even when cancelled: the caller may delete the file next.
-        with anyio.CancelScope(shield=True):
-            await asyncio.shield(closing)
+        await run_to_end(closing)  # Even when cancelled: the caller may delete the file next.
 
     get = _operation(pages.get)
     part = _operation(pages.part)
@@ -158,10 +156,7 @@ class Store:
 
     async def _finished(self, work: Callable[[], T]) -> T:
         await anyio.lowlevel.checkpoint_if_cancelled()
-        doing = self._in_thread(work)
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([doing])
-        return doing.result()
+        return await run_to_end(self._in_thread(work))
 
     def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         try:
