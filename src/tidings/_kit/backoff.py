@@ -8,9 +8,11 @@ pauses = Pauses(doubling(0.02, 1.0), below=0.5)    # counts the attempts itself
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from numbers import Real
 from typing import Final
+
+from tidings._kit.text import mail_date
 
 _FIRST_JITTER: Final = 0.2
 
@@ -90,18 +92,11 @@ def jittered(
 
 def retry_after(value: str | None, now: datetime) -> float | None:
     """Returns the seconds that a `Retry-After` header asks to wait, from a number or a date; None if it has neither."""
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - takes longer than all of this file
-
     text = (value or "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:10])
-    try:
-        when = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - now).total_seconds())
+    when = mail_date(text)
+    return None if when is None else max(0.0, (when - now).total_seconds())
 
 
 def is_number(value: object) -> bool:

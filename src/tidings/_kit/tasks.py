@@ -98,8 +98,8 @@ class Shared:
         self._enough: asyncio.Event
 
     @asynccontextmanager
-    async def use(self) -> AsyncGenerator[None]:
-        """Uses the context. If entering it raises, the next user tries again."""
+    async def use(self, *_: object) -> AsyncGenerator[None]:
+        """Uses the context. If entering it raises, the next user tries again. Arguments are ignored: a `lifespan`."""
         import anyio  # noqa: PLC0415 - see the module's docstring
 
         async with self._turn:

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 # Control characters apart from tab and line feed, direction changes, and lone surrogates, which cannot be encoded.
@@ -57,6 +57,16 @@ def _picture(character: str) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def applied(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """Returns the text with changes, which are in order: the start and the end of a span, and its replacement."""
+    pieces: list[str] = []
+    last = 0
+    for start, end, replacement in changes:
+        pieces += (text[last:start], replacement)
+        last = end
+    return "".join((*pieces, text[last:]))
 
 
 def expanded(text: str, macros: Mapping[str, str]) -> str:
@@ -123,6 +133,17 @@ def clock(at: float, *, milliseconds: bool = False) -> str:
     except (OSError, OverflowError, ValueError):
         return "--:--:--"
     return moment.strftime("%H:%M:%S") + (f".{moment.microsecond // 1000:03d}" if milliseconds else "")
+
+
+def mail_date(text: str) -> datetime | None:
+    """Returns the time of a date as mail and HTTP write it, in UTC if it names no zone; None if it is not a date."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - takes longer than all of this file
+
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def is_ip(text: str) -> bool:

@@ -1,8 +1,7 @@
 """`VaultServer`: the Obsidian vault server, to run or to embed; and its notifier."""
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, cast
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 
 from tidings._kit.tasks import Shared
@@ -115,12 +114,6 @@ class VaultServer(ExactServer):
         folder = folder_for(self.vault, cache)
         self.texts = Texts()
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
-        # A name on the disk need not be text.
-        folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
-        several = len(folders) > 1
-        title = f"{', '.join(folders)} (Obsidian vault{'s' if several else ''})"
-        options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
-        super().__init__(name or ("vaults" if several else folders[0]), bus=bus, lifespan=self._lifespan, **options)
         self.library = VaultLibrary(
             self.vault,
             VaultWriter(self.vault, read_only=read_only, texts=self.texts),
@@ -129,7 +122,13 @@ class VaultServer(ExactServer):
             # A log in memory begins with this process; others are older.
             interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
         )
-        self._running = Shared(self.library.running)
+        # A name on the disk need not be text.
+        folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
+        several = len(folders) > 1
+        title = f"{', '.join(folders)} (Obsidian vault{'s' if several else ''})"
+        options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
+        lifespan = Shared(self.library.running).use
+        super().__init__(name or ("vaults" if several else folders[0]), bus=bus, lifespan=lifespan, **options)
         self.on_first_subscriber(_EVERYTHING)(self._begin_interest)
         self.on_last_subscriber(_EVERYTHING)(self.library.interest.end)
         self.provide(_VaultResources(self.library))
@@ -149,11 +148,6 @@ class VaultServer(ExactServer):
         if self.read_only and name in tools.WRITING and name not in self.tools_by_name:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
-
-    @asynccontextmanager
-    async def _lifespan(self, _: MCPServer[None]) -> AsyncGenerator[None]:
-        async with self._running.use():
-            yield
 
     async def _publish(self, uris: Sequence[str], listed: bool, changed_at: float | None) -> None:
         await self._announce(uris, listed=listed, changed_at=changed_at)

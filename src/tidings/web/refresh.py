@@ -13,12 +13,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from anyio import to_thread
 
+from tidings._kit.text import mail_date
 from tidings.web.ignore import IgnoreRules, judge
 from tidings.web.page_options import FetchOptions
 from tidings.web.pages import AT, Fetching, Validators, as_version_of, newest_of, speaks_for
@@ -111,13 +110,8 @@ def _seconds(value: str | None) -> float | None:
 
 
 def _moment(value: str | None) -> float | None:
-    if not value or len(value) > 100:
-        return None
-    try:
-        moment = parsedate_to_datetime(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError, IndexError, TypeError):
-        return None
+    moment = mail_date(value) if value and len(value) <= 100 else None
+    return moment and moment.timestamp()
 
 
 class PageUnknown(LookupError):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import mcp_types as types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from pydantic import AnyUrl
 
@@ -84,10 +84,9 @@ class WebServer(ExactServer):
                 "out --bus."
             )
         options = {"title": "Web pages", "instructions": _INSTRUCTIONS, "version": __version__} | options
-        super().__init__(name, bus=bus, lifespan=self._lifespan, **options)
+        super().__init__(name, bus=bus, lifespan=Shared(self._run).use, **options)
         self._parts: WebWiring | None = None
         self._calls = RunningCalls()
-        self._running = Shared(self._run)
         for prefix in _OURS:
             self.on_first_subscriber(f"{prefix}*")(self._begin_watch)
         self.on_last_subscriber(f"{SCHEME}*")(self._end_watch)
@@ -148,11 +147,6 @@ class WebServer(ExactServer):
             if str(uri).startswith(_OURS):
                 return await self._resources.read(str(uri))
             return await super().read_resource(uri, context)
-
-    @asynccontextmanager
-    async def _lifespan(self, _: MCPServer[None]) -> AsyncGenerator[None]:
-        async with self._running.use():
-            yield
 
     @asynccontextmanager
     async def _run(self) -> AsyncGenerator[None]:

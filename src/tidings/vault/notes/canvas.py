@@ -10,8 +10,9 @@ from json import decoder, scanner
 from typing import Any
 
 from tidings._kit.bounded_json import as_dict, as_dicts, as_texts
+from tidings._kit.text import applied
 from tidings.vault.notes.links import rewrite
-from tidings.vault.notes.model import NoteLink, TextChange, applied
+from tidings.vault.notes.model import NoteLink, TextChange
 from tidings.vault.notes.parse import parse
 
 # Only the scanner written in Python uses `parse_string`.

@@ -13,9 +13,9 @@ from typing import Any
 
 from tidings._kit.diff import common_end, common_start, unified
 from tidings._kit.suggest import closest
-from tidings._kit.text import quoted
+from tidings._kit.text import applied, quoted
 from tidings.vault.notes import sections
-from tidings.vault.notes.model import TextChange, applied
+from tidings.vault.notes.model import TextChange
 from tidings.vault.notes.property_edits import remove_property, set_property
 from tidings.vault.notes.sections import NEWLINE, EditRefused, own_newline, with_newlines
 

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from tidings._kit.text import applied
 from tidings.vault.notes.markdown import DESTINATION
-from tidings.vault.notes.model import NoteLink, TextChange, applied, key
+from tidings.vault.notes.model import NoteLink, TextChange, key
 
 Candidates = Callable[[str], Sequence[str]]
 """Returns the paths of the files with a name, which is a `key`; for notes without `.md`."""

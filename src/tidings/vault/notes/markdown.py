@@ -9,6 +9,7 @@ the end of the paragraph or item, or on a separate line after the block.
 
 import re
 
+from tidings._kit.text import applied
 from tidings.vault.notes.model import NoteBlock
 
 FILLER = "\0"
@@ -77,14 +78,10 @@ def mask(text: str) -> tuple[str, list[Span]]:
 
 
 def _filled(text: str, spans: list[Span]) -> str:
-    pieces: list[str] = []
-    last = 0
-    for start, end in spans:
-        pieces.append(text[last:start])
-        pieces.append("\n".join([FILLER * len(line) for line in text[start:end].split("\n")]))
-        last = end
-    pieces.append(text[last:])
-    return "".join(pieces)
+    fillers = (
+        (start, end, "\n".join([FILLER * len(line) for line in text[start:end].split("\n")])) for start, end in spans
+    )
+    return applied(text, fillers)
 
 
 def _indented(text: str) -> list[Span]:

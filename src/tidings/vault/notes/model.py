@@ -4,7 +4,7 @@ Offsets count characters of the note's text; lines count from 1. Imports nothing
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["note", "canvas", "base", "attachment"]
@@ -104,16 +104,6 @@ class TextChange(NamedTuple):
     start: int
     end: int
     text: str
-
-
-def applied(text: str, changes: Iterable[TextChange]) -> str:
-    """Returns the text with some changes, which are in order."""
-    pieces: list[str] = []
-    last = 0
-    for change in changes:
-        pieces += (text[last : change.start], change.text)
-        last = change.end
-    return "".join((*pieces, text[last:]))
 
 
 def key(text: str) -> str:

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from tidings._kit.suggest import closest
-from tidings._kit.text import joined, quoted
+from tidings._kit.text import applied, joined, quoted
 from tidings.vault.notes import parse
-from tidings.vault.notes.model import Heading, NoteBlock, TextChange, applied, key
+from tidings.vault.notes.model import Heading, NoteBlock, TextChange, key
 
 NEWLINE = re.compile(r"\r?\n")
 _MOST_NAMED = 12  # Lines or names in a message.

@@ -30,7 +30,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tidings._kit.text import expanded
+from tidings._kit.text import applied, expanded
 from tidings.web.documents.invisible import hidden_in, stripped
 from tidings.web.documents.markdown import BlockSpan, blocks_of
 from tidings.web.documents.model import Unsafe
@@ -404,9 +404,4 @@ def _markers(line: str) -> int:
 
 
 def _without(markdown: str, cuts: Sequence[Place]) -> str:
-    kept: list[str] = []
-    at = 0
-    for start, end in cuts:
-        kept += (markdown[at:start], NOTE)
-        at = end
-    return "".join([*kept, markdown[at:]])
+    return applied(markdown, ((start, end, NOTE) for start, end in cuts))

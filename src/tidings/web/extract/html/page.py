@@ -13,13 +13,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, timezone
-from email.utils import parsedate_to_datetime
+from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.text import mail_date
 from tidings.web.extract.html.blocks import Blocks
 from tidings.web.extract.html.hidden import hidden_texts, visibility_of
 from tidings.web.extract.html.tree import Element, parse
@@ -322,12 +322,9 @@ def moment(text: str | None) -> str | None:
             zone = "+00:00" if spaced[3] in {"Z", "UTC", "GMT"} else spaced[3] or ""
             text = f"{spaced[1]}T{spaced[2]}{zone}"
         return iso_date(text)
-    try:
-        found = parsedate_to_datetime(text)
-        # RFC 2822: `-0000` and unknown zone names count as UTC.
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    # RFC 2822: `-0000` and unknown zone names count as UTC.
+    found = mail_date(text)
+    return found and found.isoformat()
 
 
 def pdf_moment(text: str) -> str | None:
