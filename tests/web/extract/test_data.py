@@ -10,6 +10,7 @@ from tidings._kit.bounded_json import NotJson
 from tidings.web.extract.data import written
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
+from tidings.web.extract.pool import decoded_outcome, encoded_outcome
 
 URL = "https://harbour.example/data"
 
@@ -151,7 +152,8 @@ def test_json_without_end_is_cut_with_a_warning() -> None:
 
 
 def test_halves_of_characters_are_replaced() -> None:
-    found = read(rb'{"title": "a\ud800b", "whole": "\ud83d\ude00"}')
+    found = decoded_outcome(encoded_outcome(read(rb'{"title": "a\ud800b", "whole": "\ud83d\ude00"}')))
+    assert isinstance(found, Extracted)
     assert found.title == "a\N{REPLACEMENT CHARACTER}b"
     assert found.text.encode()
     assert "\N{GRINNING FACE}" in found.text

@@ -35,7 +35,6 @@ _RACY_NS: Final = 2_000_000_000
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
 _HASH_BYTES: Final = 8
-_SLICE: Final = 2**20
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
@@ -157,7 +156,7 @@ def read_attachment(seen: WalkedFile) -> IndexEntry:
         try:
             before = os.fstat(file)
             if stat.S_ISREG(before.st_mode) and stamp_of(before) == seen.stamp:
-                version = _digest(file, before.st_size)
+                version = _version(_content(file, before.st_size))
                 return entry._replace(hash=version) if stamp_of(os.fstat(file)) == seen.stamp else entry
         finally:
             os.close(file)
@@ -228,12 +227,8 @@ def _content(file: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _digest(file: int, size: int) -> str:
-    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
-    while size >= 0 and (part := os.read(file, _SLICE)):
-        digest.update(part)
-        size -= len(part)
-    return digest.hexdigest()
+def _version(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
 
 
 def _settled(stamp: Stamp, now: int) -> Stamp:
@@ -250,7 +245,7 @@ def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
 
 
 def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry | Same:
-    version = hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
+    version = _version(data)
     if version == seen.hash and stamp[:2] == seen.stamp[:2]:
         return Same(seen.path, stamp, version)
     text, problem = decode(data)

@@ -2,19 +2,17 @@
 
 Synchronous and without side effects, because it runs in a worker process that can be killed (`pool.py`). `READERS` has
 a reader for each content type; a wrong label is corrected by the content (`sniff.py`). Without text the result says
-why, in `Extracted.empty`. Text is made encodable: lone surrogates, which JSON can contain, are replaced.
+why, in `Extracted.empty`.
 """
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import cast
 
 from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
 from tidings.web.extract import sniff
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning, Unsupported
-
-T = TypeVar("T")
 
 # Takes the body, the charset or None, the URL and the options.
 Reader = Callable[[bytes, str | None, str, ExtractOptions], Extracted]
@@ -62,7 +60,7 @@ def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | 
     if not (close or found.entries or READERS.get(label) == READERS.get(kind)):
         warning = ExtractWarning("extraction_fallback", f"it was sent as {label}, and read as the {kind} that it is")
         found = replace(found, warnings=(*found.warnings, warning))
-    return encodable(found)
+    return found
 
 
 def _gunzipped(body: bytes, limit: int) -> bytes:
@@ -93,24 +91,3 @@ def _charset(parameters: str) -> str | None:
         if name.strip().lower() == "charset":
             return value.partition(",")[0].strip().strip("\"'") or None
     return None
-
-
-def encodable(value: T) -> T:
-    """Returns the value with lone surrogates replaced; usually that is `value` itself."""
-    if isinstance(value, str):
-        try:
-            if not value.isascii():
-                value.encode()
-        except UnicodeEncodeError:
-            return cast("T", value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-        return value
-    if isinstance(value, tuple):
-        before = cast("tuple[Any, ...]", value)
-        after = tuple(map(encodable, before))
-        same = all(one is other for one, other in zip(before, after, strict=True))
-        return cast("T", before if same else after)
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = ((one.name, getattr(value, one.name)) for one in fields(value))
-        changed = {name: after for name, part in parts if (after := encodable(part)) is not part}
-        return cast("T", replace(value, **changed)) if changed else value
-    return value

@@ -114,7 +114,11 @@ def encoded_outcome(outcome: Extracted | Failure) -> bytes:
             said = {"failed": [outcome.kind, str(outcome)]}
         case BadSelector():
             said = {"selector": outcome.selector}
-    return json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(said, ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # Lone surrogates, which JSON on a page can contain.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def decoded_outcome(content: bytes) -> Extracted | Failure:

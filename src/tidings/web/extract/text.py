@@ -6,7 +6,7 @@ because its dashes would turn its last line into a heading. Comments, which no M
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -23,24 +23,22 @@ _LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts":
 
 def read_text(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
     """Reads prose without markup; lines that look like headings are escaped."""
-    text, warnings = bounded(_text(body, charset), options.caps.characters, "the text")
-    markdown = _HEADING.sub(r"\1\\\2", text)
-    return Extracted("text", "text", markdown, text, warnings=warnings, empty=None if text else "empty")
+    return _unmarked(body, charset, options, lambda text: _HEADING.sub(r"\1\\\2", text))
 
 
 def read_code(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     """Reads text that is not prose as one code block."""
-    text, warnings = bounded(_text(body, charset), options.caps.characters, "the text")
     ending = file_ending(url)
     language = _LANGUAGES.get(ending, ending[1:] if re.fullmatch(r"\.[a-z0-9+#-]{1,12}", ending) else "")
-    markdown = fenced(text, language) if text else ""
-    return Extracted("text", "text", markdown, text, warnings=warnings, empty=None if text else "empty")
+    return _unmarked(body, charset, options, lambda text: fenced(text, language) if text else "")
 
 
-def _text(body: bytes, charset: str | None) -> str:
+def _unmarked(body: bytes, charset: str | None, options: ExtractOptions, write: Callable[[str], str]) -> Extracted:
     text = _UNSEEN.sub("", as_text(body, charset).replace("\f", "\n"))
     # The indentation of the first line stays: it may belong to a figure.
-    return text.rstrip().lstrip("\n\N{ZERO WIDTH NO-BREAK SPACE}") if text.strip() else ""
+    text = text.rstrip().lstrip("\n\N{ZERO WIDTH NO-BREAK SPACE}") if text.strip() else ""
+    text, warnings = bounded(text, options.caps.characters, "the text")
+    return Extracted("text", "text", write(text), text, warnings=warnings, empty=None if text else "empty")
 
 
 _FRONT: Final = re.compile(r"(---|\+\+\+)[ \t]*\n(.{0,50000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
