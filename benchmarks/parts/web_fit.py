@@ -24,8 +24,7 @@ from benchmarks.parts.web_truth import HOME, SHARES, Known, pages, scores
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html import choose
 from tidings.web.extract.html.choose import Model, loaded
-from tidings.web.extract.html.features import NAMES, SHORT, WORD, FeatureReader
-from tidings.web.extract.html.kinds import KINDS, page_features
+from tidings.web.extract.html.features import KINDS, NAMES, SHORT, WORD, FeatureReader, page_features
 from tidings.web.extract.html.page import HtmlPage, read_page
 from tidings.web.extract.sniff import as_utf8
 

@@ -26,7 +26,7 @@ from tidings.vault.index.scan import ScanPlan, look, plan, read_all
 from tidings.vault.index.walk import VaultAway
 from tidings.vault.notes.model import IndexEntry
 from tidings.vault.resources.render import fingerprint
-from tidings.vault.view import IndexProgress, IndexStatus, VaultView
+from tidings.vault.view import IndexStatus, VaultView
 from tidings.vault.watch import Changed, Happening, LookAround, WentAway, is_settings
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Indexer:
         self._interest = interest
         self._watcher = watcher
         self._listener = listener
-        self.status = IndexStatus("indexing", IndexProgress(0, 0))
+        self.status = IndexStatus("indexing")
         self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
         self.complete = asyncio.Event()  # Set once the index has been equal to the disk.
         self.lost: str | None = None  # Why the folder in the vault's place is not the vault, in words for the user.
@@ -97,7 +97,7 @@ class Indexer:
         self._stopping = self._damaged = False
         self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
         self.index = await self.in_thread(self._open_index)
-        self.status = IndexStatus("indexing", IndexProgress(0, 0), self._notes())
+        self.status = IndexStatus("indexing", notes=self._notes())
         self._listener.index_opened(self.index)
 
     def stop(self) -> None:
@@ -142,7 +142,7 @@ class Indexer:
 
     async def _renew(self) -> None:
         logger.warning("The index is damaged and is rebuilt")
-        self.status = IndexStatus("indexing", IndexProgress(0, 0), self._notes())
+        self.status = IndexStatus("indexing", notes=self._notes())
         self.complete.clear()
         await self._listener.index_closes()
         await self.in_thread(self.index.renew)
@@ -212,7 +212,7 @@ class Indexer:
                 unsettled += batch.unsettled
                 done += sum(map(len, batch))
                 if not self.complete.is_set():
-                    self.status = IndexStatus("indexing", IndexProgress(done, total), self._notes())
+                    self.status = IndexStatus("indexing", (done, total), self._notes())
                 if _LOGGED_FILES < total > done:
                     # A terminal may show it as a progress bar.
                     logger.info("Indexed %s of %s files", f"{done:,}", f"{total:,}", extra={"progress": (done, total)})

@@ -13,20 +13,12 @@ from tidings.vault.index.queries import FileRow, Queries
 
 
 @dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """The progress of the first build."""
-
-    done: int
-    total: int  # Files to read.
-
-
-@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """The state of the index."""
 
     phase: Literal["indexing", "watching", "polling", "away"]
     """It is being built, follows changes as they happen, looks for them from time to time, or has lost the disk."""
-    progress: IndexProgress | None = None  # Only during the first build.
+    progress: tuple[int, int] = (0, 0)  # The files that were read, and all to read; only during the first build.
     notes: tuple[str, ...] = ()  # Messages for the user.
 
     @property
@@ -40,9 +32,9 @@ class IndexStatus:
         if self.phase == "away":
             return "The vault cannot be reached at present: this is its last known content."
         if self.partial:
-            progress = self.progress
-            done = f" ({progress.done:,} of {progress.total:,} files)" if progress and progress.total else ""
-            return f"The index is still being built{done}: results may be incomplete."
+            done, total = self.progress
+            files = f" ({done:,} of {total:,} files)" if total else ""
+            return f"The index is still being built{files}: results may be incomplete."
         return ""
 
 

@@ -116,12 +116,11 @@ def test_a_folder_lists_names_and_how_many_notes_are_below_each_folder(index: In
     listing = queries.folder("")
     assert listing
     assert listing.folders == (FolderRow("a", 1, 1), FolderRow("B", 2, 3))
-    assert [file.name for file in listing.files] == ["a.png", "b.md", "Bc.md"]
+    assert [file.path for file in listing.files] == ["a.png", "b.md", "Bc.md"]
     inner = queries.folder("/b/")
     assert inner
     assert (inner.path, inner.folders) == ("B", (FolderRow("B/C", 1, 2),))
     assert [(file.path, file.title) for file in inner.files] == [("B/x.md", "x")]
-    assert inner.folders[0].name == "C"
     assert queries.folder("nothing") is None
 
 

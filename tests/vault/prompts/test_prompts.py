@@ -15,7 +15,7 @@ from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault import prompts
 from tidings.vault.notes.sections import EditRefused
-from tidings.vault.view import IndexProgress, IndexStatus, VaultView
+from tidings.vault.view import IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +119,7 @@ async def test_a_wrong_argument_is_told_to_who_gave_it(
 
 @pytest.mark.parametrize(
     ("status", "told"),
-    [(IndexStatus("indexing", IndexProgress(1, 2)), "still being built"), (IndexStatus("away"), "cannot be reached")],
+    [(IndexStatus("indexing", (1, 2)), "still being built"), (IndexStatus("away"), "cannot be reached")],
 )
 async def test_what_may_lack_something_says_so(shelf: Shelf, status: IndexStatus, told: str) -> None:
     assert told in said(prompts.recent_brief(shelf.view(status), "", ""))

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from tests.vault.sample import LISTS, PLAN, SAMPLE, TODAY, content
 from tests.vault.shelf import BEGINNING, Shelf
 from tidings.vault.resources.render import fingerprint, render
-from tidings.vault.view import IndexProgress, IndexStatus
+from tidings.vault.view import IndexStatus
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def shelf(empty: Shelf) -> Shelf:
 
 @pytest.mark.parametrize("uri", [*LISTS, "vault://note/Plan?mode=summary"])
 def test_what_may_lack_something_says_so(shelf: Shelf, uri: str) -> None:
-    indexing = json.loads(render(shelf.view(IndexStatus("indexing", IndexProgress(3, 10))), uri).text or "")
+    indexing = json.loads(render(shelf.view(IndexStatus("indexing", (3, 10))), uri).text or "")
     beginning = json.loads(render(shelf.view(IndexStatus("indexing")), uri).text or "")
     away = json.loads(render(shelf.view(IndexStatus("away")), uri).text or "")
 
@@ -61,7 +61,7 @@ def test_a_fingerprint_stays_while_nothing_changes_and_tells_of_the_end_of_index
 
     done = at(IndexStatus("watching"))
     assert done == at(IndexStatus("polling")) != ""
-    assert at(IndexStatus("indexing", IndexProgress(1, 9))) == at(IndexStatus("indexing", IndexProgress(2, 9)))
+    assert at(IndexStatus("indexing", (1, 9))) == at(IndexStatus("indexing", (2, 9)))
     is_json = "attachment" not in uri and ("note" not in uri or "summary" in uri)
     assert (at(IndexStatus("indexing")) != done) == is_json
     assert (at(IndexStatus("away")) != done) == is_json

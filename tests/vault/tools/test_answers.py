@@ -17,9 +17,9 @@ from tidings.vault.files.paths import BadPath
 from tidings.vault.tools import lookup, read, write
 from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.tools.results import refusals_told
-from tidings.vault.view import IndexProgress, IndexStatus
+from tidings.vault.view import IndexStatus
 
-INDEXING = IndexStatus("indexing", IndexProgress(3, 10))
+INDEXING = IndexStatus("indexing", (3, 10))
 SAID = "The index is still being built (3 of 10 files): results may be incomplete."
 
 

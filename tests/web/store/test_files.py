@@ -15,8 +15,9 @@ import pytest
 
 from tests.web.store.sample import BEGIN, Clock, entry, opened, packet, page_id_of, put
 from tidings._kit.files import locked
-from tidings.web.store import rows, schema
+from tidings.web.store import rows
 from tidings.web.store.model import PageFacts, PutOutcome, StoreError
+from tidings.web.store.store import APPLICATION_ID
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +98,7 @@ async def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(path: Path, 
         case _:
             with closing(sqlite3.connect(path)) as connection:
                 if problem == "newer":
-                    connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     connection.execute("PRAGMA user_version = 99")
                 connection.execute("CREATE TABLE mine (x)")
     before = path.read_bytes() if path.is_file() else None

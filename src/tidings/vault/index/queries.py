@@ -49,10 +49,6 @@ class ListedFiles(NamedTuple):
     kind: Kind
     title: str
 
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
-
 
 class FolderRow(NamedTuple):
     """A folder, with the counts of everything below it."""
@@ -60,10 +56,6 @@ class FolderRow(NamedTuple):
     path: str
     notes: int
     files: int  # All files, notes included.
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
 
 
 class FolderListing(NamedTuple):

@@ -388,7 +388,7 @@ def caveat(status: IndexStatus) -> Json:
     if status.phase == "away":
         return {"away": status.standing}
     if status.partial:
-        done, total = (status.progress.done, status.progress.total) if status.progress else (0, 0)
+        done, total = status.progress
         return {"partial": {"indexed": done, "of": total}}
     return {}
 

@@ -6,6 +6,7 @@ still being built. Reading takes the best of several files that a path may mean,
 
 import re
 from collections.abc import Sequence
+from posixpath import basename
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from mcp_types import CallToolResult
@@ -154,12 +155,12 @@ def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolR
         hint = did_you_mean(folder, known, most=3, key=key, among=len(known)) or " Leave it out to see all folders."
         raise ResourceMissing(f"There is no folder {folder!r}.{hint}")
     folders = view.queries.structure(depth, listing.path)
-    files = [each.name for each in listing.files]
+    files = [basename(each.path) for each in listing.files]
     top = listing.path.count("/") + 1 if listing.path else 0
     lines = [
         f"{listing.path or 'The vault'}: {counted(len(folders), 'folder')}, {counted(len(files), 'file')}",
         *(
-            f"{'  ' * (each.path.count('/') - top)}{each.name}/ ({counted(each.notes, 'note')})"
+            f"{'  ' * (each.path.count('/') - top)}{basename(each.path)}/ ({counted(each.notes, 'note')})"
             for each in folders[:limit]
         ),
         *files[:limit],

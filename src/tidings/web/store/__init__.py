@@ -5,6 +5,5 @@ pages.py         pages and their versions: put, found, listed
 watches.py       watches: who wants them, when each is due, who looks
 transaction.py   one transaction: its time, its owner, its bounds; making room
 rows.py          a version as rows
-schema.py        the tables
 model.py         the types that go in and come out, and the errors
 """

@@ -5,7 +5,7 @@ by the clock. When the clock steps back, that moment is too far away: a page wou
 step, and a dead process would keep its claims. So such an end is counted again from now.
 
 `make_room` brings the store within its bounds. The bytes are a hard limit. The number of entries is a limit for those
-that are not pinned (see `schema`). The entry that was just put never goes. The others go in this order:
+that are not pinned (see `store`). The entry that was just put never goes. The others go in this order:
 
 1. what has expired, and versions of a page beyond `VERSIONS`
 2. the entries that arrived first, unless they are pinned

@@ -6,8 +6,7 @@ import pytest
 
 from tests.web.extract.sample import article
 from tidings.web.extract.html.blocks import Blocks
-from tidings.web.extract.html.features import NAMES, FeatureReader, worth
-from tidings.web.extract.html.kinds import _DATA, page_features  # pyright: ignore[reportPrivateUsage]
+from tidings.web.extract.html.features import _DATA, NAMES, FeatureReader, page_features, worth  # pyright: ignore[reportPrivateUsage]
 from tidings.web.extract.html.page import read_page, types_of
 from tidings.web.extract.html.tree import parse
 from tidings.web.extract.html.vocabulary import (

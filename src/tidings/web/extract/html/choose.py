@@ -18,8 +18,7 @@ from importlib import resources
 from typing import Any, cast
 
 from tidings.web.extract.html.blocks import PageBlock
-from tidings.web.extract.html.features import NAMES, FeatureReader
-from tidings.web.extract.html.kinds import KINDS, page_features
+from tidings.web.extract.html.features import KINDS, NAMES, FeatureReader, page_features
 from tidings.web.extract.html.page import HtmlPage
 from tidings.web.extract.html.vocabulary import HEADINGS
 

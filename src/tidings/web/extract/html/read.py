@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
-from tidings.web.extract.html.kinds import KINDS
+from tidings.web.extract.html.features import KINDS
 from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import TooDeep
