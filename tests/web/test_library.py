@@ -522,7 +522,6 @@ async def test_a_screenshot_is_kept_beside_the_packet() -> None:
 
         assert kept is not None
         assert kept.screenshot == b"\x89PNG"
-        assert "screenshot_base64" not in kept.packet
 
 
 async def test_what_a_browser_does_not_show_is_fetched_without_a_screenshot_and_says_so() -> None:
