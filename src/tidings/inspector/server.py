@@ -7,13 +7,16 @@ the event loop of its session.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidings.errors import TidingsError
-from tidings.inspector.client_link import ConnectionSpec, ServerLink
-from tidings.inspector.records import LIVENESS_CHECKS, ListName
+from tidings._kit.bounded_json import dumps, mapped
+from tidings.client.states import Signal, State
+from tidings.errors import NotConnected, TidingsError
+from tidings.inspector.client_link import ConnectionSpec, import_client
+from tidings.inspector.records import LIVENESS_CHECKS, ErrorData, ListName
+from tidings.inspector.view.error_report import error_data
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from mcp_types import LoggingLevel
 
     from tidings.client.live import LiveClient
+    from tidings.client.targets import Target
+    from tidings.inspector.recorder import KnownServer, Recorder
     from tidings.inspector.wire_recorder import MakeRecord
 
 Action = Callable[["LiveClient"], Awaitable[Any]]
@@ -31,20 +36,23 @@ class InspectedServer:
 
     def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
         self.view = view  #: Everything that is known about it: read only.
+        self.client: LiveClient | None = (
+            None  #: For what is not offered here. None before the first `connect`.
+        )
+        self._spec = spec
         self._record = record
         self._numbers = count(1)
-        self._link = ServerLink(spec, view, record, self._next_id)
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._recorder: Recorder | None = None
+        self._known: KnownServer | None = None
+        self._target: Target | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._made, self._settled = asyncio.Event(), asyncio.Event()
 
     @property
     def name(self) -> str:
         """The name under which it was added."""
-        return self._link.spec.name
-
-    @property
-    def client(self) -> "LiveClient | None":
-        """The client, for everything that is not offered here. None before the first `connect`."""
-        return self._link.client
+        return self._spec.name
 
     # The connection.
 
@@ -54,15 +62,22 @@ class InspectedServer:
         The client goes on trying after a failure that may pass.
         """
         self.start()
-        await self._link.settle()
+        await self._settled.wait()
 
     def start(self) -> None:
         """Connects in the background."""
-        self._link.start()
+        if self._connecting is None or self._connecting.done():
+            self._settled.clear()
+            if self.client is None:
+                self._made.clear()
+                self._record("state", {"state": State.CONNECTING.value, "signal": Signal.CONNECT.value})
+            self._connect_by(self._connect())
 
     async def disconnect(self) -> None:
         """Ends the connection and its subscriptions."""
-        await self._link.disconnect()
+        await self._stop_connecting()
+        if self.client is not None:
+            await self.client.disconnect()
 
     async def reconnect(self) -> None:
         """Connects anew with the same subscriptions; or at once, if it waits for the next attempt."""
@@ -74,25 +89,115 @@ class InspectedServer:
             for uri in subscriptions:
                 with contextlib.suppress(TidingsError):
                     await self.subscribe(uri)
+            return
+        await self._stop_connecting()
+        if client is None:
+            self.start()
         else:
-            await self._link.retry_now()
+            self._settled.clear()
+            self._connect_by(self._retry(client))
+        await self._settled.wait()
 
     async def change(self, spec: ConnectionSpec) -> None:
         """Changes the address or the options. Connects anew if it was connected."""
         again = self.view.state != "disconnected"
         await self.aclose()
-        self._link.use(spec)
+        self._spec = spec
         self._record("server", {"what": "changed", "entry": spec.shown})
         if again:
             self.start()
 
     async def aclose(self) -> None:
-        """Ends the connection and all requests."""
-        await self._link.aclose()
+        """Ends the connection and all requests. Another client makes the next connection."""
+        await self._stop_connecting()
+        if self.client is not None:
+            await self.client.aclose()
+        self.client = None
         tasks = tuple(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _connect_by(self, connecting: Coroutine[Any, Any, None]) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() and self.client is None:  # There is no client to report it.
+                self._record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
+            self._made.set()
+            self._settled.set()
+
+        self._connecting = asyncio.create_task(connecting, name=f"connecting to {self.name}")
+        self._connecting.add_done_callback(ended)
+
+    async def _connect(self) -> None:
+        try:
+            try:
+                client = self.client or await self._make_client()
+            finally:
+                self._made.set()
+            await client.connect()
+        except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
+            if self.view.error is None:
+                state, signal = State.DISCONNECTED.value, Signal.GIVE_UP.value
+                self._record("state", {"state": state, "signal": signal, "error": self._error(error)})
+
+    async def _retry(self, client: "LiveClient") -> None:
+        with contextlib.suppress(TidingsError):  # The view shows it.
+            await client.reconnect()
+
+    async def _make_client(self) -> "LiveClient":
+        await asyncio.to_thread(import_client)
+        from tidings.client.events import StateChanged  # noqa: PLC0415 - imports the SDK
+        from tidings.inspector.recorder import KnownServer, Recorder  # noqa: PLC0415 - imports the SDK
+
+        def state_changed(event: StateChanged) -> None:
+            if event.new in (State.ERROR, State.DISCONNECTED):
+                self._settled.set()  # A connection that succeeds is settled when its lists are loaded.
+
+        target = self._target = self._spec.parsed()
+        known = self._known = self._known or KnownServer(self._record, self.view)
+        known.wire.start_client()
+        self.client = client = self._spec.client(target, known.wire)
+        self._recorder = Recorder(client, known, self._next_id, self._mask)
+        client.on(StateChanged, state_changed)
+        return client
+
+    async def _stop_connecting(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+
+    def _client_now(self) -> "LiveClient":
+        """Returns the client. Raises `NotConnected` if there is none."""
+        if self.client is None:
+            raise NotConnected(f"Not connected to {self.name}.", server=self.name)
+        return self.client
+
+    async def _client_soon(self) -> "LiveClient":
+        """Returns the client; waits for it if it is being made. Raises `NotConnected` if there is none."""
+        if self._connecting is not None and not self._connecting.done():
+            await self._made.wait()
+        return self._client_now()
+
+    async def _client_for(self, request_id: str, *, aside: bool = False) -> "LiveClient":
+        """Returns the client, whose next request from this task is recorded under this id."""
+        client = await self._client_soon()
+        if self._recorder is not None:
+            self._recorder.expect(request_id, aside=aside)
+        return client
+
+    def _mask(self, value: Any) -> Any:
+        """Returns a JSON value without the secrets of the server; the same object if it has none."""
+        if self._target is None or not self._target.secrets or value is None:
+            return value
+        text = value if isinstance(value, str) else dumps(value)
+        if "\\" not in text and not any(secret in text for secret in self._target.secrets):
+            return value
+        clean = self._target.clean
+        return mapped(value, lambda each: clean(each) if isinstance(each, str) else each)
+
+    def _error(self, error: BaseException, method: str | None = None) -> ErrorData:
+        is_command = self._recorder is not None and self._recorder.is_command
+        return error_data(error, is_command=is_command, method=method)
 
     # Requests.
 
@@ -118,7 +223,7 @@ class InspectedServer:
 
     def _start(self, method: str, params: dict[str, Any], action: Action) -> str:
         known = self._next_id()
-        shown = self._link.mask(params)
+        shown = self._mask(params)
         began = {"id": known, "method": method, "params": shown, "status": "pending", "created_at": self.view.clock()}
         self._record("request", began)
 
@@ -134,7 +239,7 @@ class InspectedServer:
 
     async def _run(self, known: str, method: str, action: Action) -> None:
         try:
-            await action(await self._link.client_for(known))
+            await action(await self._client_for(known))
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
             self._record_end(known, method, "error", error)
 
@@ -142,15 +247,15 @@ class InspectedServer:
         """Records the end of a request that never reached the client's queue."""
         request = self.view.requests.get(known)
         if request is not None and not request.over:
-            data = self._link.error_data(error, method)
+            data = self._error(error, method)
             self._record("request", {"id": known, "status": status, "completed_at": self.view.clock(), "error": data})
 
     def _next_id(self) -> str:
         return f"r{next(self._numbers)}"
 
     def _show_check(self) -> None:
-        if self._link.recorder is not None:
-            self._link.recorder.wire.show_check()
+        if self._recorder is not None:
+            self._recorder.wire.show_check()
 
     async def wait(self, request_id: str) -> RequestView:
         """Waits until a request ended, and returns it. Raises `LookupError` if it is not known, or no longer kept."""
@@ -162,8 +267,8 @@ class InspectedServer:
 
     def cancel(self, request_id: str) -> bool:
         """Cancels a request that waits or runs. Returns False if it has ended."""
-        if self._link.recorder is not None and self.client is not None:
-            entry = self._link.recorder.entry(request_id)
+        if self._recorder is not None and self.client is not None:
+            entry = self._recorder.entry(request_id)
             if entry is not None and self.client.cancel(entry.id):
                 return True
         task = self._running.get(request_id)
@@ -181,7 +286,7 @@ class InspectedServer:
 
         Raises `TidingsError` if the server could not be asked, or does not answer.
         """
-        client = await self._link.client_for(self._next_id(), aside=True)
+        client = await self._client_for(self._next_id(), aside=True)
         from mcp_types import PromptReference, ResourceTemplateReference  # noqa: PLC0415 - the SDK is imported by now
 
         ref = PromptReference(name=name) if kind == "prompt" else ResourceTemplateReference(uri=name)
@@ -191,15 +296,15 @@ class InspectedServer:
     async def ping(self) -> float:
         """Returns the seconds that the server takes to answer. Raises `TidingsError` if it does not answer."""
         self._show_check()
-        return await (await self._link.client_soon()).ping()
+        return await (await self._client_soon()).ping()
 
     async def set_log_level(self, level: "LoggingLevel") -> None:
         """Asks the server for log messages of this level and above. Raises `TidingsError` if it refuses."""
-        await (await self._link.client_soon()).set_log_level(level)
+        await (await self._client_soon()).set_log_level(level)
 
     async def reload(self, name: ListName) -> None:
         """Loads a list again. Raises `TidingsError` if it cannot be loaded."""
-        client = await self._link.client_soon()
+        client = await self._client_soon()
         loads = {
             "tools": client.list_tools,
             "resources": client.list_resources,
@@ -215,11 +320,11 @@ class InspectedServer:
 
         Raises `TidingsError` if the server offers no subscriptions, or refuses this one.
         """
-        await (await self._link.client_soon()).subscribe(uri, refresh=True)
+        await (await self._client_soon()).subscribe(uri, refresh=True)
 
     async def unsubscribe(self, uri: str) -> None:
         """Ends a subscription. Raises `TidingsError` if the server refuses."""
-        await self._link.client_now().unsubscribe(uri)
+        await self._client_now().unsubscribe(uri)
 
     # Questions.
 
@@ -229,16 +334,16 @@ class InspectedServer:
         Raises `LookupError` if there is no such open question, and `ValueError` if the value is not a valid answer: the
         question stays open then.
         """
-        self._link.client_now().pending.resolve(question_id, value)
+        self._client_now().pending.resolve(question_id, value)
 
     def refuse(self, question_id: str, reason: str = "The user rejected the request") -> None:
         """Refuses to answer; the server gets the reason."""
-        self._link.client_now().pending.reject(question_id, reason)
+        self._client_now().pending.reject(question_id, reason)
 
     def decline(self, question_id: str) -> None:
         """Answers an elicitation with an explicit no."""
-        self._link.client_now().pending.decline(question_id)
+        self._client_now().pending.decline(question_id)
 
     def dismiss(self, question_id: str) -> None:
         """Closes an elicitation without a choice."""
-        self._link.client_now().pending.cancel(question_id)
+        self._client_now().pending.cancel(question_id)

@@ -59,14 +59,14 @@ def check(schema: object, value: object, *, seconds: float = 1.0) -> list[FieldP
     return [FieldProblem("", message, fault="schema")]
 
 
-def check_output(output_schema: object, structured: object, *, seconds: float = 1.0) -> list[FieldProblem]:
+def check_output(output_schema: object, structured: object) -> list[FieldProblem]:
     """Returns the problems of the structured content of a tool's result. None stands for a missing one."""
     if output_schema is None:
         return []
     if structured is None:
         message = "The tool has an output schema, but its result has no structured content."
         return [FieldProblem("", message, expected="structured content", got="nothing")]
-    return check(output_schema, structured, seconds=seconds)
+    return check(output_schema, structured)
 
 
 def _server_fault(where: str, what: str) -> FieldProblem:

@@ -14,7 +14,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -37,10 +37,10 @@ class Wrong(Exception):
     """A mistake in an argument, in words that follow its key."""
 
 
-def parse_pairs(schema: object, pairs: Sequence[str], read: Callable[[str], str] | None = None) -> Filled:
-    """Returns the object that `pairs` describe by a schema or a form, and their problems. `read` reads a file."""
+def parse_pairs(schema: object, pairs: Sequence[str]) -> Filled:
+    """Returns the object that `pairs` describe by a schema or a form, and their problems."""
     root = schema if isinstance(schema, Field) else form(schema, _ALL)
-    return _PairParser(root, read or _read_text).parse(pairs)
+    return _PairParser(root).parse(pairs)
 
 
 def _read_text(path: str) -> str:
@@ -106,9 +106,8 @@ def _unknown(name: str, known: list[str], keys: tuple[Key, ...]) -> Wrong:
 
 
 class _PairParser:
-    def __init__(self, root: Field, read: Callable[[str], str]) -> None:
+    def __init__(self, root: Field) -> None:
         self._root = root
-        self._read = read
         self._reader = ValueReader(root)
 
     def parse(self, pairs: Iterable[str]) -> Filled:
@@ -224,7 +223,7 @@ class _PairParser:
             return text[1:]
         if text.startswith("@"):
             try:
-                text = self._read(text[1:])
+                text = _read_text(text[1:])
             except UnicodeDecodeError:
                 raise Wrong(f"cannot be read from {text[1:]}: it is not a text in UTF-8") from None
             except (OSError, ValueError) as error:

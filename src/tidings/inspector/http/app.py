@@ -95,9 +95,9 @@ API: Final[tuple[Route, ...]] = (
 _DOTS: Final = (".\0", "..\0")
 
 
-def make_app(inspector: Inspector, *, host: str = "127.0.0.1", assets: Assets | None = None) -> ASGIApp:
+def make_app(inspector: Inspector, *, host: str = "127.0.0.1") -> ASGIApp:
     """Returns the ASGI app of an inspector that listens at `host`."""
-    files = assets or Assets()
+    files = Assets()
     routes: list[BaseRoute] = [*API, Route("/", files.page), Route("/assets/{name}", files.asset)]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.state.inspector = inspector

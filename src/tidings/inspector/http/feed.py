@@ -40,8 +40,6 @@ class _ServerNotes:
     touched: dict[str, int] = field(default_factory=dict[str, int])
     # For each second, its Unix time and the number of changes of each kind in `_PACES`.
     pace: deque[list[int]] = field(default_factory=lambda: deque[list[int]](maxlen=PACE_SECONDS))
-    # The status of each request that has not ended.
-    open: dict[str, str] = field(default_factory=dict[str, str])
     # The last record that changed each subscription, the newest last.
     uris: dict[str, int] = field(default_factory=dict[str, int])
     replaced: int = 0  # The last record that changed the list of subscriptions.
@@ -55,8 +53,6 @@ class _ServerNotes:
         notes = cls(seq, uris=dict.fromkeys(view.subscriptions, seq))
         for change in view.changes:
             notes._count(change.change, change.at)
-        for known in view.requests:
-            notes._follow(view, known)
         return notes
 
     def note(self, view: ServerView, record: Record) -> None:
@@ -74,17 +70,8 @@ class _ServerNotes:
             case "subscriptions":
                 self.replaced = record.seq
                 self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
-            case "request":
-                self._follow(view, record.data.get("id"))
             case _:
                 pass
-
-    def _follow(self, view: ServerView, known: Any) -> None:
-        request = view.requests.get(known) if isinstance(known, str) else None
-        if request is None or request.over or request.aside:
-            self.open.pop(known, None)
-        else:
-            self.open[known] = request.status
 
     def _count(self, change: str, at: float) -> None:
         if not self.pace or self.pace[-1][0] != int(at):
@@ -208,8 +195,9 @@ class PageFeed:
             own = as_dict((view.entry or {}).get("tidings"))
             facts["log_level"] = server.level or as_text(own.get("logLevel")) or "info"
         if changed("queue"):
-            running = sum(status == "in_progress" for status in server.open.values())
-            facts |= {"queued": len(server.open) - running, "running": running}
+            statuses = [each.status for each in view.requests.values() if not each.over and not each.aside]
+            running = statuses.count("in_progress")
+            facts |= {"queued": len(statuses) - running, "running": running}
         if changed("pace"):
             # The page keeps its own five minutes: it only needs the last seconds, which may still grow.
             seconds = list(server.pace) if after < 0 else list(islice(reversed(server.pace), 3))[::-1]

@@ -45,12 +45,12 @@ def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iter
         yield record.to_line()
 
 
-def export_session(records: Iterable[Record], path: Path, *, clock: Clock = time.time) -> int:
+def export_session(records: Iterable[Record], path: Path) -> int:
     """Writes a session to a file that only its owner can read. Returns the number of records."""
     path.touch(mode=0o600)
     lines = -1  # The header is not a record.
     with path.open("w", encoding="ascii", newline="\n") as file:
-        for line in export_lines(records, clock=clock):
+        for line in export_lines(records):
             file.write(line + "\n")
             lines += 1
     return lines

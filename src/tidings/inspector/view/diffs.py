@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_text, plain
 from tidings._kit.diff import DiffLine, Hunk, differing, grouped, make_hunk
-from tidings._kit.text import shortened
+from tidings._kit.text import counted, shortened
 from tidings.inspector.view.items import ContentVersion
 
 _LONGEST_LINE: Final = 2_000
@@ -46,10 +46,9 @@ class Diff:
         """The amount of change: "3 lines added, 1 removed"."""
         if self.same:
             return "nothing changed"
-        parts = [f"{self.added:,} {'line' if self.added == 1 else 'lines'} added"] if self.added else []
+        parts = [f"{counted(self.added, 'line')} added"] if self.added else []
         if self.removed:
-            lines = "" if parts else " line" if self.removed == 1 else " lines"
-            parts.append(f"{self.removed:,}{lines} removed")
+            parts.append(f"{self.removed:,} removed" if parts else f"{counted(self.removed, 'line')} removed")
         return ", ".join(parts) + ("; not all of it is shown" if self.cut else "")
 
     def unified(self) -> Iterator[str]:
@@ -87,9 +86,9 @@ def diff_texts(old: str, new: str, *, context: int = 3, most_lines: int = 2_000,
     return Diff(tuple(hunks), added, removed, cut, note)
 
 
-def diff_values(old: Any, new: Any, *, context: int = 3) -> Diff:
+def diff_values(old: Any, new: Any) -> Diff:
     """Compares two JSON values."""
-    return diff_texts(pretty(old), pretty(new), context=context)
+    return diff_texts(pretty(old), pretty(new))
 
 
 def diff_versions(old: ContentVersion | None, new: ContentVersion, *, context: int = 3) -> Diff:

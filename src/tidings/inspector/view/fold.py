@@ -6,15 +6,14 @@ few microseconds.
 
 import logging
 import re
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
-from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record, SessionLimits
+from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record
 from tidings.inspector.view import items
 from tidings.inspector.view.rings import Ring
-from tidings.inspector.view.view import Clock, ServerView, SessionView
+from tidings.inspector.view.view import ServerView, SessionView
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +49,9 @@ def fold_session(view: SessionView, record: Record) -> None:
         del view.servers[record.server]
 
 
-def replay(records: Iterable[Record], *, limits: SessionLimits | None = None, clock: Clock = time.time) -> SessionView:
+def replay(records: Iterable[Record]) -> SessionView:
     """Returns the view of these records: equal to that of the session they are from."""
-    view = SessionView(limits or SessionLimits(), clock)
+    view = SessionView()
     for record in records:
         fold_session(view, record)
     return view
