@@ -36,9 +36,7 @@ class InspectedServer:
 
     def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
         self.view = view  #: Everything that is known about it: read only.
-        self.client: LiveClient | None = (
-            None  #: For what is not offered here. None before the first `connect`.
-        )
+        self.client: LiveClient | None = None  #: For what is not offered here. None before the first `connect`.
         self._spec = spec
         self._record = record
         self._numbers = count(1)

@@ -36,7 +36,7 @@ from tidings.inspector.tui.screens.questions import Questions
 from tidings.inspector.tui.screens.requests import RequestsPane
 from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
-from tidings.inspector.tui.theme import SCHEMES, theme
+from tidings.inspector.tui.theme import SCHEMES, in_background, theme
 from tidings.inspector.tui.widgets.bars import Bar
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.lists import RowList
@@ -95,11 +95,6 @@ class Everything(Provider):
     async def discover(self) -> Hits:
         for name in self._inspector.session.servers:
             yield DiscoveryHit(one_line(name), partial(self._inspector.choose, name, "live"), help="server")
-
-
-def _in_background(action: "Callable[[InspectorApp], Coroutine[Any, Any, None]]") -> "Callable[[InspectorApp], None]":
-    """Makes an action of a coroutine that waits for a dialog or a server. See `InspectorApp.attempt`."""
-    return lambda inspector: inspector.attempt(action(inspector))
 
 
 class InspectorApp(App[None]):
@@ -177,8 +172,9 @@ class InspectorApp(App[None]):
         self.tick()
         self.pane.rows.focus()
         self.set_interval(1 / RATE, self.tick)
-        self.attempt(self._say_problems())
+        self._say_problems()
 
+    @in_background
     async def _say_problems(self) -> None:
         notice = self.session.journal.notice if self.session.journal is not None else None
         _, problems = await self.servers.listing()
@@ -309,13 +305,11 @@ class InspectorApp(App[None]):
             self.notify("The request has already ended.", timeout=2)
         self.touch()
 
-    def edit_request(self, method: str, params: Any) -> None:
-        if self.server is not None:
-            self.attempt(self._edit_request(self.server, method, params))
-
-    async def _edit_request(self, server: InspectedServer, method: str, params: Any) -> None:
-        asked = await self.push_screen_wait(dialogs.EditRequest(method, dialogs.without_meta(params)))
-        if asked is not None:
+    @in_background
+    async def edit_request(self, method: str, params: Any) -> None:
+        if (server := self.server) is None:
+            return
+        if asked := await self.push_screen_wait(dialogs.EditRequest(method, dialogs.without_meta(params))):
             self.ask(lambda: server.request(*asked))
             self.action_tab("requests")
             self.pane.rows.choose_newest()
@@ -328,13 +322,13 @@ class InspectorApp(App[None]):
         if self.server is not None:
             self.attempt(getattr(self.server, what)())
 
-    @_in_background
+    @in_background
     async def action_add(self) -> None:
         if given := await self.push_screen_wait(server_dialogs.AddServer(self.servers)):
             entry, rename = given
             self._chosen((await self.servers.add(entry, rename=rename)).name)
 
-    @_in_background
+    @in_background
     async def action_import_servers(self) -> None:
         given = await self.push_screen_wait(server_dialogs.ImportServers(await self.servers.clients()))
         if not given:
@@ -345,19 +339,19 @@ class InspectorApp(App[None]):
         if imported.added:
             self._chosen(imported.added[-1].name)
 
-    @_in_background
+    @in_background
     async def action_edit_server(self) -> None:
         if self.server is not None:
             entry = await self.servers.find(self.server.name)
             if name := await self.push_screen_wait(server_dialogs.EditServer(self.servers, entry)):
                 self._chosen(name)
 
-    @_in_background
+    @in_background
     async def action_clone_server(self) -> None:
         if self.server is not None:
             self._chosen((await self.servers.clone(self.server.name)).name)
 
-    @_in_background
+    @in_background
     async def action_remove_server(self) -> None:
         if self.server is None:
             return

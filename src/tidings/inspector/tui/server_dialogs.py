@@ -20,7 +20,7 @@ from tidings.inspector.sessions import saved
 from tidings.inspector.sessions.export import export_session
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.tui.dialogs import UNCHANGED, AskLine, Confirm, Dialog
-from tidings.inspector.tui.theme import inspector_of
+from tidings.inspector.tui.theme import in_background, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
@@ -211,23 +211,21 @@ class Sessions(Dialog[None]):
         servers = one_line(", ".join(each.servers) or "no server")
         return [([title], [(state, "accent")]), ([(told, "faint"), (servers, "soft")], [])]
 
-    def action_name(self) -> None:
+    @in_background
+    async def action_name(self) -> None:
         if (chosen := self.list.chosen) is not None:
-            inspector_of(self).attempt(self._rename(chosen))
+            await name_session(inspector_of(self), self._journal, chosen.id, chosen.title or "")
+            await self._look()
 
-    async def _rename(self, chosen: saved.SavedSession) -> None:
-        await name_session(inspector_of(self), self._journal, chosen.id, chosen.title or "")
-        await self._look()
-
-    def action_export(self) -> None:
+    @in_background
+    async def action_export(self) -> None:
         if (chosen := self.list.chosen) is not None:
-            inspector_of(self).attempt(export_to_file(inspector_of(self), self._journal, chosen.id))
+            await export_to_file(inspector_of(self), self._journal, chosen.id)
 
-    def action_delete(self) -> None:
-        if (chosen := self.list.chosen) is not None:
-            inspector_of(self).attempt(self._delete(chosen))
-
-    async def _delete(self, chosen: saved.SavedSession) -> None:
+    @in_background
+    async def action_delete(self) -> None:
+        if (chosen := self.list.chosen) is None:
+            return
         name = one_line(chosen.title or f"session {chosen.id}")
         question = Confirm(f"Delete {name} and its {counted(chosen.records, 'record')}?", "deletes it")
         if await inspector_of(self).push_screen_wait(question):

@@ -5,15 +5,20 @@ four hues for the four kinds of change. Every pair of text and background passes
 """
 
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from rich.style import Style
+from textual.message_pump import MessagePump
 from textual.theme import Theme
 from textual.widget import Widget
 
 if TYPE_CHECKING:
     from tidings.inspector.tui.app import InspectorApp
+
+P = ParamSpec("P")
+T = TypeVar("T", bound=MessagePump)
 
 
 class ColorScheme(dict[str, Style]):
@@ -85,9 +90,18 @@ def theme(name: str) -> Theme:
     )
 
 
-def inspector_of(widget: Widget) -> "InspectorApp":
-    """Returns the app of a widget."""
+def inspector_of(widget: MessagePump) -> "InspectorApp":
+    """Returns the app of a widget, or itself."""
     return cast("InspectorApp", widget.app)  # pyright: ignore[reportUnknownMemberType]
+
+
+def in_background(action: Callable[Concatenate[T, P], Coroutine[Any, Any, None]]) -> Callable[Concatenate[T, P], None]:
+    """Makes a method of a coroutine that waits for a dialog or a server. See `InspectorApp.attempt`."""
+
+    def begin(owner: T, *arguments: P.args, **options: P.kwargs) -> None:
+        inspector_of(owner).attempt(action(owner, *arguments, **options))
+
+    return begin
 
 
 def colors_of(widget: Widget) -> ColorScheme:

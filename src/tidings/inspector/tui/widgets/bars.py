@@ -1,10 +1,12 @@
 """One line of styled words, some of them clickable: the facts, the tabs, the head of a list, the numbers."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.segment import Segment
+from rich.text import Text
 from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
@@ -12,6 +14,7 @@ from textual.widget import Widget
 from tidings.inspector.tui.theme import ColorScheme, colors_of
 
 Line = list[tuple[str, str]]  # Words, each with the name of its style.
+_CONSOLE: Final = Console()  # For the layout alone.
 
 
 def width_of(line: Iterable[tuple[str, ...]]) -> int:
@@ -43,25 +46,7 @@ def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | 
 
 def wrap(text: str, width: int) -> list[str]:
     """Breaks a paragraph, at spaces if possible."""
-    lines: list[str] = []
-    for paragraph in text.split("\n"):
-        current = ""
-        for given in paragraph.split(" "):
-            word = given
-            while cell_len(word) > width > 0:
-                if current:
-                    lines.append(current)
-                    current = ""
-                lines.append(word[:width])
-                word = word[width:]
-            joined = f"{current} {word}" if current else word
-            if cell_len(joined) > width and current:
-                lines.append(current)
-                current = word
-            else:
-                current = joined
-        lines.append(current)
-    return lines
+    return [line.plain.strip(" ") for line in Text(text).wrap(_CONSOLE, width)]
 
 
 class BarPart(NamedTuple):
