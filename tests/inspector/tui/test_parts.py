@@ -3,12 +3,15 @@
 import pytest
 
 from tidings._kit.uri_templates import expand, matches
-from tidings.inspector.tui.frame import ChangeRate, bars
+from tidings.inspector.records import Record
+from tidings.inspector.tui.frame import bars, slots_of
 from tidings.inspector.tui.screens.resources import as_tree, parts_of
 from tidings.inspector.tui.widgets.entries import CHUNK, ArrivingEntries, Table
 from tidings.inspector.tui.widgets.forms import Typed
 from tidings.inspector.tui.words import lines_of, one_line, size, took
+from tidings.inspector.view.fold import fold
 from tidings.inspector.view.rings import Ring
+from tidings.inspector.view.view import ServerView
 
 
 def filled(count: int, room: int = 100_000) -> Ring[int]:
@@ -124,10 +127,11 @@ def test_times_and_sizes_are_said_to_the_precision_that_matters() -> None:
     assert [size(each) for each in (7, 1500, 2_500_000)] == ["7 B", "1.5 KB", "2.5 MB"]
 
 
-def test_the_pace_is_that_of_the_last_minute() -> None:
-    pace = ChangeRate()
-    for at in (0.0, 950.0, 990.0, 999.0):
-        pace.add(at, "resource-updated")
-    assert pace.a_minute(999.0) == 3
-    assert sum(counts.total() for counts in pace.slots(999.0)) == 3
+def test_the_pace_is_that_of_the_last_minutes() -> None:
+    view = ServerView("weather")
+    for seq, at in enumerate((0.0, 950.0, 990.0, 999.0), 1):
+        fold(view, Record(seq, at, "weather", "change", {"change": "resource-updated", "uri": "weather://oslo"}))
+    slots = slots_of(view, 999.0)
+    assert [counts["resource-updated"] for counts in slots[-12:]] == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1]
+    assert sum(counts.total() for counts in slots) == 3
     assert bars([0, 1, 8], 3) == " ▁█"

@@ -18,17 +18,11 @@ from tidings.inspector.http.rows import PARTS, VIEW_PARTS, Facts, Row, facts_of,
 from tidings.inspector.records import Record
 from tidings.inspector.session import Session
 from tidings.inspector.view.fold import covering
-from tidings.inspector.view.view import ServerView
+from tidings.inspector.view.view import PACE_SECONDS, ServerView
 
 MOST_KEPT: Final = 20_000  # Rows for readers that are behind. The rings of the session have more.
 MOST_IN_BATCH: Final = 5_000
-PACE_SECONDS: Final = 300
-_PACES: Final = {
-    "resource-updated": 1,
-    "resources-list-changed": 2,
-    "tools-list-changed": 3,
-    "prompts-list-changed": 4,
-}
+_PACES: Final = ("resource-updated", "resources-list-changed", "tools-list-changed", "prompts-list-changed")
 
 
 @dataclass(slots=True)
@@ -38,8 +32,6 @@ class _ServerNotes:
     born: int  # The newest record when the server was added.
     # The last record that changed each part of the facts.
     touched: dict[str, int] = field(default_factory=dict[str, int])
-    # For each second, its Unix time and the number of changes of each kind in `_PACES`.
-    pace: deque[list[int]] = field(default_factory=lambda: deque[list[int]](maxlen=PACE_SECONDS))
     # The last record that changed each subscription, the newest last.
     uris: dict[str, int] = field(default_factory=dict[str, int])
     replaced: int = 0  # The last record that changed the list of subscriptions.
@@ -50,17 +42,12 @@ class _ServerNotes:
     @classmethod
     def of(cls, view: ServerView, seq: int) -> "_ServerNotes":
         """Returns the notes about a server as it is now."""
-        notes = cls(seq, uris=dict.fromkeys(view.subscriptions, seq))
-        for change in view.changes:
-            notes._count(change.change, change.at)
-        return notes
+        return cls(seq, uris=dict.fromkeys(view.subscriptions, seq))
 
     def note(self, view: ServerView, record: Record) -> None:
         """Notes a record that was just folded into the view."""
         for part in PARTS.get(record.kind, ()):
             self.touched[part] = record.seq
-        if (newest := view.changes.last) is not None and newest.seq == record.seq:
-            self._count(newest.change, record.at)
         uri = record.data.get("uri")
         match record.kind:
             case "change" | "content" | "content-failed" | "subscription-failed" if isinstance(uri, str):
@@ -72,12 +59,6 @@ class _ServerNotes:
                 self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
             case _:
                 pass
-
-    def _count(self, change: str, at: float) -> None:
-        if not self.pace or self.pace[-1][0] != int(at):
-            self.pace.append([int(at), 0, 0, 0, 0])
-        if change in _PACES:
-            self.pace[-1][_PACES[change]] += 1
 
 
 class PageFeed:
@@ -200,9 +181,9 @@ class PageFeed:
             facts |= {"queued": len(statuses) - running, "running": running}
         if changed("pace"):
             # The page keeps its own five minutes: it only needs the last seconds, which may still grow.
-            seconds = list(server.pace) if after < 0 else list(islice(reversed(server.pace), 3))[::-1]
+            seconds = list(view.pace)[0 if after < 0 else -3 :]
             oldest = self._session.clock() - PACE_SECONDS
-            facts["pace"] = [each for each in seconds if each[0] >= oldest]
+            facts["pace"] = [[at, *(counts[kind] for kind in _PACES)] for at, counts in seconds if at >= oldest]
         if after < 0 or server.replaced > after:
             facts["subscriptions"] = {uri: subscription_of(each) for uri, each in view.subscriptions.items()}
             facts["all_subscriptions"] = True

@@ -6,7 +6,6 @@ that the screen costs the same for one notification as for five thousand.
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, cast
@@ -21,13 +20,12 @@ from textual.widgets import ContentSwitcher
 from tidings._kit.text import counted
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError
-from tidings.inspector.records import Record
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.tui import dialogs, server_dialogs
-from tidings.inspector.tui.frame import TABS, ChangeRate, draw_server, show_facts, show_numbers, show_tabs
+from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
 from tidings.inspector.tui.screens.calls import PromptsPane, ToolsPane
 from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.logs import LogsPane
@@ -139,14 +137,13 @@ class InspectorApp(App[None]):
         self.tab = "live"
         self.server: InspectedServer | None = None
         self.ticks = 0  # The number of screen updates.
-        self.paces: defaultdict[str, ChangeRate] = defaultdict(ChangeRate)
         self._dirty = True
         self._said = 0.0
         self._unlisten: Callable[[], Any] | None = None
         self._servers: Table[InspectedServer] = Table(lambda server: server.view.name, lambda server: server.view.name)
         # Held, not looked up: the clock may tick while a dialog is open, or when the screen is being taken down.
         self._facts, self._tabs, self._numbers = Bar(id="facts"), Bar(id="tabs"), Bar(id="numbers")
-        self._listed = RowList(self._servers, draw_server(self.paces, now), height=2, id="servers", empty=EMPTY)
+        self._listed = RowList(self._servers, draw_server(now), height=2, id="servers", empty=EMPTY)
         self._questions = Questions(id="questions")
         self.panes = {name: pane(name) for name, pane in PANES.items()}
         for name in SCHEMES:
@@ -165,10 +162,7 @@ class InspectorApp(App[None]):
         yield self._numbers
 
     def on_mount(self) -> None:
-        self._unlisten = self.session.listen(self.heard)
-        for server in self.session.servers.values():
-            for change in server.view.changes:
-                self.paces[server.view.name].add(change.at, change.change)
+        self._unlisten = self.session.listen(lambda _: self.touch())
         self.tick()
         self.pane.rows.focus()
         self.set_interval(1 / RATE, self.tick)
@@ -188,13 +182,6 @@ class InspectorApp(App[None]):
     def on_unmount(self) -> None:
         if self._unlisten is not None:
             self._unlisten()
-
-    def heard(self, record: Record) -> None:
-        self._dirty = True
-        view = self.session.view.servers.get(record.server)
-        newest = None if view is None else view.changes.last
-        if newest is not None and newest.seq == record.seq:
-            self.paces[record.server].add(record.at, newest.change)
 
     def touch(self) -> None:
         self._dirty = True

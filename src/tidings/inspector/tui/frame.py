@@ -4,7 +4,7 @@ Changes are counted in slots of `SLOT` seconds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from textual.strip import Strip
@@ -25,32 +25,14 @@ _SLOTS: Final = int(SPAN / SLOT)
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
-class ChangeRate:
-    """The changes of one server, by time and kind."""
-
-    def __init__(self) -> None:
-        self._slots: dict[int, Counter[str]] = {}
-
-    def add(self, at: float, kind: str) -> None:
-        slot = int(at // SLOT)
-        counts = self._slots.get(slot)
-        if counts is None:
-            counts = self._slots[slot] = Counter()
-            for old in [each for each in self._slots if each <= slot - 2 * _SLOTS]:
-                del self._slots[old]
-        counts[kind] += 1
-
-    def slots(self, now: float) -> list[Counter[str]]:
-        """Returns the slots of the span, the oldest first; the last one is not over yet."""
-        last = int(now // SLOT)
-        none = Counter[str]()
-        return [self._slots.get(slot, none) for slot in range(last - _SLOTS + 1, last + 1)]
-
-    def a_minute(self, now: float) -> int:
-        return sum(counts.total() for counts in self.slots(now)[-int(60 / SLOT) :])
-
-    def spark(self, now: float, width: int) -> str:
-        return bars([counts.total() for counts in self.slots(now)], width)
+def slots_of(view: ServerView, now: float) -> list[Counter[str]]:
+    """Returns the changes by kind in the slots of the span, the oldest first; the last one is not over yet."""
+    slots = [Counter[str]() for _ in range(_SLOTS)]
+    first = int(now // SLOT) - _SLOTS + 1
+    for second, counts in view.pace:
+        if 0 <= (slot := int(second // SLOT) - first) < _SLOTS:
+            slots[slot].update(counts)
+    return slots
 
 
 def bars(counts: list[int], width: int) -> str:
@@ -89,16 +71,16 @@ def state_mark(view: ServerView) -> tuple[str, str]:
     return _STATES.get(str(view.state), ("○", "faint"))
 
 
-def draw_server(paces: Mapping[str, ChangeRate], now: Callable[[], float]) -> Draw:
+def draw_server(now: Callable[[], float]) -> Draw:
     """Returns the function that draws a server in the list: its name and rate, and its state below."""
 
     def draw(server: InspectedServer) -> list[tuple[Line, Line]]:
         view = server.view
         mark, ink = state_mark(view)
-        pace = paces[view.name]
+        totals = [counts.total() for counts in slots_of(view, now())]
         connected = str(view.state) == "connected"
-        below = f"{counted(pace.a_minute(now()), 'change')} a minute" if connected else one_line(view.words)
-        spark = pace.spark(now(), 8).rstrip()
+        below = f"{counted(sum(totals[-int(60 / SLOT) :]), 'change')} a minute" if connected else one_line(view.words)
+        spark = bars(totals, 8).rstrip()
         first: Line = [(mark + " ", ink), (one_line(view.name), "ink")]
         ground = "faint" if connected else ink
         return [(first, [(spark, "accent")]), ([("  " + below, ground)], [])]
@@ -215,19 +197,16 @@ class Timeline(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._pace = ChangeRate()
-        self._now = 0.0
-        self._drawn: object = None
+        self._slots = [Counter[str]()]
 
-    def show(self, pace: ChangeRate, now: float) -> None:
-        self._pace, self._now = pace, now
-        shown = [dict(counts) for counts in pace.slots(now)]
-        if shown != self._drawn:
-            self._drawn = shown
+    def show(self, view: ServerView, now: float) -> None:
+        slots = slots_of(view, now)
+        if slots != self._slots:
+            self._slots = slots
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        width, slots = self.size.width, self._pace.slots(self._now)
+        width, slots = self.size.width, self._slots
         left: Line = [(" ", "soft")]
         right: Line = []
         if y == 0:

@@ -6,6 +6,7 @@ few microseconds.
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -208,12 +209,19 @@ def _change(view: ServerView, record: Record) -> None:
         as_float(times.get("received")),
         as_size(data.get("merged")),
     )
-    view.changes.append(change, record.seq, size)
+    _add_change(view, change, size)
     if uri is None:
         view.list_changes[name] = record.seq
     method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
     view.notifications.append(items.NotificationView(record.seq, record.at, method, params), record.seq, size)
     _updated(view, change)
+
+
+def _add_change(view: ServerView, change: items.ChangeView, size: int = 0) -> None:
+    view.changes.append(change, change.seq, size)
+    if not view.pace or view.pace[-1][0] != int(change.at):
+        view.pace.append((int(change.at), Counter()))
+    view.pace[-1][1][change.change] += 1
 
 
 def _updated(view: ServerView, change: items.ChangeView) -> None:
@@ -266,7 +274,7 @@ def _content(view: ServerView, record: Record) -> None:
         if was_away and change is None and any(covering(view, uri)):
             change = version.change = record.seq
             found = items.ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
-            view.changes.append(found, record.seq)
+            _add_change(view, found)
             _updated(view, found)
     if change is not None and (shown := view.changes.get(change)) is not None:
         shown.read, shown.content = record.at, version.seq
@@ -371,7 +379,7 @@ def _add_differences(view: ServerView, record: Record, name: str, before: dict[s
         if loaded is None or loaded >= since or before == now:
             return
         change = items.ChangeView(record.seq, record.at, kind, None, away=True)
-        view.changes.append(change, record.seq)
+        _add_change(view, change)
         view.list_changes[kind] = record.seq
     if change.items is None or before != now:
         # Later differences that were not announced are added, but do not count for the time of delivery.

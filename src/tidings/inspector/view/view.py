@@ -8,7 +8,7 @@ A view is plain data that only `fold` changes; equal records give equal views.
 | the server           | `server_info`, `title`, `protocol_version`, `transport`, `capabilities`, … |
 | its lists            | `tools`, `resources`, `templates`, `prompts`: raw JSON by name or URI, in its order |
 | its faults           | `duplicates`, `malformed`, `list_errors` |
-| changes              | `changes` (with hops), `subscriptions`, `contents`: versions by URI, for `diffs` |
+| changes              | `changes` (with hops), `pace`, `subscriptions`, `contents`: versions by URI, for `diffs` |
 | requests             | `requests`, `questions`, `answered` |
 | the wire             | `messages`, `exchanges`, `notifications`, `logs`, `stderr` (and garbage) |
 | numbers              | `counts`, `seq` (of the last record) |
@@ -20,6 +20,7 @@ proportional to their number. A reader that draws at its own pace keeps the `seq
 import math
 import shlex
 import time
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -32,6 +33,7 @@ from tidings.inspector.view.rings import Ring
 Clock = Callable[[], float]
 Items = dict[str, dict[str, Any]]
 
+PACE_SECONDS: Final = 300
 _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "stderr", "answered")
 
 
@@ -76,6 +78,7 @@ class ServerView:
     contents: dict[str, Ring[items.ContentVersion]]  #: For each URI: its versions. The last URI was read last.
     contents_dropped: int  #: Versions that were dropped because all contents together took too much.
     changes: Ring[items.ChangeView]
+    pace: deque[tuple[int, Counter[str]]]  #: For the last seconds with changes: the second, and their number by kind.
     messages: Ring[items.MessageView]
     exchanges: Ring[items.ExchangeView]
     notifications: Ring[items.NotificationView]  #: All notifications, changes included, but not log messages.
@@ -108,7 +111,7 @@ class ServerView:
         self.tools, self.resources, self.templates, self.prompts = {}, {}, {}, {}
         self.duplicates, self.malformed, self.list_errors, self.loaded_at = {}, {}, {}, {}
         self.subscriptions, self.contents, self.contents_dropped = {}, {}, 0
-        self.changes = Ring(limits.changes, limits.ring_bytes)
+        self.changes, self.pace = Ring(limits.changes, limits.ring_bytes), deque(maxlen=PACE_SECONDS)
         self.messages = Ring(limits.messages, limits.message_bytes)
         self.exchanges = Ring(limits.exchanges, limits.ring_bytes)
         self.notifications = Ring(limits.notifications, limits.ring_bytes)

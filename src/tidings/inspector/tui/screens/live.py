@@ -44,7 +44,7 @@ class LivePane(Pane):
             yield self._versions
 
     def update_list(self) -> None:
-        self._timeline.show(self.inspector.paces[self.view.name], self.inspector.now())
+        self._timeline.show(self.view, self.inspector.now())
         self.rows.model.update(self.view.changes)
 
     def show_item(self, change: ChangeView | None) -> None:
