@@ -13,11 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, cast
+from typing import Final
 
-from tidings._kit.process import signal_group
+from tidings._kit.program import Program
 
 AWAY_SECONDS: Final = 2.0  # From the end of a server to its restart: long enough to be seen
 
@@ -42,13 +41,13 @@ class ServerProcess:
     serves: Callable[[int], object] = lambda _: None
 
     def __post_init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
+        self._program: Program | None = None
         self._serving = asyncio.Event()
         self._output: deque[str] = deque(maxlen=12)
 
     @property
     def pid(self) -> int | None:
-        return None if self._process is None or self._process.returncode is not None else self._process.pid
+        return None if self._program is None or self._program.returncode is not None else self._program.pid
 
     async def serving(self) -> None:
         await self._serving.wait()
@@ -63,61 +62,38 @@ class ServerProcess:
     async def run(self) -> None:
         """Keeps it running. Raises `NeverServed` after several failed starts in a row."""
         failed = 0
-        try:
-            while True:
-                await self._once()
-                failed = 0 if self._serving.is_set() else failed + 1
-                self._serving.clear()
-                if failed == 3:
-                    output = "\n".join(f"  {line}" for line in self._output) or "  (none)"
-                    raise NeverServed(f"The {self.name} server could not be started. Its error output:\n{output}")
-                if not failed:
-                    self.ended()
-                await asyncio.sleep(AWAY_SECONDS if not failed else 0.2)
-        finally:
-            await self._stop()
+        while True:
+            await self._once()
+            failed = 0 if self._serving.is_set() else failed + 1
+            self._serving.clear()
+            if failed == 3:
+                output = "\n".join(f"  {line}" for line in self._output) or "  (none)"
+                raise NeverServed(f"The {self.name} server could not be started. Its error output:\n{output}")
+            if not failed:
+                self.ended()
+            await asyncio.sleep(AWAY_SECONDS if not failed else 0.2)
 
     async def _once(self) -> None:
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "tidings.demo.servers", "tidings", *self.arguments,
-            stdin=asyncio.subprocess.PIPE,  # Closes when this process ends.
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={name: value for name, value in os.environ.items() if not name.startswith("TIDINGS_")},
-            start_new_session=True,  # Ctrl-C in the terminal goes to the demo alone.
-        )  # fmt: skip
-        listening = asyncio.create_task(self._listen(process), name=f"error output of the {self.name} server")
+        words = (sys.executable, "-P", "-m", "tidings.demo.servers", "tidings", *self.arguments)
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TIDINGS_")}
+        # In a session of its own: Ctrl-C in the terminal goes to the demo alone.
+        self._program = program = await Program.start(words, env, grace=0.9)
+        listening = asyncio.create_task(self._listen(program), name=f"error output of the {self.name} server")
         try:
-            await process.wait()
+            await program.exited.wait()
             # Its last output is still to be read; but one of its own processes may hold the other end for a while.
             await asyncio.wait((listening,), timeout=0.1)
         finally:
             listening.cancel()
+            await program.stop()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        async for line in cast("asyncio.StreamReader", process.stderr):
+    async def _listen(self, program: Program) -> None:
+        async for line in program.stderr:
             text = line.decode(errors="replace").rstrip()
             self._output.append(text)
             if text.startswith("Serving "):
                 self._serving.set()
-                self.serves(process.pid)
-
-    async def _stop(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.9):
-                    await process.wait()
-        if sys.platform == "win32":
-            if process.returncode is None:
-                process.kill()
-        else:  # With everything that it started itself.
-            signal_group(process.pid, signal.SIGKILL)
-        await process.wait()
+                self.serves(program.pid)
 
 
 def main() -> None:

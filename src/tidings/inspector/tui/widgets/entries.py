@@ -1,6 +1,5 @@
 """The data of a list: entries as they arrive, or a table that changes. No widgets."""
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Generic, TypeVar
@@ -12,8 +11,8 @@ T = TypeVar("T")
 CHUNK: Final = 4000  # The number of entries that one step of a filter checks.
 
 
-class RowSource(ABC, Generic[T]):
-    """The data of the list widget: items with a key, and a text for the filter."""
+class _Items(Generic[T]):
+    """Items with a key, and a text for the filter."""
 
     def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
         self.key, self._text = key, text
@@ -29,21 +28,8 @@ class RowSource(ABC, Generic[T]):
         folded = self._text(item).casefold()
         return all(word in folded for word in self.filtered.split())
 
-    @abstractmethod
-    def __len__(self) -> int: ...
-    @abstractmethod
-    def __getitem__(self, index: int) -> T: ...
-    @abstractmethod
-    def find(self, key: Hashable) -> int | None: ...
-    @abstractmethod
-    def filter(self, words: str) -> None: ...
-    @abstractmethod
-    def update(self, items: Sequence[T] | Ring[T]) -> object: ...
-    @abstractmethod
-    def reset(self) -> None: ...
 
-
-class ArrivingEntries(RowSource[T]):
+class ArrivingEntries(_Items[T]):
     """Entries that arrive, newest first. Their numbers, which are their keys, rise.
 
     While it does not follow, new entries are held back and counted, so that nothing moves under the user's eyes. It
@@ -140,7 +126,7 @@ class ArrivingEntries(RowSource[T]):
         return True
 
 
-class Table(RowSource[T]):
+class Table(_Items[T]):
     """Items in their owner's order."""
 
     def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
@@ -172,3 +158,6 @@ class Table(RowSource[T]):
     def filter(self, words: str) -> None:
         self.filtered = words.strip().casefold()
         self.update(self._all)
+
+
+RowSource = ArrivingEntries[T] | Table[T]  # The data of the list widget.
