@@ -75,13 +75,8 @@ def _show(**how: Any) -> int:
 
     # While the tour runs, it handles Ctrl-C itself, except on Windows.
     try:
-        return asyncio.run(show(DemoOptions(say=_say, **how)))
+        return asyncio.run(show(DemoOptions(say=click.echo, **how)))
     except KeyboardInterrupt:
         return 0
     except StageFailed as failure:
         raise Refusal(str(failure)) from None
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

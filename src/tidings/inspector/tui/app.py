@@ -26,7 +26,7 @@ from tidings.inspector.session import Session
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.tui import dialogs, server_dialogs
 from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
-from tidings.inspector.tui.screens.calls import PromptsPane, ToolsPane
+from tidings.inspector.tui.screens.calls import ListedPane, PromptCallee, ToolCallee
 from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.logs import LogsPane
 from tidings.inspector.tui.screens.messages import MessagesPane
@@ -47,9 +47,9 @@ _PAUSE: Final = 500  # The number of names after which other tasks get their tur
 
 PANES: Final[dict[str, Callable[[str], Pane]]] = {
     "live": LivePane,
-    "tools": ToolsPane,
+    "tools": partial(ListedPane, callee=ToolCallee),
     "resources": ResourcesPane,
-    "prompts": PromptsPane,
+    "prompts": partial(ListedPane, callee=PromptCallee),
     "requests": RequestsPane,
     "messages": MessagesPane,
     "logs": LogsPane,

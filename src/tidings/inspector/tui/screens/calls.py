@@ -14,7 +14,6 @@ from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
 from tidings.inspector.forms import Field, check, check_output, form, prompt_form
-from tidings.inspector.records import ListName
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
@@ -234,15 +233,12 @@ class CallerPane(Pane):
 
 
 class ListedPane(CallerPane):
-    """A tab for one of a server's lists. A subclass names the list and the class of its callees."""
+    """A tab for the list of a server that has its name."""
 
-    LIST: ClassVar[ListName]
-    EMPTY: ClassVar[str]
-    CALLEE: "ClassVar[type[ToolCallee | PromptCallee]]"
-
-    def __init__(self, tab: str) -> None:
+    def __init__(self, tab: str, callee: "type[ToolCallee | PromptCallee]") -> None:
         table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
-        super().__init__(tab, table, draw_item, noun=self.LIST.removesuffix("s"), empty=self.EMPTY)
+        super().__init__(tab, table, draw_item, noun=tab.removesuffix("s"), empty=callee.empty)
+        self._list, self._callee = tab, callee
         self._loaded: object = None
         self._item: dict[str, Any] | None = None
 
@@ -254,12 +250,12 @@ class ListedPane(CallerPane):
         super().restart()
 
     def update_list(self) -> None:
-        items: dict[str, dict[str, Any]] = getattr(self.view, self.LIST)
-        loaded = (self.view.name, self.view.loaded_at.get(self.LIST), len(items))
+        items: dict[str, dict[str, Any]] = getattr(self.view, self._list)
+        loaded = (self.view.name, self.view.loaded_at.get(self._list), len(items))
         if loaded != self._loaded:
             self._loaded = loaded
             self.rows.model.update(list(items.values()))
-        self.column.extra = fault_parts(self.view, self.LIST)
+        self.column.extra = fault_parts(self.view, self._list)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         event.stop()
@@ -268,7 +264,7 @@ class ListedPane(CallerPane):
     def show_item(self, item: dict[str, Any] | None) -> None:
         if item != self._item:
             self._item = item
-            self.caller.show(self.CALLEE(self.server, item) if item is not None else None)
+            self.caller.show(self._callee(self.server, item) if item is not None else None)
         self.caller.take()
 
 
@@ -305,6 +301,7 @@ class ToolCallee(Callee):
 
     method = "tools/call"
     verb = "Call"
+    empty = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
 
     def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
         super().__init__(server, str(item.get("name")), item, form(item.get("inputSchema")))
@@ -327,19 +324,12 @@ class ToolCallee(Callee):
         return [problem.message for problem in check_output(cast("Any", promised), output)]
 
 
-class ToolsPane(ListedPane):
-    """The tools of one server."""
-
-    LIST = "tools"
-    EMPTY = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
-    CALLEE = ToolCallee
-
-
 class PromptCallee(Callee):
     """A prompt."""
 
     method = "prompts/get"
     verb = "Get"
+    empty = "This server has no prompts, or they are not loaded yet."
 
     def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
         super().__init__(server, str(item.get("name")), item, prompt_form(item.get("arguments")))
@@ -347,11 +337,3 @@ class PromptCallee(Callee):
 
     def send(self, value: Any) -> str:
         return self.server.get_prompt(self.name, value)
-
-
-class PromptsPane(ListedPane):
-    """The prompts of one server."""
-
-    LIST = "prompts"
-    EMPTY = "This server has no prompts, or they are not loaded yet."
-    CALLEE = PromptCallee
