@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidings.client.config import Backoff, CacheLimits, ClientConfig, Timeouts
-from tidings.client.masking import shown_arguments
+from tidings.inspector.catalog.entry import ServerEntry
 
 if TYPE_CHECKING:
     from mcp_types import LoggingLevel
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tidings.client.live import LiveClient
     from tidings.client.targets import Target
     from tidings.client.transports.tap import Tap
-    from tidings.inspector.catalog.entry import ServerEntry
 
 # A client that is inspected notices a lost server within two seconds and never gives up. It does not check the results
 # of tools: the inspector shows them beside their problems.
@@ -41,20 +40,15 @@ class ConnectionSpec:
     """Everything a session needs to connect to a server. Made of a catalog's entry, or by hand."""
 
     name: str  #: Unique in the session.
-    target: object  #: A target of `tidings.connect`: a URL, a command, `file.json#name`, a server object.
+    target: object  #: A catalog's entry, or a target of `tidings.connect`, such as a server object.
     era: str = "auto"
-    headers: Mapping[str, str] | None = None
-    token: str | None = None
-    env: Mapping[str, str] | None = None
-    cwd: str | Path | None = None
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     roots: Sequence[str | Path] | None = None
     log_level: "LoggingLevel | None" = "info"
     timeouts: Timeouts | None = None  #: The entry's own. The intervals of liveness checks are always those of `CONFIG`.
-    entry: "ServerEntry | None" = None  #: The catalog's entry, if it was made of one.
 
     @classmethod
-    def of(cls, entry: "ServerEntry", environ: Mapping[str, str]) -> "ConnectionSpec":
+    def of(cls, entry: ServerEntry, environ: Mapping[str, str]) -> "ConnectionSpec":
         """Makes the spec of a catalog's entry. `${NAME}` is looked up in `environ` when it connects."""
         return cls(
             entry.name,
@@ -64,24 +58,15 @@ class ConnectionSpec:
             roots=entry.roots or None,
             log_level=cast("LoggingLevel", entry.log_level or "info"),
             timeouts=replace(CONFIG.timeouts, **entry.timeouts.raw()),
-            entry=entry,
         )
 
     def parsed(self) -> "Target":
         """Parses the target. Raises `BadTarget` if it is not valid."""
         from tidings.client.targets import parse_target, target_of  # noqa: PLC0415 - imports the SDK
 
-        if self.entry is not None:
-            return target_of(self.entry.resolved(self.environ))
-        return parse_target(
-            self.target,
-            headers=self.headers,
-            token=self.token,
-            auth=None,
-            env=self.env,
-            cwd=self.cwd,
-            environ=self.environ,
-        )
+        if isinstance(self.target, ServerEntry):
+            return target_of(self.target.resolved(self.environ))
+        return parse_target(self.target, environ=self.environ)
 
     def client(self, target: "Target", tap: "Tap") -> "LiveClient":
         """Makes a client that passes the server's questions to the user."""
@@ -106,16 +91,9 @@ class ConnectionSpec:
     @property
     def shown(self) -> dict[str, Any]:
         """The spec as JSON, without its secrets."""
-        if self.entry is not None:
-            return {"name": self.name, **self.entry.shown()}
-        target: Any = self.target
-        if isinstance(target, str):
-            target = shown_arguments([target])[0][0]
-        elif isinstance(target, list | tuple):
-            target = shown_arguments([str(word) for word in cast("Sequence[object]", target)])[0]
-        else:
-            target = type(target).__name__
-        return {"name": self.name, "target": target, "tidings": {"era": self.era}}
+        if isinstance(self.target, ServerEntry):
+            return {"name": self.name, **self.target.shown()}
+        return {"name": self.name, "target": type(self.target).__name__, "tidings": {"era": self.era}}
 
 
 def import_client() -> None:

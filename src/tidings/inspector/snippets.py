@@ -62,12 +62,8 @@ def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]
 
 def _words(entry: dict[str, Any]) -> list[str] | None:
     """Returns the command of an entry, if it has one."""
-    command = entry.get("command")
-    if words := as_list(entry.get("target")):
-        return [str(each) for each in words]
-    if isinstance(command, str):
-        return [command, *(str(each) for each in as_list(entry.get("args")))]
-    return None
+    command = as_text(entry.get("command"))
+    return None if command is None else [command, *(str(each) for each in as_list(entry.get("args")))]
 
 
 def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
