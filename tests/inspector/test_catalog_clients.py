@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidings.inspector.catalog import Catalog, FoundClient, find_clients
+from tidings.inspector.catalog import Catalog, find_clients
+from tidings.inspector.catalog.clients import FoundClient
 
 DESKTOP = {"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"]}}}
 
@@ -97,7 +98,6 @@ def test_what_only_vs_code_can_fill_in_is_made_into_what_anybody_can(home: Path,
     assert entry.command == f"{project}/run"
     assert entry.args == (str(home), "${env:X}", "//no comment")
     assert entry.env == {"KEY": "${API_KEY}"}
-    assert entry.read_only
 
 
 def test_a_broken_file_is_named_with_its_line_and_hides_no_other(home: Path, project: Path) -> None:

@@ -40,12 +40,12 @@ def test_texts_become_values_of_the_kind_that_each_field_has() -> None:
         "query": "tea", "limit": 5, "ratio": 150.0, "exact": True, "color": "r", "tags": ["a", "b"], "days": ["mon"],
         "maybe": None, "shape": {"r": 2}, "any": {"x": [1]}, "deep": {"list": [{"r": 1}]}, "map": {"a": 1, "b": 2},
     }  # fmt: skip
-    assert from_texts(FORM, typed).ok
+    assert not from_texts(FORM, typed).problems
 
 
 def test_what_is_empty_is_left_out_and_two_quotes_are_the_empty_text() -> None:
     filled = from_texts(FORM, {"query": '""', "limit": "", "tags": "", "any": " "})
-    assert (filled.value, filled.ok) == ({"query": ""}, True)
+    assert (filled.value, filled.problems) == ({"query": ""}, ())
 
 
 def test_what_is_needed_is_missed_by_name() -> None:
@@ -125,7 +125,7 @@ VALUES = st.fixed_dictionaries(
 @given(VALUES)
 def test_a_value_put_into_the_form_comes_out_of_it_again(value: dict[str, Any]) -> None:
     filled = from_texts(FORM, to_texts(FORM, value))
-    assert filled.ok
+    assert not filled.problems
     assert filled.value == value
 
 

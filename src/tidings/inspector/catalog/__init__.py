@@ -9,8 +9,8 @@ other programs: any file with `mcpServers` or `servers` in it can be read as a c
 """
 
 from tidings.inspector.catalog.catalog import Catalog, exported
-from tidings.inspector.catalog.clients import FoundClient, find_clients
-from tidings.inspector.catalog.entry import LOG_LEVELS, EntryTimeouts, ServerEntry, keep_secrets
+from tidings.inspector.catalog.clients import find_clients
+from tidings.inspector.catalog.entry import LOG_LEVELS, ServerEntry
 from tidings.inspector.catalog.file import CatalogError, user_catalog
 from tidings.inspector.catalog.targets import resolve
 
@@ -18,12 +18,9 @@ __all__ = [
     "LOG_LEVELS",
     "Catalog",
     "CatalogError",
-    "EntryTimeouts",
-    "FoundClient",
     "ServerEntry",
     "exported",
     "find_clients",
-    "keep_secrets",
     "resolve",
     "user_catalog",
 ]

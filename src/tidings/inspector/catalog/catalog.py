@@ -100,8 +100,7 @@ class Catalog:
 
     def listing(self) -> tuple[list[ServerEntry], list[str]]:
         """Returns the servers in their order, and the reasons why others are not listed."""
-        section = section_of(self.path, read(self.path).document)
-        return ServerEntry.read_all(section, source=str(self.path), read_only=self.read_only)
+        return ServerEntry.read_all(section_of(self.path, read(self.path).document), str(self.path))
 
     def entries(self) -> list[ServerEntry]:
         """Returns the servers in their order."""

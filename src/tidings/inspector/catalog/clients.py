@@ -101,7 +101,7 @@ def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> F
         section = map_texts(section_of(place.path, document), lambda text: _PLACEHOLDER.sub(fill, text), 5)
     except CatalogError as error:
         return replace(place, problem=str(error))
-    entries, problems = ServerEntry.read_all(section, source=str(place.path), read_only=True)
+    entries, problems = ServerEntry.read_all(section, str(place.path))
     if place.project is not None:
         cwd = str(place.project)
         entries = [replace(each, cwd=cwd) if each.is_command and each.cwd is None else each for each in entries]

@@ -128,7 +128,6 @@ class ServerEntry:
     auto_connect: bool = False
     roots: tuple[str, ...] = ()
     source: str = field(default="", compare=False)  # The path of its file, or empty.
-    read_only: bool = field(default=False, compare=False)
     literal: bool = field(default=False, compare=False)  # It was typed: `${NAME}` is not a placeholder in it.
     others: Mapping[str, Any] = field(default_factory=dict[str, Any])  # Keys of its file that Tidings does not know.
 
@@ -138,7 +137,7 @@ class ServerEntry:
         return self.command is not None
 
     @classmethod
-    def from_raw(cls, name: str, raw: object, *, source: str = "", read_only: bool = False) -> "ServerEntry":
+    def from_raw(cls, name: str, raw: object, *, source: str = "") -> "ServerEntry":
         """Returns the entry that a file has under `name`. Raises `BadTarget` with the place of the mistake."""
         where = _where(name, source)
         if not name.strip() or not name.isprintable():
@@ -165,21 +164,18 @@ class ServerEntry:
             cwd=facts.get("cwd"),
             headers=dict(cast("dict[str, str]", facts.get("headers") or {})),
             source=source,
-            read_only=read_only,
             others=others,
             **_own_settings(where, facts.get("tidings")),
         )
 
     @classmethod
-    def read_all(
-        cls, section: Mapping[str, Any], *, source: str, read_only: bool
-    ) -> tuple[list["ServerEntry"], list[str]]:
+    def read_all(cls, section: Mapping[str, Any], source: str) -> tuple[list["ServerEntry"], list[str]]:
         """Returns the servers in a section of a file in their order, and the reasons why others are not valid."""
         entries: list[ServerEntry] = []
         problems: list[str] = []
         for name, raw in section.items():
             try:
-                entries.append(cls.from_raw(name, raw, source=source, read_only=read_only))
+                entries.append(cls.from_raw(name, raw, source=source))
             except BadTarget as error:
                 problems.append(error.message)
         return entries, problems

@@ -14,7 +14,7 @@ longer than its limits allow. The SDK and `jsonschema` are not imported before s
 
 from tidings.inspector.forms.build import FormLimits, form, prompt_form, template_form
 from tidings.inspector.forms.check import check, check_output
-from tidings.inspector.forms.model import Field, FieldProblem, Filled, Option, expand
+from tidings.inspector.forms.model import Field, FieldProblem, Filled, expand
 from tidings.inspector.forms.pairs import parse_pairs
 from tidings.inspector.forms.values import from_texts, initial, to_texts
 
@@ -23,7 +23,6 @@ __all__ = [
     "FieldProblem",
     "Filled",
     "FormLimits",
-    "Option",
     "check",
     "check_output",
     "expand",

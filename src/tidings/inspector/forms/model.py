@@ -192,8 +192,3 @@ class Filled:
 
     value: Any
     problems: tuple[FieldProblem, ...] = field(default_factory=tuple[FieldProblem, ...])
-
-    @property
-    def ok(self) -> bool:
-        """There was no problem."""
-        return not self.problems
