@@ -19,10 +19,11 @@ from typing import Any, Final, cast
 import click
 from click.shell_completion import CompletionItem, add_completion_class, get_completion_class
 
-from tidings.cli.conversation import KINDS, Conversation, converse, summary_of
+from tidings.cli.conversation import Conversation, converse, summary_of
 from tidings.cli.exits import Refusal
 from tidings.cli.main import BashCompletion, main
 from tidings.cli.oneshot import OneShotOptions, catalog, find_server, with_options
+from tidings.inspector.records import LISTS
 
 SHELLS = ("bash", "zsh", "fish")
 CACHE_SECONDS: Final = 300.0
@@ -155,8 +156,8 @@ def _names(ctx: click.Context, kind: str) -> Names:
     found: Names = []
 
     def ask(conversation: Conversation) -> None:
-        items = conversation.load_if_any(KINDS[kind]).items
-        found.extend((str(item[KINDS[kind].id]), summary_of(item)) for item in items)
+        items = conversation.load_if_any(LISTS[kind]).items
+        found.extend((str(item[LISTS[kind].id]), summary_of(item)) for item in items)
 
     converse(OneShotOptions(entry, era=given.get("era") or "auto", timeout=TIMEOUT), ask)
     with contextlib.suppress(OSError):

@@ -17,6 +17,7 @@ from tidings._kit.text import harmless, listed, one_line
 from tidings.cli.exits import OneShotFailed, invalid_answer
 from tidings.cli.oneshot import OneShotOptions
 from tidings.errors import NotSupported
+from tidings.inspector.records import ListKind
 
 if TYPE_CHECKING:
     from tidings.cli.live_conversation import LiveConversation
@@ -25,29 +26,6 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 
 _MAX_PAGES: Final = 1_000
-
-
-@dataclass(frozen=True)
-class ListKind:
-    """One of the server's lists."""
-
-    word: str
-    one: str
-    method: str
-    key: str  # The key of the list in the answer
-    id: str  # The key that identifies an item
-    capability: str
-
-
-KINDS: Final = {
-    kind.word: kind
-    for kind in (
-        ListKind("tools", "tool", "tools/list", "tools", "name", "tools"),
-        ListKind("resources", "resource", "resources/list", "resources", "uri", "resources"),
-        ListKind("templates", "template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
-        ListKind("prompts", "prompt", "prompts/list", "prompts", "name", "prompts"),
-    )
-}
 
 
 @dataclass

@@ -12,17 +12,18 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.suggest import closest, did_you_mean, question
 from tidings._kit.text import counted, harmless, listed
 from tidings.cli.contents import dumped, show_blocks, show_resource
-from tidings.cli.conversation import KINDS, Conversation, Item, ListedItems, ListKind, converse, summary_of, unknown
+from tidings.cli.conversation import Conversation, Item, ListedItems, converse, summary_of, unknown
 from tidings.cli.exits import OneShotFailed, failed, malformed, payload_text
 from tidings.cli.oneshot import OneShotOptions, ServerFacts, completes, one_shot
 from tidings.cli.terminal import styled, table
 from tidings.errors import ResourceNotFound, ServerError
+from tidings.inspector.records import LISTS, ListKind
 
 # Lists
 
 
 @one_shot("list")
-@click.argument("kind", required=False, type=click.Choice(list(KINDS)), metavar="[tools|resources|templates|prompts]")
+@click.argument("kind", required=False, type=click.Choice(list(LISTS)), metavar="[tools|resources|templates|prompts]")
 @click.argument("name", required=False, metavar="[NAME]")
 def list_command(options: OneShotOptions, kind: str | None, name: str | None) -> None:
     """List a server's tools, resources, templates and prompts.
@@ -32,9 +33,9 @@ def list_command(options: OneShotOptions, kind: str | None, name: str | None) ->
 
     def ask(conversation: Conversation) -> None:
         if kind is None:
-            _show_lists(options, [conversation.load_if_any(each) for each in KINDS.values()])
+            _show_lists(options, [conversation.load_if_any(each) for each in LISTS.values()])
             return
-        found = conversation.load(KINDS[kind])
+        found = conversation.load(LISTS[kind])
         if name is None:
             _show_lists(options, [found])
         else:
@@ -138,7 +139,7 @@ def read_command(options: OneShotOptions, uri: str, output: str | None) -> None:
 
 def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneShotFailed | ServerError:
     """Returns the reason why a resource could not be read, with similar resources of the server."""
-    resources = conversation.load_if_any(KINDS["resources"])
+    resources = conversation.load_if_any(LISTS["resources"])
     if uri in resources.ids:
         return error
     close = closest(uri, resources.ids, cutoff=0.5)
@@ -146,7 +147,7 @@ def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneSh
         end = failed(error)
         end.message = f"{end.message.rstrip('.')}.{question(close)}" if close else end.message
         return end
-    templates = conversation.load_if_any(KINDS["templates"])
+    templates = conversation.load_if_any(LISTS["templates"])
     end = unknown(uri, resources, *([templates] if templates.ids and not close else []))
     end.code, end.help_page = error.code, error.help_page
     return end
@@ -170,7 +171,7 @@ def prompt_command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *
 
     def ask(conversation: Conversation) -> None:
         if not no_check:
-            _check_arguments(conversation.load(KINDS["prompts"]).find(name), name, arguments)
+            _check_arguments(conversation.load(LISTS["prompts"]).find(name), name, arguments)
         result = conversation.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
         messages = [as_dict(each) for each in as_list(result.get("messages"))]
         valid = all(isinstance(each.get("role"), str) and isinstance(each.get("content"), dict) for each in messages)

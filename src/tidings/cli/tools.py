@@ -14,11 +14,12 @@ import click
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.text import counted, harmless, one_line
 from tidings.cli.contents import binary_of, dumped, save, show_blocks
-from tidings.cli.conversation import KINDS, ListedItems
+from tidings.cli.conversation import ListedItems
 from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, OneShotFailed, exit_code_of, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
 from tidings.cli.terminal import DrawnLine, bar, styled, table
 from tidings.errors import MalformedMessage, TidingsError
+from tidings.inspector.records import LISTS
 
 if TYPE_CHECKING:
     from tidings.client.live import LiveClient
@@ -325,7 +326,7 @@ class Load:
 
 async def tools_of(client: "LiveClient") -> ListedItems:
     """Returns the tools as the live client has them; it then knows their output schemas."""
-    kind = KINDS["tools"]
+    kind = LISTS["tools"]
     tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in await client.list_tools()]
     aside = [{"list": kind.key, "item": each.item, "reason": each.reason} for each in client.malformed]
     return ListedItems(kind, tools, aside)

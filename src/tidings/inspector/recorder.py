@@ -19,7 +19,7 @@ from tidings.client.live import LiveClient
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
-from tidings.inspector.records import LIST_KEYS, LIST_NAMES, ChangeName, ListName
+from tidings.inspector.records import LISTS, ChangeName, ListKind
 from tidings.inspector.view.error_report import error_data
 from tidings.inspector.view.view import ServerView
 from tidings.inspector.wire_recorder import MakeRecord, WireRecorder
@@ -53,7 +53,7 @@ class KnownServer:
     def __init__(self, record: MakeRecord, view: ServerView) -> None:
         self.record = record
         self.view = view
-        self.lists = {name: _KnownList(name, view.limits.record_bytes) for name in LIST_NAMES}
+        self.lists = {name: _KnownList(kind, view.limits.record_bytes) for name, kind in LISTS.items()}
         self.wire = WireRecorder(record, view.limits, view.clock)
 
 
@@ -269,9 +269,8 @@ class Recorder:
 class _KnownList:
     """A list as it was recorded last, to record only differences: 10,000 resources are not repeated."""
 
-    def __init__(self, name: ListName, most_bytes: int) -> None:
-        self._name: ListName = name
-        self._key = LIST_KEYS[name]
+    def __init__(self, kind: ListKind, most_bytes: int) -> None:
+        self._name, self._key = kind.word, kind.id
         self._most_bytes = most_bytes
         self._items: dict[str, Mapping[str, Any]] = {}
         self._had: set[str] = set()

@@ -41,16 +41,37 @@ A value that is too large is cut (`bounded_json.cut`).
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
 from tidings._kit.bounded_json import dumps, head_of
 
 _LARGEST_NUMBER: Final = 2**53  # Larger numbers are not exact everywhere.
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
-LIST_NAMES: Final[tuple[ListName, ...]] = ("tools", "resources", "templates", "prompts")
-#: The key that identifies an item of each list.
-LIST_KEYS: Final = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+
+
+class ListKind(NamedTuple):
+    """One of a server's lists."""
+
+    word: ListName
+    one: str  #: The word for one of its items.
+    method: str
+    key: str  #: The key of the list in the answer.
+    id: str  #: The key that identifies an item.
+    capability: str
+
+
+LISTS: Final = {
+    kind.word: kind
+    for kind in (
+        ListKind("tools", "tool", "tools/list", "tools", "name", "tools"),
+        ListKind("resources", "resource", "resources/list", "resources", "uri", "resources"),
+        ListKind("templates", "template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
+        ListKind("prompts", "prompt", "prompts/list", "prompts", "name", "prompts"),
+    )
+}
+LIST_NAMES: Final = tuple(LISTS)
+LIST_KEYS: Final[dict[str, str]] = {name: kind.id for name, kind in LISTS.items()}
 
 ChangeName = Literal["resource-updated", "tools-list-changed", "resources-list-changed", "prompts-list-changed"]
 CHANGE_METHODS: Final[dict[str, ChangeName]] = {
@@ -60,12 +81,7 @@ CHANGE_METHODS: Final[dict[str, ChangeName]] = {
     "notifications/prompts/list_changed": "prompts-list-changed",
 }
 #: The change that announces differences in each list.
-LIST_CHANGES: Final[dict[str, ChangeName]] = {
-    "tools": "tools-list-changed",
-    "resources": "resources-list-changed",
-    "templates": "resources-list-changed",
-    "prompts": "prompts-list-changed",
-}
+LIST_CHANGES: Final[dict[str, str]] = {name: f"{kind.capability}-list-changed" for name, kind in LISTS.items()}
 LIVENESS_CHECKS: Final = ("ping", "server/discover")
 
 

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidings._kit.bounded_json import as_dict, as_float, as_int, as_list, as_text, dumps, head_of, in_order, is_cut
 from tidings._kit.text import listed
-from tidings.inspector.records import LIST_NAMES, Record
+from tidings.inspector.records import LIST_CHANGES, LISTS, Record
 from tidings.inspector.view.fold import fold
 from tidings.inspector.view.view import ServerView
 
@@ -41,12 +41,7 @@ _LIST_CHANGES: dict[str, tuple[Callable[[], subscriptions.ServerEvent], str]] = 
     "resources-list-changed": (subscriptions.ResourcesListChanged, "send_resource_list_changed"),
     "prompts-list-changed": (subscriptions.PromptsListChanged, "send_prompt_list_changed"),
 }
-_LISTS = {
-    "tools/list": ("tools", "tools"),
-    "resources/list": ("resources", "resources"),
-    "resources/templates/list": ("templates", "resourceTemplates"),
-    "prompts/list": ("prompts", "prompts"),
-}
+_LISTS = {kind.method: kind for kind in LISTS.values()}
 _ANSWERED: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
 _INVALID_PARAMS = -32602
 _NOT_FOUND_LEGACY = -32002
@@ -139,14 +134,13 @@ class Recording:
 
     def _list(self, record: Record, seen: set[str], after: float) -> None:
         name = as_text(record.data.get("list")) or ""
-        if name not in LIST_NAMES or record.data.get("error") is not None:
+        if name not in LISTS or record.data.get("error") is not None:
             return
         if name not in seen:
             seen.add(name)
             fold(self.first, record)
         elif any(record.data.get(what) for what in ("added", "removed", "changed", "order")):
-            kind = "resources" if name == "templates" else name
-            self.steps.append(RecordedStep(after, f"{kind}-list-changed", lists=record))
+            self.steps.append(RecordedStep(after, LIST_CHANGES[name], lists=record))
 
     def _content(self, data: dict[str, Any]) -> None:
         uri, contents = as_text(data.get("uri")), _contents(data)
@@ -251,9 +245,8 @@ class Mock:
         return {**result, "resultType": "complete"} if _is_modern(ctx) else result
 
     def _answer(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method in _LISTS:
-            name, key = _LISTS[method]
-            return {key: list(getattr(self._lists, name).values()), **_not_for_long(ctx)}
+        if (kind := _LISTS.get(method)) is not None:
+            return {kind.key: list(getattr(self._lists, kind.word).values()), **_not_for_long(ctx)}
         match method:
             case "resources/subscribe":
                 self._subscribers.setdefault(params["uri"], {})[id(ctx.session)] = ctx.session
