@@ -31,7 +31,8 @@ def slots_of(view: ServerView, now: float) -> list[Counter[str]]:
     first = int(now // SLOT) - _SLOTS + 1
     for second, counts in view.pace:
         if 0 <= (slot := int(second // SLOT) - first) < _SLOTS:
-            slots[slot].update(counts)
+            for kind, number in counts.items():  # Faster than `update`: this runs for each line that is drawn.
+                slots[slot][kind] += number
     return slots
 
 
