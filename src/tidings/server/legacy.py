@@ -147,10 +147,11 @@ class LegacyEra:
         if "resources" in capabilities:
             capabilities["resources"]["subscribe"] = served
 
-    async def begin(self, ctx: RequestContext) -> None:
+    async def begin(self, ctx: RequestContext, result: dict[str, Any]) -> None:
         """Registers a session that other replicas may serve, too, at its handshake: the rest may reach another one."""
         connection = connection_of(ctx)
-        if self._shared is not None and await self._shared.begin(ctx, connection) is not None:
+        server = [result["serverInfo"]["name"], result["protocolVersion"], sorted(result["capabilities"])]
+        if self._shared is not None and await self._shared.begin(ctx, connection, server) is not None:
             self._try_to_register(ctx, connection)
 
     def initialized(self, ctx: RequestContext) -> None:

@@ -112,8 +112,9 @@ class Live:
                 raise invalid_params(ctx.method, error) from error
             raise
         if ctx.method == "initialize":
-            self._legacy.advertise(ctx, cast("dict[str, Any]", result))
-            await self._legacy.begin(ctx)
+            answer = cast("dict[str, Any]", result)
+            self._legacy.advertise(ctx, answer)
+            await self._legacy.begin(ctx, answer)
         elif ctx.method == "logging/setLevel":
             await self._legacy.set_level(ctx)
         elif ctx.method == "notifications/initialized":

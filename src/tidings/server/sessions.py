@@ -68,6 +68,9 @@ class SessionRecord:
     owner: list[str | None] | None  # The principal that opened it, if it signed in.
     since: str  # The cursor at the handshake.
     handshake: dict[str, Any] = field(default_factory=dict[str, Any])  # The parameters of `initialize`. None with SSE.
+    server: list[Any] = field(
+        default_factory=list[Any]
+    )  # The name, version of the protocol and capabilities in its answer.
     subscriptions: dict[str, str] = field(default_factory=dict[str, str])  # Each with the cursor at its beginning.
     level: str = ""  # The last level of `logging/setLevel`.
     stream: str = ""  # The replica through which the event stream was opened last.
@@ -186,19 +189,21 @@ class SharedSessions:
 
     # The life of a session
 
-    async def begin(self, ctx: RequestContext, connection: Connection) -> SharedSession | None:
+    async def begin(self, ctx: RequestContext, connection: Connection, server: list[Any]) -> SharedSession | None:
         """Begins a session at its handshake, or adopts one. Returns None if it cannot be shared.
 
-        Raises `MCPError` if it belongs to somebody else.
+        Raises `MCPError` if it belongs to somebody else, or was opened at another `server`: its client has to learn of
+        the new one in a handshake of its own.
         """
         request, local_id = ctx.request, connection.session_id
         if request is None or local_id is None or (front := request.scope.get(GATE_KEY)) is None:
             return None
         adopted: tuple[str, SessionRecord] | None = request.scope.get(ADOPTED_KEY)
         owner = owner_of(request.scope)
-        if adopted is not None and adopted[1].owner != owner:
+        if adopted is not None and (adopted[1].owner, adopted[1].server) != (owner, server):
             raise MCPError(types.INVALID_REQUEST, "Session not found")
-        session_id, record = adopted or (local_id, SessionRecord(owner, str(self._position()), dict(ctx.params or {})))
+        new = SessionRecord(owner, str(self._position()), dict(ctx.params or {}), server)
+        session_id, record = adopted or (local_id, new)
         if adopted is None and not await self._create(session_id, record):
             self._unshared.add(local_id)
             connection.exit_stack.callback(self._unshared.discard, local_id)
