@@ -130,3 +130,18 @@ async def test_an_old_stream_that_stays_away_costs_the_connection_rather_than_th
         await asked_for(here, "initialize", 2)  # The SDK gives up after the second stream, and tells nobody.
         await client.connect()
         await lives(client)
+
+
+async def test_a_notification_that_is_never_accepted_costs_the_connection_rather_than_all_that_follows() -> None:
+    async def never(asked: Asked) -> None:
+        if count(here, "initialize") == 1:
+            await silence(asked)
+        await asked.answer(200, b"{}")
+
+    does = {**behaved(LEGACY), "tools/call": never, "notifications/cancelled": silence}
+    async with web(does) as here, connect(here.url, config=settings(request=0.2, ping=0.2)) as client:
+        with pytest.raises(RequestTimedOut):
+            await client.call_tool("slow")  # The SDK cancels it, and sends nothing else until that is accepted.
+        await asked_for(here, "initialize", 2)
+        await client.connect()
+        await lives(client)

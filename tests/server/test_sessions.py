@@ -228,6 +228,16 @@ async def test_an_end_at_a_replica_that_never_served_the_session_is_one() -> Non
         assert (await session.request("tools/list")).status == 404
 
 
+async def test_a_session_of_another_server_at_the_same_address_is_not_found() -> None:
+    bus = MemoryBus()
+    async with live(notes(bus=bus)) as port, live(LiveServer("others", bus=bus)) as other:
+        session = await Session.start(port)
+        session.port = other
+        assert (await session.request("tools/list")).status == 404  # Its client learns of the other one anew.
+        session.port = port
+        assert (await session.request("tools/list")).status == 200
+
+
 async def test_many_requests_at_once_adopt_a_session_once() -> None:
     async with world() as all_:
         session = await Session.start(all_.ports[0])

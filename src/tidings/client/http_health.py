@@ -126,6 +126,11 @@ class HttpHealth:
             else:
                 self._not_opened(text)
 
+    def stuck(self, seconds: float) -> None:
+        """Notes that the server has not accepted a notification or an answer within its time."""
+        text = f"{self._owner.name} did not accept a message within {seconds:g} s."
+        self._owner.lose(ConnectionLost(text, server=self._owner.name))
+
     def _not_opened(self, text: str) -> None:
         """Notes that the stream of notifications was not opened. The SDK tries once more, and then silently no more."""
         self._failures += 1

@@ -90,7 +90,7 @@ async def open_transport(
     if tap is not None:
         transport = TappedTransport(transport, tap, max_message)
     with quiet(target.clean):
-        async with _WatchedClient(target, watch, headers=headers, auth=auth, transport=transport) as client:
+        async with _WatchedClient(target, watch, timeouts, headers=headers, auth=auth, transport=transport) as client:
             if (kind or target.kind) == "sse":
                 streams = sse_streams(plain, client, max_message)
             else:
@@ -107,11 +107,12 @@ async def open_transport(
 class _WatchedClient(httpx2.AsyncClient):
     """Reports the outcome of each message to a `HttpHealth`, whatever signing in took."""
 
-    def __init__(self, target: HttpTarget, watch: HttpHealth, **options: Any) -> None:
+    def __init__(self, target: HttpTarget, watch: HttpHealth, timeouts: Timeouts, **options: Any) -> None:
         # The sender of a request limits its time; and a stream may be silent for hours.
         super().__init__(timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None), **options)
         self._target = target
         self._watch = watch
+        self._timeouts = timeouts
         self._accepted = False  # True if the server has accepted a message.
         self._keep_alive: float | None = None  # Seconds. If the server states them, it begins every stream at once.
         self._sessions: dict[str, str | None] = {}  # Those that the server opened, with the version of the protocol.
@@ -152,20 +153,35 @@ class _WatchedClient(httpx2.AsyncClient):
                     await sending.result().aclose()
             raise
 
+    def _seconds_for(self, request: httpx2.Request) -> float | None:
+        """Returns the time limit for a notification or an answer; None for a request, whose sender has one.
+
+        The SDK sends no other message until the server has accepted it.
+        """
+        head = request.content[:200] if request.method == "POST" else b""
+        if not head or (b'"id"' in head and b'"method"' in head):
+            return None
+        return self._timeouts.ping if b'"method"' in head else self._timeouts.request
+
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method == "DELETE":  # The end of a session, whose outcome says nothing about the connection.
             return await super().send(request, **options)
         call = current_call.get()
         opens = request.method == "POST" and _INITIALIZE in request.content[:200]
+        limit = self._seconds_for(request)
         try:
             with self._watch.stream_asked(request.method, self._keep_alive):
-                response = await (self._initialize(request, **options) if opens else super().send(request, **options))
+                async with asyncio.timeout(limit):
+                    sending = self._initialize(request, **options) if opens else super().send(request, **options)
+                    response = await sending
         except NotAuthorized as error:
             if not self._accepted:
                 raise
             # The SDK would end the connection, though only this message was refused.
             response = _refusal(request, error)
         except Exception as error:
+            if limit is not None and isinstance(error, TimeoutError):
+                self._watch.stuck(limit)
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
         self._note_session(request, response)
