@@ -24,6 +24,7 @@ from tidings.server.coalesce import Coalescer
 from tidings.server.core import Core
 from tidings.server.modern import ModernEra
 from tidings.server.policy import SubscriptionPolicy
+from tidings.server.sessions import SharedSessions
 from tidings.server.subscriber import Subscriber
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -139,6 +140,16 @@ def no_silence_check(original: Any, self: Any) -> None:
     """Nobody looks whether a stream has been silent for too long."""
 
 
+@_instead(SharedSessions, "_tell_writer")
+async def tell_no_other_replica(original: Any, self: Any, record: Any, session_id: str) -> None:
+    """The replica that writes to a session's stream does not hear of subscriptions that reach another one."""
+
+
+@_instead(SharedSessions, "opening_stream")
+async def follow_no_record(original: Any, self: Any, session: Any) -> None:
+    """A replica opens a session's stream without the subscriptions that were made elsewhere."""
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     "keep_cached_copy": keep_cached_copy,
     "ignore_recovered_false": ignore_recovered_false,
@@ -156,6 +167,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "early_cursor": early_cursor,
     "fresh_too_early": fresh_too_early,
     "claim_what_is_held_back": claim_what_is_held_back,
+    "tell_no_other_replica": tell_no_other_replica,
+    "follow_no_record": follow_no_record,
 }
 
 
