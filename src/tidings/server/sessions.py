@@ -159,7 +159,7 @@ class SharedSessions:
         self._replica = secrets.token_hex(4)
         self._held: dict[str, SharedSession] = {}
         self._near: dict[str, set[SharedSession]] = {}  # Those that a notice is about.
-        self._works = False  # The bus has answered a question about a record.
+        self._has_worked: bool | None = None  # The bus has stored a record. None: it was not asked yet.
         self._unshared: set[str] = set()  # Ids of sessions whose handshake the bus could not store.
         self._background = Background()
         self._keeper: asyncio.Task[None] | None = None
@@ -179,6 +179,7 @@ class SharedSessions:
         await self._background.finished()
 
     async def _keep(self) -> None:
+        await self._works()
         while True:
             await asyncio.sleep(self._idle / 4)
             for session in tuple(self._held.values()):
@@ -226,13 +227,28 @@ class SharedSessions:
         return session
 
     async def _create(self, session_id: str, record: SessionRecord) -> bool:
+        """Stores a new record. Returns False if the records of this bus have never worked."""
         record.joined_by(self._replica)
+        if not await self._works():
+            return False
         try:
             await self._records.put(_key(session_id), record.encode(), seconds=self._seconds)
         except TransportError as error:
-            logger.warning("The session of a client is not shared with other replicas: %s", error)
-            return False
-        self._works = True
+            # It may be stored, and other replicas may have it. If not, it is when it changes.
+            logger.warning("The session of a client is not shared with other replicas yet: %s", error)
+        return True
+
+    async def _works(self) -> bool:
+        """Returns whether this bus has stored a record. The user of the bus may lack a permission for that."""
+        if not self._has_worked:
+            try:
+                await self._records.put(_key("probe"), b"", seconds=self._idle)
+            except TransportError as error:
+                if self._has_worked is None:
+                    logger.warning("Sessions are not shared with other replicas: %s", error)
+                self._has_worked = False
+                return False
+            self._has_worked = True
         return True
 
     def _hold(self, session: SharedSession) -> None:
@@ -275,7 +291,7 @@ class SharedSessions:
             Refusal: It cannot be adopted now.
         """
         session = self._held.get(session_id)
-        if session is None and session_id not in self._unshared and _ID.fullmatch(session_id):
+        if session is None and session_id not in self._unshared and _ID.fullmatch(session_id) and await self._works():
             # Those who ask together with the right credential do not wait for others.
             key = (session_id, header_of(scope, b"authorization"))
             session = await self._adoptions.share(key, lambda _: self._adopt(session_id, front, scope))
@@ -299,27 +315,23 @@ class SharedSessions:
         await front.ask(scope, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session_id=session.local_id)
         if record.level:
             await front.ask(scope, _set_level(record.level), session_id=session.local_id)
-        await self._edit(session, lambda record: record.joined_by(self._replica))
+        await self._edit(session, lambda record: record)
         return session
 
     # Records
 
     async def record_of(self, session_id: str) -> SessionRecord | None:
         """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
-        try:
-            found = await self._records.get(_key(session_id))
-        except TransportError as error:
-            if self._works:
-                raise
-            # The user of the bus may lack a permission: sessions stay on their replicas then.
-            logger.warning("Sessions are not shared with other replicas: %s", error)
-            return None
-        self._works = True
+        found = await self._records.get(_key(session_id))
         return SessionRecord.decode(found.value) if found else None
 
     async def _edit(self, session: SharedSession, change: Callable[[SessionRecord], object]) -> SessionRecord:
+        def change_and_join(record: SessionRecord) -> None:
+            change(record)
+            record.joined_by(self._replica)
+
         async with session.turn:
-            session.record = await self._write(session.id, session.record, change)
+            session.record = await self._write(session.id, session.record, change_and_join)
             return session.record
 
     async def _write(
@@ -415,7 +427,6 @@ class SharedSessions:
         def add(record: SessionRecord) -> None:
             record.subscriptions = {**known.subscriptions, **record.subscriptions}
             record.stream = record.stream or known.stream
-            record.joined_by(self._replica)
 
         with suppress(TransportError):  # It is kept alive later.
             await self._edit(session, add)
