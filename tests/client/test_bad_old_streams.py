@@ -145,3 +145,19 @@ async def test_a_notification_that_is_never_accepted_costs_the_connection_rather
         await asked_for(here, "initialize", 2)
         await client.connect()
         await lives(client)
+
+
+async def test_a_subscription_whose_answer_is_broken_off_is_asked_for_again() -> None:
+    """As by a replica that dies, while the stream is open at another one."""
+
+    async def break_off_once(asked: Asked) -> None:
+        if count(here, "resources/subscribe") > 1:
+            await asked.result()
+        else:
+            await asked.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 99\r\n\r\n:")
+
+    does = {**behaved(LEGACY), "resources/subscribe": break_off_once}
+    async with web(does) as here, connect(here.url, config=QUICK) as client:
+        await client.subscribe("note://a")
+        assert (count(here, "resources/subscribe"), count(here, "initialize")) == (2, 1)
+        await lives(client)
