@@ -155,6 +155,7 @@ async def test_a_subscription_whose_answer_is_broken_off_is_asked_for_again() ->
             await asked.result()
         else:
             await asked.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 99\r\n\r\n:")
+            asked.writer.close()
 
     does = {**behaved(LEGACY), "resources/subscribe": break_off_once}
     async with web(does) as here, connect(here.url, config=QUICK) as client:
