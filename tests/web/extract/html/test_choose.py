@@ -74,6 +74,14 @@ def test_a_tree_leads_to_a_leaf(row: list[float], sum_: float) -> None:
     assert compiled([TREE, 0.25])(row) == sum_ + 0.25
 
 
+@pytest.mark.parametrize("trees", range(8))
+def test_compiled_trees_name_no_lines_which_take_long_to_trace(trees: int) -> None:
+    code = compiled([TREE] * trees).__code__  # type: ignore[attr-defined]
+    ranges = list(code.co_lines())
+    assert {line for _, _, line in ranges} == {None}
+    assert (ranges[0][0], ranges[-1][1]) == (0, len(code.co_code))
+
+
 def test_shares_add_up() -> None:
     found = shares([compiled([0.0]), compiled([0.0, 1.0])], [])
     assert sum(found) == pytest.approx(1)
