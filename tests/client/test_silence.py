@@ -24,15 +24,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 PORT = 8001
 NOTE = "note://one"
-CONFIG = ClientConfig(backoff=Backoff(delays=(0.1,), tries=None), timeouts=Timeouts(ping_interval=10_000))
+QUICK, USUAL = Backoff(delays=(0.1,), tries=None), Backoff(tries=None)
 WAYS = pytest.mark.parametrize("way", ["modern", "legacy", "sse"])
 
 
 class Place:
     """A server with one note, and a client that watches it."""
 
-    def __init__(self, way: str, make: Callable[[], MCPServer[Any]]) -> None:
+    def __init__(self, way: str, make: Callable[[], MCPServer[Any]], backoff: Backoff = QUICK) -> None:
         self.loop = VirtualLoop(1)
+        self.config = ClientConfig(backoff=backoff, timeouts=Timeouts(ping_interval=10_000))
         self.way, self.make = way, make
         self.server, self.client = Node("server"), Node("client")
         self.web: HttpServer
@@ -73,7 +74,7 @@ class Place:
     async def _watch(self) -> None:
         url = f"http://127.0.0.1:{PORT}/{'sse' if self.way == 'sse' else 'mcp'}"
         era = "auto" if self.way == "modern" else "legacy"
-        async with connect(url, era=era, config=CONFIG) as self.live:
+        async with connect(url, era=era, config=self.config) as self.live:
             self.live.on(StateChanged, self.states.append)
             async for read in self.live.watch(NOTE):
                 self.copy = read.text
@@ -268,8 +269,8 @@ def test_a_stream_that_is_swallowed_before_its_first_byte_is_lost_and_opened_aga
 
 
 @WAYS
-@pytest.mark.parametrize("seconds", [60, 600])
-def test_a_watch_goes_on_after_its_server_was_away(way: str, seconds: float) -> None:
+@pytest.mark.parametrize(("seconds", "backoff"), [(60, QUICK), (600, USUAL)], ids=["often tried", "long"])
+def test_a_watch_goes_on_after_its_server_was_away(way: str, seconds: float, backoff: Backoff) -> None:
     async def act(place: Place) -> None:
         place.loop.kill(place.server)
         await asyncio.sleep(seconds / 2)
@@ -282,7 +283,7 @@ def test_a_watch_goes_on_after_its_server_was_away(way: str, seconds: float) -> 
         await place.change("newer")
         await place.until(lambda: place.copy == "newer", 1)
 
-    Place(way, live).run(act)
+    Place(way, live, backoff).run(act)
 
 
 # Other servers
