@@ -218,6 +218,7 @@ async def tidy(
     """A test leaves no task, process, socket or file behind, and nothing was logged or printed that worries anyone."""
     caplog.set_level(logging.DEBUG)
     gc.collect()
+    gc.freeze()  # What was there before need not be looked at again, which takes longer than the test.
     before = resources()
     yield
     async with asyncio.timeout(5):

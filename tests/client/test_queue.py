@@ -181,4 +181,5 @@ class QueueMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.thorough)])
 def test_nobody_is_overtaken_lost_or_left_waiting(examples: int) -> None:
+    gc.freeze()  # What was there before need not be looked at again after each example.
     run_state_machine_as_test(QueueMachine, settings=settings(max_examples=examples, stateful_step_count=30))
