@@ -264,12 +264,13 @@ class LegacyEra:
 
     async def _follow(self, session: LegacySession, record: SessionRecord, missed: bool) -> None:
         """Makes a session equal to its record, which other replicas may have written. See `sessions.Follow`."""
-        core, position = self._core, self._core.position
+        core = self._core
         for subscription in session.subscriptions.difference(record.subscriptions):
             core.unsubscribe(session, subscription)
         new = [each for each in record.subscriptions if each not in session.subscriptions]
         for subscription in new:
             await self._follow_subscription(session, subscription)
+        position = core.position  # Read last: the hub has no earlier change for those that it got last.
         first = session.shared is not None and session.shared.take_first()
         if missed:
             session.may_have_missed = True  # Everything is sent when its stream opens.

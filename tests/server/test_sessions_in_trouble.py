@@ -1,0 +1,42 @@
+"""Old-era sessions on every replica, while requests race, are refused, or fail half-way."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.server.test_sessions import world
+from tests.server.wire import Session
+
+pytestmark = pytest.mark.anyio
+
+
+def shared(all_: Any, replica: int) -> Any:
+    return all_.servers[replica]._live._sessions
+
+
+async def test_a_change_while_a_replica_learns_of_subscriptions_is_heard() -> None:
+    async with world() as all_:
+        asked, go_on = anyio.Event(), anyio.Event()
+
+        @all_.servers[1].on_first_subscriber("note://a")
+        async def slow() -> None:
+            asked.set()
+            await go_on.wait()
+
+        session = await Session.start(all_.ports[0])
+        await session.subscribe("note://a")
+        await session.subscribe("note://b")
+        session.port = all_.ports[1]
+        async with anyio.create_task_group() as tasks:
+            streams: list[Any] = []
+
+            async def open_stream() -> None:
+                streams.append(await session.stream())
+
+            tasks.start_soon(open_stream)
+            with anyio.fail_after(20):
+                await asked.wait()
+            await all_.publish("note://b")
+            go_on.set()
+        assert (await streams[0].next())["params"]["uri"] == "note://b"
