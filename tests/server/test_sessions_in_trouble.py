@@ -40,3 +40,19 @@ async def test_a_change_while_a_replica_learns_of_subscriptions_is_heard() -> No
             await all_.publish("note://b")
             go_on.set()
         assert (await streams[0].next())["params"]["uri"] == "note://b"
+
+
+async def test_a_subscription_whose_source_fails_here_still_hears_the_other_replicas() -> None:
+    async with world() as all_:
+
+        @all_.servers[1].on_first_subscriber("note://a")
+        async def fails() -> None:
+            raise RuntimeError("Its source is away.")
+
+        session = await Session.start(all_.ports[0])
+        await session.subscribe("note://a")
+        session.port = all_.ports[1]
+        stream = await session.stream()
+        await all_.publish("note://a")
+        with anyio.fail_after(20):
+            assert (await stream.next())["params"]["uri"] == "note://a"

@@ -293,6 +293,7 @@ class LegacyEra:
         elif session not in self._core.hub:
             session.subscriptions.add(subscription)
         else:
+            self._core.hub.subscribe(session, subscription)  # It stays if the hook fails: other replicas may watch.
             try:
                 await self._core.subscribe(session, subscription)
             except TidingsError as error:
