@@ -56,3 +56,19 @@ async def test_a_subscription_whose_source_fails_here_still_hears_the_other_repl
         await all_.publish("note://a")
         with anyio.fail_after(20):
             assert (await stream.next())["params"]["uri"] == "note://a"
+
+
+async def test_two_levels_at_once_hold_up_nothing() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        session.port = all_.ports[1]
+        await session.request("ping")
+        held = shared(all_, 1)._held[session.id]
+        session.port = all_.ports[0]
+        async with held.turn:
+            for level in ("debug", "info"):
+                await session.request("logging/setLevel", {"level": level})
+        session.port = all_.ports[1]
+        with anyio.fail_after(20):
+            assert (await session.subscribe("note://a")).json["result"] == {}
+        assert shared(all_, 1)._held[session.id].record.level == "info"

@@ -35,7 +35,7 @@ from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStrea
 from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
-from tidings.server.sessions import SHARED_KEY, SessionRecord, SharedSession, SharedSessions
+from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, SessionRecord, SharedSession, SharedSessions
 from tidings.server.subscriber import Frame, Subscriber
 
 logger = logging.getLogger(__name__)
@@ -259,7 +259,8 @@ class LegacyEra:
     async def set_level(self, ctx: RequestContext) -> None:
         """Notes the level of log messages for a shared session."""
         shared: SharedSession | None = connection_of(ctx).state.get(SHARED_KEY)
-        if self._shared is not None and shared is not None:
+        passed_on = ctx.request is not None and ADOPTED_KEY in ctx.request.scope  # By a replica that has noted it.
+        if self._shared is not None and shared is not None and not passed_on:
             await self._shared.set_level(shared, (ctx.params or {}).get("level", ""))
 
     async def _follow(self, session: LegacySession, record: SessionRecord, missed: bool) -> None:

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 SHARED_KEY: Final = "tidings.session"  # In the state of a connection: its `SharedSession`.
 GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the gate through which it came.
-ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replayed handshake: the session that is adopted.
+ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replica's own requests: the session that is adopted, if any.
 
 _ID: Final = re.compile(r"[!-~]{1,128}")
 _RETRY_SECONDS: Final = 1.0
