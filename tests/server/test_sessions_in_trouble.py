@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from tests.server.test_sessions import world
-from tests.server.wire import Session
+from tests.server.wire import Session, message
+from tidings.errors import BusUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -72,3 +73,34 @@ async def test_two_levels_at_once_hold_up_nothing() -> None:
         with anyio.fail_after(20):
             assert (await session.subscribe("note://a")).json["result"] == {}
         assert shared(all_, 1)._held[session.id].record.level == "info"
+
+
+async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        session.port = all_.ports[1]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.post, message("tools/call", {"name": "wait", "arguments": {}}, 77))
+            await all_.waiting.wait()
+            sessions = shared(all_, 1)
+            records, failed = sessions._records, []
+
+            class Hiccup:
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(records, name)
+
+                async def get(self, key: str) -> Any:
+                    if key.startswith("letter/") and not failed:
+                        failed.append(key)
+                        raise BusUnavailable("once")
+                    return await records.get(key)
+
+            sessions._records = Hiccup()
+            session.port = all_.ports[2]
+            await session.post(message("notifications/cancelled", {"requestId": 77}))
+            with anyio.move_on_after(20):
+                await all_.cancelled.wait()
+            heard = all_.cancelled.is_set()
+            tasks.cancel_scope.cancel()
+        assert failed
+        assert heard

@@ -452,13 +452,15 @@ class SharedSessions:
         await self._notify(session_id)
 
     async def _read_letters(self, session: SharedSession, record: SessionRecord) -> None:
-        new = [letter for letter in record.letters if letter not in session.seen]
-        session.seen = set(record.letters)
-        for letter in new:
-            if (found := await self._records.get(_letter_key(letter))) is not None:
-                await session.front.ask(
-                    session.scope, found.value, session_id=session.local_id, endpoint=session.endpoint
-                )
+        session.seen.intersection_update(record.letters)
+        for letter in record.letters:
+            if letter not in session.seen:
+                found = await self._records.get(_letter_key(letter))
+                session.seen.add(letter)
+                if found is not None:
+                    await session.front.ask(
+                        session.scope, found.value, session_id=session.local_id, endpoint=session.endpoint
+                    )
 
     async def forward(self, session: SharedSession, body: bytes) -> None:
         """Passes an answer or a cancellation on, if the call that it belongs to may be on another replica."""
