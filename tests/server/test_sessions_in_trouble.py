@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.server.test_sessions import world
+from tests.server import wire
+from tests.server.test_sessions import ADA, AUTH, Tokens, world
 from tests.server.wire import Session, message
 from tidings.errors import BusUnavailable
 
@@ -103,4 +104,41 @@ async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
             heard = all_.cancelled.is_set()
             tasks.cancel_scope.cancel()
         assert failed
+        assert heard
+
+
+async def test_a_stream_that_is_refused_takes_nothing_from_the_open_one() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        stream = await session.stream()
+        session.port = all_.ports[1]
+        refused = wire.http("GET", {"Accept": "application/json", "Mcp-Session-Id": str(session.id)})
+        assert (await wire.once(session.port, refused)).status == 406
+        assert (await session.subscribe("note://a")).json["result"] == {}
+        await all_.publish("note://a")
+        with anyio.fail_after(20):
+            assert (await stream.next())["params"]["uri"] == "note://a"
+
+
+async def test_a_refused_request_does_not_lend_its_credential_to_a_session() -> None:
+    async with world(auth=AUTH, token_verifier=Tokens()) as all_:
+        session = Session(all_.ports[0])
+        params = {"protocolVersion": wire.LEGACY, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        session.id = (await session.post(message("initialize", params, 0), **ADA)).headers["mcp-session-id"]
+        await session.post(message("ping", number=1), **ADA)
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                await session.post(message("tools/call", {"name": "wait", "arguments": {}}, 77), **ADA)
+
+            tasks.start_soon(run)
+            await all_.waiting.wait()
+            assert (await session.post(message("ping", number=2))).status == 401
+            session.port = all_.ports[1]
+            cancel = message("notifications/cancelled", {"requestId": 77})
+            assert (await session.post(cancel, **ADA)).status == 202
+            with anyio.move_on_after(20):
+                await all_.cancelled.wait()
+            heard = all_.cancelled.is_set()
+            tasks.cancel_scope.cancel()
         assert heard

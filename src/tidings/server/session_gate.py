@@ -56,10 +56,7 @@ class SessionGate:
             else:
                 await self._app(inner, receive, send)
         except (Refusal, TransportError) as error:
-            if scope["method"] == "GET":  # A client that gets another status does not open its stream again.
-                await _respond(send, 200, COME_BACK, b"text/event-stream")
-            else:
-                await _refuse(send, error)
+            await _refuse(send, scope["method"], error)
 
     async def _serve_session(self, session_id: str, scope: Scope, inner: Scope, receive: Receive, send: Send) -> None:
         session = await self._sessions.find(session_id, self, scope)
@@ -68,36 +65,44 @@ class SessionGate:
             return
         if session.translated:
             inner["headers"] = _renamed(scope["headers"], session.local_id)
-        if scope["method"] == "GET":
-            await self._sessions.opening_stream(session)
-            session.streams += 1
-        body = _Body(receive)
-        try:
-            await self._app(inner, body.receive, self._answering(session, scope["method"], body, send))
-        finally:
-            session.streams -= scope["method"] == "GET"
-
-    def _answering(self, session: SharedSession, method: str, body: "_Body", send: Send) -> Send:
-        """Returns the `send` of a request: what concerns other replicas is done before its sender has the answer."""
-        refused = False
+        body, streams, refused = _Body(receive), 0, False
 
         async def answer(message: Message) -> None:
-            nonlocal refused
+            nonlocal streams, refused
             if message["type"] == "http.response.start":
                 if session.translated:
                     message = {**message, "headers": _renamed(message.get("headers", ()), session.id)}
+                streams = int((scope["method"], message["status"]) == ("GET", 200))
+                session.streams += streams
                 try:
-                    if (method, message["status"]) == ("DELETE", 200):
-                        await self._sessions.end(session)
-                    elif (method, message["status"]) == ("POST", 202):  # It was not a request.
-                        await self._sessions.forward(session, bytes(body.read))
+                    await self._answering(session, scope, message["status"], body)
                 except (Refusal, TransportError) as error:  # Not raised: the SDK would take it for its own.
                     refused = True
-                    await _refuse(send, error)
+                    await _refuse(send, scope["method"], error)
             if not refused:
                 await send(message)
 
-        return answer
+        try:
+            await self._app(inner, body.receive, answer)
+        finally:
+            session.streams -= streams
+
+    async def _answering(self, session: SharedSession, scope: Scope, status: int, body: "_Body") -> None:
+        """Does what concerns the session and other replicas, before the sender of a request has the answer.
+
+        The app has checked the sender by then.
+        """
+        if status < 400:
+            session.front, session.scope, session.used = self, scope, True
+        match scope["method"], status:
+            case "GET", 200:
+                await self._sessions.opening_stream(session)
+            case "DELETE", 200:
+                await self._sessions.end(session)
+            case "POST", 202:  # It was not a request.
+                await self._sessions.forward(session, bytes(body.read))
+            case _:
+                pass
 
     # The SSE transport
 
@@ -210,7 +215,10 @@ class _Body:
         return message
 
 
-async def _refuse(send: Send, error: Refusal | TransportError) -> None:
+async def _refuse(send: Send, method: str, error: Refusal | TransportError) -> None:
+    if method == "GET":  # A client that gets another status does not open its stream again.
+        await _respond(send, 200, COME_BACK, b"text/event-stream")
+        return
     status = error.status if isinstance(error, Refusal) else 503
     text = str(error) if isinstance(error, Refusal) else f"Other replicas cannot be reached now. {error}"
     answer = {"jsonrpc": "2.0", "id": None, "error": {"code": types.INTERNAL_ERROR, "message": text}}

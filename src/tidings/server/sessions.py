@@ -121,7 +121,7 @@ class SharedSession:
         self.id = session_id  # As its client knows it, on every replica.
         self.local_id = local_id  # As the SDK knows it here.
         self.record = record  # As it was read or written last.
-        self.front, self.scope = front, scope  # Of its latest request.
+        self.front, self.scope = front, scope  # Of its latest request that the app has let in.
         self.endpoint = b""  # The path of its messages, with the SSE transport.
         self.follow: Follow = _follow_nothing
         self.turn = asyncio.Lock()
@@ -295,8 +295,6 @@ class SharedSessions:
             # Those who ask together with the right credential do not wait for others.
             key = (session_id, header_of(scope, b"authorization"))
             session = await self._adoptions.share(key, lambda _: self._adopt(session_id, front, scope))
-        if session is not None:
-            session.front, session.scope, session.used = front, scope, True
         return session
 
     async def _adopt(self, session_id: str, front: Front, scope: Scope) -> SharedSession | None:
@@ -383,9 +381,9 @@ class SharedSessions:
             nonlocal before
             before, record.stream = record.stream, self._replica
 
-        record = await self._edit(session, take)
-        async with session.turn:
-            await session.follow(record, before not in ("", self._replica))
+        await self._edit(session, take)
+        async with session.turn:  # A notice may have come first, and brought a newer record.
+            await session.follow(session.record, before not in ("", self._replica))
 
     # Messages between replicas
 
