@@ -142,3 +142,30 @@ async def test_a_refused_request_does_not_lend_its_credential_to_a_session() -> 
             heard = all_.cancelled.is_set()
             tasks.cancel_scope.cancel()
         assert heard
+
+
+async def test_an_end_is_an_end_even_if_another_replica_writes_at_the_same_time() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        session.port = all_.ports[1]
+        await session.request("ping")
+        sessions = shared(all_, 1)
+        records = sessions._records
+
+        class Slow:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(records, name)
+
+            async def put(self, *arguments: Any, **options: Any) -> Any:
+                sessions._records = records
+                session.port = all_.ports[0]
+                assert (await session.delete()).status == 200
+                return await records.put(*arguments, **options)
+
+        sessions._records = Slow()
+        await session.subscribe("note://a")
+        for port in all_.ports:
+            session.port = port
+            with anyio.fail_after(20):
+                while (await session.request("ping")).status != 404:
+                    await anyio.lowlevel.checkpoint()

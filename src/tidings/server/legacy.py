@@ -35,7 +35,7 @@ from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStrea
 from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
-from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, SessionRecord, SharedSession, SharedSessions
+from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, Refusal, SessionRecord, SharedSession, SharedSessions
 from tidings.server.subscriber import Frame, Subscriber
 
 logger = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ class LegacyEra:
             yield
         except BaseException:
             if is_new:
-                with anyio.CancelScope(shield=True), suppress(TidingsError):
+                with anyio.CancelScope(shield=True), suppress(TidingsError, Refusal):
                     await self._shared.unsubscribed(session.shared, subscription)
             raise
 

@@ -48,6 +48,7 @@ _RETRY_SECONDS: Final = 1.0
 _LETTER_SECONDS: Final = 120.0
 _MOST_LETTERS: Final = 256
 MOST_LETTER_BYTES: Final = 500_000
+_ENDED: Final = b""  # The record of a session that was ended a moment ago.
 _MOST_REPLICAS: Final = 16
 _MOST_TRIES: Final = 100  # Of a write, if others write the same record at the same time.
 _QUESTIONS: Final = 1 << 20  # Ids for the questions of one replica in one session.
@@ -185,8 +186,10 @@ class SharedSessions:
             for session in tuple(self._held.values()):
                 if session.used or session.streams:
                     session.used = False
-                    with suppress(TransportError):  # The next time is soon enough.
+                    try:
                         await self._edit(session, lambda record: record)
+                    except (Refusal, TransportError):
+                        session.used = True  # The next time is soon enough.
 
     # The life of a session
 
@@ -269,7 +272,8 @@ class SharedSessions:
         """Ends a session on all replicas, because its client has ended it."""
         self.forget(session)
         record = await self.record_of(session.id)
-        await self._records.delete(_key(session.id))
+        # Not deleted: a write of another replica at the same time would bring it back.
+        await self._records.put(_key(session.id), _ENDED, seconds=_LETTER_SECONDS)
         if record is not None and self._has_others(record):
             await self._notify(session.id)
 
@@ -313,7 +317,12 @@ class SharedSessions:
         await front.ask(scope, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session_id=session.local_id)
         if record.level:
             await front.ask(scope, _set_level(record.level), session_id=session.local_id)
-        await self._edit(session, lambda record: record)
+        try:
+            await self._edit(session, lambda record: record)
+        except (Refusal, TransportError):  # The others would not tell this replica of letters, or of the end.
+            self.forget(session)
+            await front.ask(scope, method="DELETE", session_id=session.local_id)
+            raise
         return session
 
     # Records
@@ -321,7 +330,7 @@ class SharedSessions:
     async def record_of(self, session_id: str) -> SessionRecord | None:
         """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
         found = await self._records.get(_key(session_id))
-        return SessionRecord.decode(found.value) if found else None
+        return SessionRecord.decode(found.value) if found and found.value != _ENDED else None
 
     async def _edit(self, session: SharedSession, change: Callable[[SessionRecord], object]) -> SessionRecord:
         def change_and_join(record: SessionRecord) -> None:
@@ -335,9 +344,16 @@ class SharedSessions:
     async def _write(
         self, session_id: str, known: SessionRecord, change: Callable[[SessionRecord], object]
     ) -> SessionRecord:
-        """Applies `change` to a record, or to what is `known` of it if it was lost. Raises `BusUnavailable`."""
+        """Applies `change` to a record, or to what is `known` of it if it was lost.
+
+        Raises:
+            BusUnavailable: It may have been written or not.
+            Refusal: The session was ended, or others write it all the time.
+        """
         for _ in range(_MOST_TRIES):
             found = await self._records.get(_key(session_id))
+            if found and found.value == _ENDED:
+                raise Refusal(404, "Session not found")
             record = SessionRecord.decode(found.value) if found else replace(known)
             change(record)
             revision = found.revision if found else 0
@@ -426,7 +442,7 @@ class SharedSessions:
             record.subscriptions = {**known.subscriptions, **record.subscriptions}
             record.stream = record.stream or known.stream
 
-        with suppress(TransportError):  # It is kept alive later.
+        with suppress(Refusal, TransportError):  # It is kept alive later.
             await self._edit(session, add)
 
     async def send(self, session_id: str, record: SessionRecord, message: bytes) -> None:
