@@ -1,14 +1,25 @@
 """Old-era sessions on every replica, while requests race, are refused, or fail half-way."""
 
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
 
 import anyio
 import pytest
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from tests.server import wire
-from tests.server.test_sessions import ADA, AUTH, Tokens, world
+from tests.server.serving import eventually, serving
+from tests.server.test_sessions import ADA, AUTH, Away, Tokens, world
 from tests.server.wire import Session, message
+from tidings.bus.memory import MemoryBus
 from tidings.errors import BusUnavailable
+from tidings.server import attach
+from tidings.server.live import Live
 
 pytestmark = pytest.mark.anyio
 
@@ -169,3 +180,44 @@ async def test_an_end_is_an_end_even_if_another_replica_writes_at_the_same_time(
             with anyio.fail_after(20):
                 while (await session.request("ping")).status != 404:
                     await anyio.lowlevel.checkpoint()
+
+
+async def test_a_session_ends_at_a_replica_whose_app_is_mounted_inside_the_wrapper() -> None:
+    async with AsyncExitStack() as stack:
+        bus, managers, ports = MemoryBus(), list[StreamableHTTPSessionManager](), list[int]()
+        for _ in range(2):
+            server: Server[Any] = Server("low")
+            here = attach(server, bus=bus)
+            manager = StreamableHTTPSessionManager(server)
+            managers.append(manager)
+
+            @asynccontextmanager
+            async def lifespan(_: Any, manager: StreamableHTTPSessionManager = manager) -> AsyncGenerator[None]:
+                async with manager.run():
+                    yield
+
+            app = Starlette(routes=[Mount("/mcp", app=manager.handle_request)], lifespan=lifespan)
+            ports.append(await stack.enter_async_context(serving(here.wrap(app))))
+            stack.push_async_callback(here.aclose)
+        stack.push_async_callback(wire.close_all)
+        session = Session(ports[0], "/mcp/")
+        await session.initialize()
+        session.port = ports[1]
+        assert (await session.request("ping")).status == 200
+        assert (await session.delete()).status == 200
+        await eventually(lambda: not managers[0]._server_instances)
+
+
+async def test_an_app_that_is_wrapped_twice_looks_for_a_session_once() -> None:
+    async with AsyncExitStack() as stack:
+        bus, lives, ports = MemoryBus(), list[Live](), list[int]()
+        for _ in range(2):
+            server: MCPServer[Any] = MCPServer("twice")
+            lives.append(attach(server, bus=bus))
+            ports.append(await stack.enter_async_context(serving(lives[-1].wrap(server.streamable_http_app()))))
+            stack.push_async_callback(lives[-1].aclose)
+        session = await Session.start(ports[0])
+        session.port = ports[1]
+        assert (await session.request("ping")).status == 200
+        cast("Any", lives[1])._sessions._records = Away()
+        assert (await session.request("ping")).status == 200

@@ -38,13 +38,14 @@ class SessionGate:
 
     def __init__(self, app: ASGIApp, sessions: SharedSessions) -> None:
         self._app = app
-        self._sessions = sessions
+        self.sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+        outer: tuple[SessionGate, Scope] | None = scope.get(GATE_KEY)
+        if scope["type"] != "http" or (outer is not None and outer[0].sessions is self.sessions):
+            await self._app(scope, receive, send)  # A wrapped app was wrapped again, or this is no request.
             return
-        inner = {**scope, GATE_KEY: self}  # The app writes into its scope.
+        inner = {**scope, GATE_KEY: (self, scope)}  # The app writes into its scope.
         named = header_of(scope, _SESSION)
         try:
             if named is not None:
@@ -59,7 +60,7 @@ class SessionGate:
             await _refuse(send, scope["method"], error)
 
     async def _serve_session(self, session_id: str, scope: Scope, inner: Scope, receive: Receive, send: Send) -> None:
-        session = await self._sessions.find(session_id, self, scope)
+        session = await self.sessions.find(session_id, self, scope)
         if session is None:
             await self._app(inner, receive, send)
             return
@@ -96,11 +97,11 @@ class SessionGate:
             session.front, session.scope, session.used = self, scope, True
         match scope["method"], status:
             case "GET", 200:
-                await self._sessions.opening_stream(session)
+                await self.sessions.opening_stream(session)
             case "DELETE", 200:
-                await self._sessions.end(session)
+                await self.sessions.end(session)
             case "POST", 202:  # It was not a request.
-                await self._sessions.forward(session, bytes(body.read))
+                await self.sessions.forward(session, bytes(body.read))
             case _:
                 pass
 
@@ -118,14 +119,14 @@ class SessionGate:
                 # Done before the client knows where to send its messages: another replica may get the first.
                 begins = False
                 signed_in = {**scope, "user": inner.get("user")}
-                session = await self._sessions.begin_sse(found.group(2).decode(), self, signed_in, found.group(1))
+                session = await self.sessions.begin_sse(found.group(2).decode(), self, signed_in, found.group(1))
             await send(message)
 
         try:
             await self._app(inner, receive, answer)
         finally:
             if session is not None:
-                self._sessions.end_soon(session)
+                self.sessions.end_soon(session)
 
     async def _serve_sse_message(self, session_id: str, inner: Scope, receive: Receive, send: Send) -> None:
         """Serves a message of an SSE session, or passes it on to the replica that holds the session.
@@ -143,14 +144,14 @@ class SessionGate:
         await self._app(inner, body.receive, answer)
         if not unknown:
             return
-        record = await self._sessions.record_of(session_id)
+        record = await self.sessions.record_of(session_id)
         if record is None or record.handshake or record.owner != owner_of(inner):
             for message in unknown:
                 await send(message)
             return
         while body.more and len(body.read) <= MOST_LETTER_BYTES:
             await body.receive()
-        await self._sessions.send(session_id, record, bytes(body.read))
+        await self.sessions.send(session_id, record, bytes(body.read))
         await _respond(send, 202, b"Accepted")
 
     async def ask(
@@ -168,7 +169,7 @@ class SessionGate:
         headers = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_REQUEST]
         headers += [(b"accept", b"application/json, text/event-stream"), (b"content-type", b"application/json")]
         headers += [(b"content-length", b"%d" % len(body))]
-        request = {**scope, "method": method, "headers": headers, GATE_KEY: self, ADOPTED_KEY: adopted}
+        request = {**scope, "method": method, "headers": headers, GATE_KEY: (self, scope), ADOPTED_KEY: adopted}
         named = (session_id or "").encode()
         if endpoint:
             request |= {

@@ -40,7 +40,7 @@ from tidings.server.policy import RequestContext
 logger = logging.getLogger(__name__)
 
 SHARED_KEY: Final = "tidings.session"  # In the state of a connection: its `SharedSession`.
-GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the gate through which it came.
+GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the gate through which it came, and its scope there.
 ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replica's own requests: the session that is adopted, if any.
 
 _ID: Final = re.compile(r"[!-~]{1,128}")
@@ -200,7 +200,7 @@ class SharedSessions:
         the new one in a handshake of its own.
         """
         request, local_id = ctx.request, connection.session_id
-        if request is None or local_id is None or (front := request.scope.get(GATE_KEY)) is None:
+        if request is None or local_id is None or (came := request.scope.get(GATE_KEY)) is None:
             return None
         adopted: tuple[str, SessionRecord] | None = request.scope.get(ADOPTED_KEY)
         owner = owner_of(request.scope)
@@ -212,7 +212,7 @@ class SharedSessions:
             self._unshared.add(local_id)
             connection.exit_stack.callback(self._unshared.discard, local_id)
             return None
-        session = SharedSession(session_id, local_id, record, front, request.scope)
+        session = SharedSession(session_id, local_id, record, *came)
         number_questions(connection, session.first_question)
         connection.state[SHARED_KEY] = session
         self._hold(session)
