@@ -18,7 +18,7 @@ from tests.server.test_sessions import ADA, AUTH, Away, Tokens, world
 from tests.server.wire import Session, message
 from tidings.bus.memory import MemoryBus
 from tidings.errors import BusUnavailable
-from tidings.server import attach
+from tidings.server import Limits, attach
 from tidings.server.live import Live
 
 pytestmark = pytest.mark.anyio
@@ -221,3 +221,16 @@ async def test_an_app_that_is_wrapped_twice_looks_for_a_session_once() -> None:
         assert (await session.request("ping")).status == 200
         cast("Any", lives[1])._sessions._records = Away()
         assert (await session.request("ping")).status == 200
+
+
+async def test_a_replica_without_room_for_a_subscriber_sends_its_stream_away() -> None:
+    async with world(limits=Limits(streams=1)) as all_:
+        session = await Session.start(all_.ports[0])
+        await session.subscribe("note://a")
+        other = await Session.start(all_.ports[1])
+        session.port = all_.ports[1]
+        (await session.stream()).close()
+        await other.delete()
+        await all_.publish("note://a")
+        stream = await session.stream_again()
+        assert (await stream.next())["params"]["uri"] == "note://a"

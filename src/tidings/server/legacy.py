@@ -151,7 +151,9 @@ class LegacyEra:
         """Registers a session that other replicas may serve, too, at its handshake: the rest may reach another one."""
         connection = connection_of(ctx)
         server = [result["serverInfo"]["name"], result["protocolVersion"], sorted(result["capabilities"])]
-        if self._shared is not None and await self._shared.begin(ctx, connection, server) is not None:
+        shared = await self._shared.begin(ctx, connection, server) if self._shared is not None else None
+        if shared is not None:
+            shared.follow = partial(self._follow_late, ctx, connection, shared)
             self._try_to_register(ctx, connection)
 
     def initialized(self, ctx: RequestContext) -> None:
@@ -287,6 +289,18 @@ class LegacyEra:
         for frame in frames or ():
             if frame.place <= position:  # Later ones come through the hub.
                 session.deliver(Frame(frame.place, frame.change, more_follow=True))
+
+    async def _follow_late(
+        self, ctx: RequestContext, connection: Connection, shared: SharedSession, record: SessionRecord, missed: bool
+    ) -> None:
+        """Registers a session for which there was no room at first. Raises `Refusal` if it was promised changes."""
+        try:
+            session = self._register(ctx, connection)
+        except TidingsError as error:
+            if shared.translated or record.subscriptions:  # By another replica.
+                raise Refusal(503, str(error)) from error
+        else:
+            await self._follow(session, record, missed)
 
     async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
         if self._core.policy.missing([subscription]) or not await session.permits(subscription):

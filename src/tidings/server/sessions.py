@@ -111,10 +111,6 @@ Follow = Callable[[SessionRecord, bool], Awaitable[None]]
 """Makes this replica's session equal to its record. True: changes may have been lost on an earlier stream."""
 
 
-async def _follow_nothing(record: SessionRecord, missed: bool) -> None:
-    """Stands in for a session that receives no changes, because there was no room for it."""
-
-
 class SharedSession:
     """A session on this replica."""
 
@@ -124,7 +120,7 @@ class SharedSession:
         self.record = record  # As it was read or written last.
         self.front, self.scope = front, scope  # Of its latest request that the app has let in.
         self.endpoint = b""  # The path of its messages, with the SSE transport.
-        self.follow: Follow = _follow_nothing
+        self.follow: Follow
         self.turn = asyncio.Lock()
         self.streams = 0  # Event streams that are open here.
         self.used = True  # Since its record was last kept alive.
@@ -432,7 +428,7 @@ class SharedSessions:
                         return
                 self.forget(session)
                 await session.front.ask(session.scope, method="DELETE", session_id=session.local_id)
-            except TransportError:
+            except (Refusal, TransportError):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _restore(self, session: SharedSession) -> None:
