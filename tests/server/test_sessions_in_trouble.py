@@ -1,5 +1,6 @@
 """Old-era sessions on every replica, while requests race, are refused, or fail half-way."""
 
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
@@ -234,3 +235,23 @@ async def test_a_replica_without_room_for_a_subscriber_sends_its_stream_away() -
         await all_.publish("note://a")
         stream = await session.stream_again()
         assert (await stream.next())["params"]["uri"] == "note://a"
+
+
+async def test_a_second_handshake_within_a_session_keeps_its_subscriptions() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        await session.subscribe("note://a")
+        await session.initialize()
+        session.port = all_.ports[1]
+        stream = await session.stream()
+        await all_.publish("note://a")
+        assert (await stream.next())["params"]["uri"] == "note://a"
+
+
+async def test_a_handshake_that_is_too_large_for_the_bus_is_served_by_its_replica() -> None:
+    async with world() as all_:
+        session = Session(all_.ports[0])
+        client = {"name": secrets.token_hex(700_000), "version": "1"}
+        params = {"protocolVersion": wire.LEGACY, "capabilities": {}, "clientInfo": client}
+        session.id = (await session.post(message("initialize", params, 0))).headers["mcp-session-id"]
+        assert "result" in (await session.request("tools/list")).json

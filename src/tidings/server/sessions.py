@@ -198,6 +198,8 @@ class SharedSessions:
         request, local_id = ctx.request, connection.session_id
         if request is None or local_id is None or (came := request.scope.get(GATE_KEY)) is None:
             return None
+        if (known := connection.state.get(SHARED_KEY)) is not None:
+            return known  # Its client has sent the handshake again.
         adopted: tuple[str, SessionRecord] | None = request.scope.get(ADOPTED_KEY)
         owner = owner_of(request.scope)
         if adopted is not None and (adopted[1].owner, adopted[1].server) != (owner, server):
@@ -235,6 +237,9 @@ class SharedSessions:
         except TransportError as error:
             # It may be stored, and other replicas may have it. If not, it is when it changes.
             logger.warning("The session of a client is not shared with other replicas yet: %s", error)
+        except ValueError as error:  # This handshake is too large for a record.
+            logger.warning("The session of a client is not shared with other replicas: %s", error)
+            return False
         return True
 
     async def _works(self) -> bool:
