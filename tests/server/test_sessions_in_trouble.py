@@ -42,8 +42,8 @@ async def test_a_change_while_a_replica_learns_of_subscriptions_is_heard() -> No
         await session.subscribe("note://a")
         await session.subscribe("note://b")
         session.port = all_.ports[1]
+        streams: list[Any] = []
         async with anyio.create_task_group() as tasks:
-            streams: list[Any] = []
 
             async def open_stream() -> None:
                 streams.append(await session.stream())
@@ -96,7 +96,7 @@ async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
             tasks.start_soon(session.post, message("tools/call", {"name": "wait", "arguments": {}}, 77))
             await all_.waiting.wait()
             sessions = shared(all_, 1)
-            records, failed = sessions._records, []
+            records, failed = sessions._records, list[str]()
 
             class Hiccup:
                 def __getattr__(self, name: str) -> Any:
@@ -111,12 +111,8 @@ async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
             sessions._records = Hiccup()
             session.port = all_.ports[2]
             await session.post(message("notifications/cancelled", {"requestId": 77}))
-            with anyio.move_on_after(20):
+            with anyio.fail_after(20):
                 await all_.cancelled.wait()
-            heard = all_.cancelled.is_set()
-            tasks.cancel_scope.cancel()
-        assert failed
-        assert heard
 
 
 async def test_a_stream_that_is_refused_takes_nothing_from_the_open_one() -> None:
@@ -149,11 +145,8 @@ async def test_a_refused_request_does_not_lend_its_credential_to_a_session() -> 
             session.port = all_.ports[1]
             cancel = message("notifications/cancelled", {"requestId": 77})
             assert (await session.post(cancel, **ADA)).status == 202
-            with anyio.move_on_after(20):
+            with anyio.fail_after(20):
                 await all_.cancelled.wait()
-            heard = all_.cancelled.is_set()
-            tasks.cancel_scope.cancel()
-        assert heard
 
 
 async def test_an_end_is_an_end_even_if_another_replica_writes_at_the_same_time() -> None:
@@ -185,7 +178,7 @@ async def test_an_end_is_an_end_even_if_another_replica_writes_at_the_same_time(
 
 async def test_a_session_ends_at_a_replica_whose_app_is_mounted_inside_the_wrapper() -> None:
     async with AsyncExitStack() as stack:
-        bus, managers, ports = MemoryBus(), list[StreamableHTTPSessionManager](), list[int]()
+        bus, managers, ports = MemoryBus(), list[Any](), list[int]()
         for _ in range(2):
             server: Server[Any] = Server("low")
             here = attach(server, bus=bus)
