@@ -75,6 +75,11 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def cancel(self) -> None:
+        """Cancels everything that was started."""
+        for task in self._tasks:
+            task.cancel()
+
     async def finished(self) -> None:
         """Waits until everything that was started is done, what is started meanwhile included."""
         while self._tasks:

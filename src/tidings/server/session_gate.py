@@ -133,7 +133,7 @@ class SessionGate:
 
         The app is asked first: if it does not know the session, it has still checked the sender.
         """
-        body, unknown = _Body(receive), list[Message]()
+        body, unknown, path = _Body(receive), list[Message](), inner["path"]
 
         async def answer(message: Message) -> None:
             if unknown or message.get("status") == 404:
@@ -145,7 +145,7 @@ class SessionGate:
         if not unknown:
             return
         record = await self.sessions.record_of(session_id)
-        if record is None or record.handshake or record.owner != owner_of(inner):
+        if record is None or (record.endpoint, record.owner) != (path, owner_of(inner)):
             for message in unknown:
                 await send(message)
             return

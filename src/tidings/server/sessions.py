@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Protocol
+from urllib.parse import unquote
 
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -31,7 +32,7 @@ from mcp.shared.exceptions import MCPError
 from tidings._kit.tasks import Background, SingleFlight
 from tidings.bus import Bus, Records
 from tidings.changes import Cursor, ResourceUpdated
-from tidings.errors import TransportError
+from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import number_questions
 from tidings.server.borrowed_stream import Scope, header_of
 from tidings.server.notify import NOTICE
@@ -73,6 +74,7 @@ class SessionRecord:
         default_factory=list[Any]
     )  # The name, version of the protocol and capabilities in its answer.
     subscriptions: dict[str, str] = field(default_factory=dict[str, str])  # Each with the cursor at its beginning.
+    endpoint: str = ""  # The path of its messages, with SSE.
     level: str = ""  # The last level of `logging/setLevel`.
     stream: str = ""  # The replica through which the event stream was opened last.
     replicas: list[str] = field(default_factory=list[str])  # Those that hold the session, and may be gone.
@@ -173,6 +175,7 @@ class SharedSessions:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
+        self._background.cancel()  # A bus that is away may take long.
         await self._background.finished()
 
     async def _keep(self) -> None:
@@ -219,7 +222,8 @@ class SharedSessions:
 
     async def begin_sse(self, session_id: str, front: Front, scope: Scope, endpoint: bytes) -> SharedSession | None:
         """Begins a session of the SSE transport, whose messages are sent to `endpoint`."""
-        record = SessionRecord(owner_of(scope), str(self._position()), stream=self._replica)
+        path = unquote(endpoint.decode())
+        record = SessionRecord(owner_of(scope), str(self._position()), endpoint=path, stream=self._replica)
         if not await self._create(session_id, record):
             return None
         session = SharedSession(session_id, session_id, record, front, scope)
@@ -379,7 +383,14 @@ class SharedSessions:
             check(len(record.subscriptions) - (subscription in record.subscriptions))
             record.subscriptions.setdefault(subscription, since)
 
-        await self._tell_writer(await self._edit(session, add), session.id)
+        try:
+            record = await self._edit(session, add)
+        except ValueError as error:  # The record is too large.
+            text = "The subscriptions of this session take more space than its bus keeps. Subscribe to a prefix."
+            raise LimitReached(text, data={"limit": "subscriptions"}) from error
+        except Refusal as refusal:
+            raise LimitReached(str(refusal)) from refusal
+        await self._tell_writer(record, session.id)
 
     async def unsubscribed(self, session: SharedSession, subscription: str) -> None:
         """Removes a subscription from the record."""
@@ -472,10 +483,13 @@ class SharedSessions:
             if letter not in session.seen:
                 found = await self._records.get(_letter_key(letter))
                 session.seen.add(letter)
-                if found is not None:
-                    await session.front.ask(
-                        session.scope, found.value, session_id=session.local_id, endpoint=session.endpoint
-                    )
+                if found is None:
+                    continue
+                status, _ = await session.front.ask(
+                    session.scope, found.value, session_id=session.local_id, endpoint=session.endpoint
+                )
+                if status >= 400:
+                    logger.warning("A message that another replica passed on was refused with HTTP %d.", status)
 
     async def forward(self, session: SharedSession, body: bytes) -> None:
         """Passes an answer or a cancellation on, if the call that it belongs to may be on another replica."""

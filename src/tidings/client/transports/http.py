@@ -156,9 +156,9 @@ class _WatchedClient(httpx2.AsyncClient):
     def _seconds_for(self, request: httpx2.Request) -> float | None:
         """Returns the time limit for a notification or an answer; None for a request, whose sender has one.
 
-        The SDK sends no other message until the server has accepted it.
+        The SDK sends no other message until the server has accepted it. Somebody who has to sign in may take longer.
         """
-        head = request.content[:200] if request.method == "POST" else b""
+        head = request.content[:200] if request.method == "POST" and self._target.auth is None else b""
         if not head or (b'"id"' in head and b'"method"' in head):
             return None
         return self._timeouts.ping if b'"method"' in head else self._timeouts.request
