@@ -139,7 +139,7 @@ async def test_a_notification_that_is_never_accepted_costs_the_connection_rather
         await asked.answer(200, b"{}")
 
     does = {**behaved(LEGACY), "tools/call": never, "notifications/cancelled": silence}
-    async with web(does) as here, connect(here.url, config=settings(request=0.2, ping=0.2)) as client:
+    async with web(does) as here, connect(here.url, config=settings(request=0.2)) as client:
         with pytest.raises(RequestTimedOut):
             await client.call_tool("slow")  # The SDK cancels it, and sends nothing else until that is accepted.
         await asked_for(here, "initialize", 2)

@@ -15,7 +15,7 @@ import pytest
 from tests.server import wire
 from tests.server.doubles import Reader, turns
 from tests.server.programs import SEND_BUFFER
-from tests.server.serving import PROMPT, eventually, live, notes, serving_apart
+from tests.server.serving import PROMPT, live, notes, serving_apart
 from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor
@@ -330,12 +330,18 @@ async def test_an_app_that_was_taken_apart_stops_with_open_streams(tmp_path: Pat
 async def test_a_subscriber_that_waits_for_its_source_is_not_left_behind_by_a_stop() -> None:
     """The same within one process, whose server may run again: nothing of the one that waited stays."""
     mcp: Any = notes(limits=Limits(liveness=0.05))
-    never = asyncio.Event()
-    mcp.on_first_subscriber("note://{name}")(lambda name: never.wait())
+    never, asked = asyncio.Event(), asyncio.Event()
+
+    @mcp.on_first_subscriber("note://{name}")
+    async def watch(name: str) -> None:  # noqa: ARG001 - the variable of the template
+        asked.set()
+        await never.wait()
+
     async with live(mcp) as port:
         session = await Session.start(port)
         asking = asyncio.ensure_future(session.subscribe("note://a"))
-        await eventually(lambda: bool(mcp.notify.subscribers("note://a")))
+        with anyio.fail_after(20):
+            await asked.wait()
         await mcp.aclose()
         assert (await asking).error["data"]["limit"] == "stopping"
         assert not mcp.notify.subscribers("note://a")

@@ -156,12 +156,11 @@ class _WatchedClient(httpx2.AsyncClient):
     def _seconds_for(self, request: httpx2.Request) -> float | None:
         """Returns the time limit for a notification or an answer; None for a request, whose sender has one.
 
-        The SDK sends no other message until the server has accepted it. Somebody who has to sign in may take longer.
+        The SDK sends no other message until the server has accepted it. Many servers do one thing at a time, so it may
+        take as long as a request. Somebody who has to sign in may take longer.
         """
         head = request.content[:200] if request.method == "POST" and self._target.auth is None else b""
-        if not head or (b'"id"' in head and b'"method"' in head):
-            return None
-        return self._timeouts.ping if b'"method"' in head else self._timeouts.request
+        return None if not head or (b'"id"' in head and b'"method"' in head) else self._timeouts.request
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method == "DELETE":  # The end of a session, whose outcome says nothing about the connection.
