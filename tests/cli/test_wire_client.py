@@ -108,7 +108,7 @@ def test_no_process_is_left_behind(behaviour: tuple[str, ...], tmp_path: Path) -
     file = tmp_path / "pids"
     done = tidings("list", odd("child", *behaviour), "tools", "--env", f"PID_FILE={file}")
     assert done.code == 0
-    until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()), within=5)
+    until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()), within=20)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
@@ -127,7 +127,7 @@ def test_whoever_ends_it_ends_the_server_too(number: int, code: int, verbose: bo
     _, said = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in said
-    until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()), within=5)
+    until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()), within=20)
 
 
 def test_a_question_of_the_server_is_refused_where_nobody_can_be_asked() -> None:
