@@ -1,6 +1,7 @@
 """Shared by every test: its event loop, its signals, and the tests to leave out if a program is missing."""
 
 import gc
+import logging
 import shutil
 import signal
 
@@ -38,6 +39,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     # With Python's own thresholds, a twelfth of the time of all tests would be spent on looking for garbage.
     gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_runtest_setup() -> None:
+    # A server that ran in this process before may have changed these, and the next test reads what is logged.
+    logging.getLogger().setLevel(logging.WARNING)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
