@@ -1,5 +1,6 @@
 """What the repository holds works on every machine, and says nothing of the one it was written on."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -150,3 +151,12 @@ def test_a_wheel_brings_the_typed_package_and_the_command_and_nothing_else(tmp_p
         str(installed / "tidings/cli/main.py"),
         f"tidings {tidings.__version__}",
     ]
+
+
+def test_the_name_of_a_class_means_one_thing_in_the_package() -> None:
+    places: dict[str, list[str]] = {}
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

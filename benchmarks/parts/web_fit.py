@@ -24,7 +24,7 @@ from benchmarks.parts.web_truth import HOME, SHARES, Known, pages, scores
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html import choose
 from tidings.web.extract.html.choose import Model, loaded
-from tidings.web.extract.html.features import KINDS, NAMES, SHORT, WORD, FeatureReader, page_features
+from tidings.web.extract.html.features import KINDS, NAMES, SHORT, WORD, block_features, page_features
 from tidings.web.extract.html.page import HtmlPage, read_page
 from tidings.web.extract.sniff import as_utf8
 
@@ -140,7 +140,7 @@ def fit(studied: Sequence[Studied]) -> dict[str, Any]:
     weights: list[float] = []
     for one in studied:
         blocks = one.page.blocks
-        read = FeatureReader(blocks, names.without(one.names), texts.without(one.texts), choose.USUAL).read()
+        read = block_features(blocks, names.without(one.names), texts.without(one.texts))
         size = sum(block.words for block in blocks.blocks)
         kept = max(50.0, sum(b.words * (y or 0) for b, y in zip(blocks.blocks, one.labels, strict=True)))
         # Each page counts about the same, a common kind somewhat more than a rare one.

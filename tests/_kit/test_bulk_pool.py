@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tidings._kit.pool import BulkPool
+from tidings._kit.pool import _AHEAD, BulkPool
 from tidings._kit.worker import WorkerLimits
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="of POSIX")
@@ -39,14 +39,15 @@ def test_every_job_is_answered_once() -> None:
         assert sorted(pool.read(JOBS)) == ANSWERS
 
 
-def test_jobs_added_before_are_read_too_and_wait_within_their_room() -> None:
-    with made(count=1, room=25) as pool:
-        pool.add(JOBS[:40])
-        while pool._done.qsize() < 25:
+def test_only_some_answers_wait_to_be_taken() -> None:
+    with made(count=1) as pool:
+        answers = pool.read(JOBS)
+        first = next(answers)
+        while pool._done.qsize() < _AHEAD:
             time.sleep(0.01)
         time.sleep(0.1)
-        assert pool._done.qsize() == 25
-        assert sorted(pool.read(JOBS[40:])) == ANSWERS
+        assert pool._done.qsize() == _AHEAD
+        assert sorted([first, *answers]) == ANSWERS
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,6 @@ def test_sentences_follow_another() -> None:
 
 def test_all_names_are_listed_up_to_a_limit() -> None:
     assert there_are(["a", "b"]) == " There are: a, b."
-    assert there_are("abcd", most=2, show=repr) == " There are: 'a', 'b' and 2 more."
+    assert there_are("abcd", most=2) == " There are: a, b and 2 more."
     assert there_are(map(str, range(20)), most=None).endswith(", 19.")
     assert there_are([]) == " There are none."

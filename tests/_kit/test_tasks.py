@@ -1,7 +1,6 @@
 """Small parts for asyncio."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -57,7 +56,7 @@ async def test_waiting_for_a_condition_asks_after_each_call_and_not_before() -> 
 
 
 async def test_work_in_the_background_is_waited_for_and_its_errors_logged(caplog: pytest.LogCaptureFixture) -> None:
-    background, done = Background(logging.getLogger("kit.test")), anyio.Event()
+    background, done = Background(), anyio.Event()
 
     async def second() -> None:
         await anyio.lowlevel.checkpoint()
@@ -73,7 +72,7 @@ async def test_work_in_the_background_is_waited_for_and_its_errors_logged(caplog
     assert done.is_set()
     assert "first failed" in caplog.text
     assert "disk full" in caplog.text
-    assert [record.name for record in caplog.records] == ["kit.test"]
+    assert len(caplog.records) == 1
 
 
 class Engine:

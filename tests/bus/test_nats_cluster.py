@@ -105,6 +105,6 @@ def test_another_server_is_known_by_its_number_or_its_name() -> None:
     assert one.beside("10.0.0.7:4333") == NatsAddress("10.0.0.7", 4333, True, "ann", "pw", None, "nats.example")
     assert one.beside("other.example:4333") == NatsAddress("other.example", 4333, True, "ann", "pw", None, None)
     assert one.beside("[::1]:4333") == NatsAddress("::1", 4333, True, "ann", "pw", None, "nats.example")
-    assert str(one.beside("[::1]:4333")) == "tls://[::1]:4333"
+    assert NatsAddress("::1", 4333, tls=True, user="ann", password="pw").url == "tls://[::1]:4333"
     assert one.beside("what:is:this") is None
     assert "pw" not in repr(one) + str(one)

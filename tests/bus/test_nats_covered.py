@@ -182,7 +182,7 @@ async def test_whoever_fell_behind_the_log_is_told(prefix: str) -> None:
         assert session._link is not None
         before = await bus.publish(A)
         # As if this process had not read for a while: what is then read first may not be what came first.
-        reader = session._link._reader
+        reader = session._link.reader
         reader._closed = True
         async with open_log(prefix, entries=2) as other:
             for change in MANY:

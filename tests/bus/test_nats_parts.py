@@ -52,9 +52,9 @@ def test_the_tail_of_a_log_is_the_same_whether_it_was_heard_or_read_later(
     if tail.floor <= place < tail.start:
         # The stream has the newest of each.
         kept = {cursor for cursor, _ in newest([one.entry for one in log])}
-        older = [one for one in log[:known_from] if one.entry[0] in kept and one.seq > place]
+        older = [one for one in log[:known_from] if one.entry[0] in kept and one.entry[0].version > place]
         tail.prepend(older, place)
-    expected: list[Entry] = newest([one.entry for one in log if one.seq > place])
+    expected: list[Entry] = newest([one.entry for one in log if one.entry[0].version > place])
     if len(expected) > room:
         assert place < tail.start
     elif place >= tail.start:
@@ -125,9 +125,9 @@ async def test_what_was_stored_but_not_heard_of_is_sent_again_if_the_log_is_lost
     first.posted[0][1]({"seq": 7})
     # Acknowledged, but this process has heard up to 5 only; and then the broker comes back without it.
     sending.cancel()
-    sender.interrupted()
+    sender.take_back(everything=False)
     assert len(sender.waiting) == 1
-    sender.lost()
+    sender.take_back(everything=True)
     log.begin(LogPosition("new", 1, 0), Mark("n", 0, 1))
     second: Any = Wire()
     sending = asyncio.create_task(sender.run(second, checkpoint))
@@ -149,7 +149,7 @@ async def test_a_refusal_ends_the_connection_and_keeps_the_change() -> None:
     wire.posted[0][1](ApiError(10047, "insufficient storage resources available"))
     assert isinstance(wire.ended.result(), ApiError)
     sending.cancel()
-    sender.interrupted()
+    sender.take_back(everything=False)
     assert (len(sender.waiting), sender.waiting.idle) == (1, False)
     publishing.cancel()
 

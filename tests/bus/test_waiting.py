@@ -103,8 +103,3 @@ async def test_clearing_sends_everyone_away() -> None:
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(result) for result in results] == [ZeroDivisionError, NotStored, NotStored]
     assert not any(result.kept for result in results if isinstance(result, NotStored))
-
-
-def test_no_room_at_all_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        made(limit=0)

@@ -15,6 +15,8 @@ class Broker(Protocol):
     """What stands between the replicas."""
 
     url: str
+    home: Path
+    """The folder with all that it keeps."""
     can_be_killed: bool
 
     async def start(self) -> None:
@@ -31,8 +33,9 @@ class NoBroker:
 
     can_be_killed = False
 
-    def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite://{folder / 'bus.db'}"
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.url = f"sqlite://{home / 'bus.db'}"
 
     async def start(self) -> None:
         pass
@@ -48,6 +51,7 @@ class Nats:
 
     def __init__(self, server: NatsServer) -> None:
         self._server = server
+        self.home = server.folder
         self.url = server.url
 
     async def start(self) -> None:
@@ -64,6 +68,7 @@ class Redis:
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
+        self.home = server.folder
         self.url = server.url
 
     async def start(self) -> None:

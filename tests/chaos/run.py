@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.chaos.world import Plan, Told, World, world
+from tests.chaos.world import CHANGES_ROLLED_BACK, Plan, Told, World, world
 
 CATCH_UP = 400.0
 """Seconds after the last change within which everyone must be fresh, on however busy a machine: a bound, not a goal."""
@@ -25,6 +25,8 @@ async def run(plan: Plan, folder: Path) -> tuple[dict[str, list[str]], Told, flo
     async with world(plan, folder) as chaos:
         await _until(lambda: not chaos.stale(), CATCH_UP)
         await _rage(chaos)
+        if not plan.stock and (stale := await _roll_back(chaos)):
+            return stale, chaos.told, CATCH_UP
         await chaos.silent_misdeed(chaos.dice("silent"))  # Nothing comes after it that would end the streams by chance.
         for name in chaos.names:  # A last word on each: whoever is stale now has nothing to wake them.
             await chaos.change(name, "the last word")
@@ -56,6 +58,19 @@ async def _rage(chaos: World) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(changes())
         group.create_task(misdeeds())
+
+
+async def _roll_back(chaos: World) -> dict[str, list[str]]:
+    """Restores an older log under clients that are ahead of it. Returns what is stale then."""
+    dice = chaos.dice("rollback")
+    await chaos.save_log()
+    for count in range(CHANGES_ROLLED_BACK):
+        await chaos.change(dice.choice(chaos.names), f"{count} after the copy")
+    # Of what the copy lacks, nobody can tell a client that has not heard of it.
+    await _until(lambda: not chaos.stale(), CATCH_UP)
+    await chaos.roll_back_log(dice)
+    await _until(lambda: not chaos.stale(), CATCH_UP)
+    return chaos.stale()
 
 
 async def _until(true: Callable[[], bool], seconds: float) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,9 @@ from tests.client.killing import ROOT
 from tests.ports import free_port
 
 ERAS = ("auto", "legacy")
+
+CHANGES_ROLLED_BACK = 20
+"""So many changes are no longer in a log that was rolled back."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class World:
         self._replicas: dict[int, int | None] = {}
         """The port of each replica, and its pid while it runs."""
         self._hung: int | None = None
+        self._is_hidden = False
+        """No replica is in rotation."""
         self._listeners: list[tuple[dict[str, Any], int]] = []
         self.names = [f"n{number}" for number in range(plan.notes)]
 
@@ -118,7 +124,9 @@ class World:
 
     def _set_rotation(self) -> None:
         self._balancer.replicas = [
-            each for each, pid in self._replicas.items() if pid is not None and each != self._hung
+            each
+            for each, pid in self._replicas.items()
+            if pid is not None and each != self._hung and not self._is_hidden
         ]
 
     def _order(self, order: dict[str, Any]) -> int:
@@ -176,12 +184,15 @@ class World:
         if (pid := self._replicas[port]) is None:
             return
         self.told(f"replica {port} killed")
+        self._kill(port, pid)
+        await asyncio.sleep(dice.uniform(0, 0.3))
+        self._start_replica(port)
+
+    def _kill(self, port: int, pid: int) -> None:
         self._order({"kill": pid})
         self._replicas[port] = None
         self._hung = None if self._hung == port else self._hung
         self._set_rotation()
-        await asyncio.sleep(dice.uniform(0, 0.3))
-        self._start_replica(port)
 
     async def pause_replica(self, dice: random.Random) -> None:
         port = dice.choice(list(self._replicas))
@@ -234,6 +245,37 @@ class World:
             await self._broker.kill()
             await asyncio.sleep(dice.uniform(0, 1))
             await self._broker.start()
+
+    async def save_log(self) -> None:
+        """Keeps a copy of the log. Nobody runs that uses it."""
+        async with self._all_down():
+            shutil.copytree(self._broker.home, self.folder / "older log")
+
+    async def roll_back_log(self, dice: random.Random) -> None:
+        """Puts the copy in place of the log. Clients come back when it has grown past the place that they know."""
+        self.told("the log rolled back")
+        self._is_hidden = True
+        async with self._all_down():
+            shutil.rmtree(self._broker.home)
+            shutil.copytree(self.folder / "older log", self._broker.home)
+        for name in self.names:
+            await self.change(name, "after the rollback")
+        for count in range(CHANGES_ROLLED_BACK):
+            await self.change(self.names[0], f"{count} after the rollback")
+        await self.kill_listeners(dice)
+        self._is_hidden = False
+        self._set_rotation()
+
+    @asynccontextmanager
+    async def _all_down(self) -> AsyncGenerator[None]:
+        for port, pid in self._replicas.items():
+            if pid is not None:
+                self._kill(port, pid)
+        await self._broker.kill()
+        yield
+        await self._broker.start()
+        for port in self._replicas:
+            self._start_replica(port)
 
     # What came of it.
 

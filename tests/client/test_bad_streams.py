@@ -104,6 +104,22 @@ async def test_a_stream_that_does_not_begin_is_told_by_its_fault(
         assert count(here, LISTEN) <= 6
 
 
+async def test_a_stream_that_is_broken_off_before_it_begins_is_opened_again() -> None:
+    """As by a replica that dies: the caller of `subscribe` does not hear of it."""
+
+    async def break_off_twice(asked: Asked) -> None:
+        if count(here, LISTEN) > 2:
+            await acknowledge(asked)
+            await silence(asked)
+        await asked.events()
+        asked.writer.close()
+
+    async with web({**behaved(MODERN), LISTEN: break_off_twice}) as here, connect(here.url, config=QUICK) as client:
+        await client.subscribe("note://a")
+        assert client.subscriptions == ["note://a"]
+        await lives(client)
+
+
 async def test_a_stream_that_is_acknowledged_twice_is_acknowledged() -> None:
     async def twice(asked: Asked) -> None:
         await acknowledge(asked)
@@ -291,3 +307,32 @@ async def test_a_server_that_refuses_everything_is_not_asked_about_each_resource
             async with connect(here.url, config=QUICK) as client:
                 await failure(client.subscribe([f"note://{number}" for number in range(1000)]))
             assert count(here, LISTEN) < 80
+
+
+async def test_a_resource_that_could_not_be_read_after_its_change_is_read_with_the_next_connection() -> None:
+    """As from a replica of a version without resources: the change was announced, and its log has no other."""
+    does, streams = dict(behaved(MODERN)), list[Asked]()
+
+    async def listen(asked: Asked) -> None:
+        await asked.events()
+        wanted, first = asked.message["params"]["notifications"], not streams
+        meta = {"dev.tidings/cursor": "log:1", "dev.tidings/recovered": not first}
+        await tell(asked, "notifications/subscriptions/acknowledged", notifications=wanted, _meta=meta)
+        if wanted.get("resourceSubscriptions"):
+            streams.append(asked)
+        await silence(asked)
+
+    does[LISTEN] = listen
+    async with web(does) as here, connect(here.url, config=QUICK) as client:
+        copies = client.watch("note://a")
+        async with asyncio.timeout(20):
+            assert (await anext(copies)).text == "content"
+            readable: Any = does.pop("resources/read")
+            connected = count(here, "server/discover")
+            await tell(streams[0], UPDATED, uri="note://a", _meta={"dev.tidings/cursor": "log:1"})
+            await asked_for(here, "resources/read", 2)
+            does["resources/read"] = {**readable, "contents": [{"uri": "note://a", "text": "new"}]}
+            while (read := await anext(copies)).text != "new":
+                pass
+        assert read.text == "new"
+        assert count(here, "server/discover") > connected

@@ -154,6 +154,7 @@ def test_what_users_see_has_no_way_to_write() -> None:
         "copies",
         "clear_content",
         "peek",
+        "replace",
     }
 
 

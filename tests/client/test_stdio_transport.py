@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tidings.client.targets import CommandTarget, parse_target
-from tidings.client.transports.stdio import LineSplitter, LineTooLong, RunningCommand, open_command
+from tidings.client.transports.stdio import LineSplitter, LineTooLong, RunningCommand
 from tidings.errors import CommandFailed, MessageTooLarge
 
 pytestmark = pytest.mark.anyio
@@ -70,9 +70,8 @@ async def running(
 ) -> AsyncGenerator[RunningCommand]:
     heard = heard or Heard()
     with anyio.fail_after(20):
-        async with open_command(
-            target, max_message=limit, on_stderr=heard.stderr.append, on_garbage=heard.garbage.append
-        ) as command:
+        command = RunningCommand(target, limit, heard.stderr.append, heard.garbage.append)
+        async with command.run():
             yield command
 
 
@@ -329,8 +328,9 @@ async def test_a_listener_that_fails_does_not_end_the_connection(caplog: pytest.
         raise RuntimeError(text)
 
     loud = program("print('heard', file=sys.stderr, flush=True); say('garbage'); ready()")
+    command = RunningCommand(loud, LIMIT, on_stderr=fail, on_garbage=fail)
     with anyio.fail_after(10):
-        async with open_command(loud, max_message=LIMIT, on_stderr=fail, on_garbage=fail) as command:
+        async with command.run():
             await started(command)
             await command.ended.wait()
             assert command.stderr_tail == "heard"

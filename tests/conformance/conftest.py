@@ -28,12 +28,12 @@ def entries() -> Mapping[str, Path]:
         pytest.skip(str(reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=["httptools", pytest.param("h11", marks=pytest.mark.thorough)])
 def server_outcomes(
     request: pytest.FixtureRequest, entries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[Case, suite.Outcome]:
-    """What each selected scenario for servers came to."""
-    with serving(tmp_path_factory.mktemp("conformance") / "server.log") as url:
+    """What each selected scenario for servers came to, with each of uvicorn's parsers."""
+    with serving(tmp_path_factory.mktemp("conformance") / "server.log", request.param) as url:
         return _outcomes(request, SERVER, lambda one: suite.run_server(entries[one.version], url, *one.selection))
 
 

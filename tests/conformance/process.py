@@ -12,11 +12,11 @@ STOP_SECONDS = 10
 
 
 @contextmanager
-def serving(log: Path) -> Iterator[str]:
+def serving(log: Path, http: str) -> Iterator[str]:
     """Start the server on a free port; yields its URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        process = _start("server", listening, log)
+        process = _start("server", listening, log, http)
     # Our copy of the socket is closed now: should the server die, its clients are refused at once.
     with _watched(process, log):
         yield url
@@ -34,9 +34,9 @@ def nursing(folder: Path) -> Iterator[str]:
         yield f"{sys.executable} -IS {Path(__file__).with_name('relay.py')} {address}"
 
 
-def _start(program: str, listening: socket.socket, log: Path) -> subprocess.Popen[bytes]:
+def _start(program: str, listening: socket.socket, log: Path, *options: str) -> subprocess.Popen[bytes]:
     number = listening.fileno()
-    command = [sys.executable, "-m", f"tests.conformance.{program}", str(number)]
+    command = [sys.executable, "-m", f"tests.conformance.{program}", str(number), *options]
     with log.open("wb") as output:
         return subprocess.Popen(command, cwd=ROOT, pass_fds=[number], stdout=output, stderr=output)
 

@@ -169,8 +169,8 @@ def application() -> ASGIApp:
 
 def main() -> None:
     listening = socket.socket(fileno=int(sys.argv[1]))
-    # Not httptools, which uvicorn prefers where it is installed: it leaves spaces at the end of a header's value.
-    config = uvicorn.Config(application(), log_level="warning", http="h11", timeout_graceful_shutdown=2)
+    http: Any = sys.argv[2]
+    config = uvicorn.Config(application(), log_level="warning", http=http, timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[listening])
 
 

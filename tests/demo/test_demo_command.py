@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from tests.demo.showing import COMMAND, are_gone, environment, shown, until
 from tidings.cli import demo as demo_command
 from tidings.cli.main import main
-from tidings.demo.servers import NeverServed
-from tidings.demo.show import DemoOptions, StageFailed, show
+from tidings.demo.sample import StageFailed
+from tidings.demo.show import DemoOptions, show
 from tidings.inspector.http.gate import Key
 
 
@@ -207,7 +207,7 @@ def test_what_nobody_foresaw_is_no_mistake_of_the_user(
 @pytest.mark.usefixtures("nobody_types")
 def test_what_can_happen_is_told_and_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*_: object) -> None:
-        raise NeverServed("The vault server could not be started.")
+        raise StageFailed("The vault server could not be started.")
 
     monkeypatch.setattr("tidings.demo.servers.ServerProcess.run", never)
     result = CliRunner().invoke(main, ["demo", "--no-browser", "--port", "0"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tidings.demo.sample import CannotWrite, Sample
+from tidings.demo.sample import Sample, StageFailed
 from tidings.demo.stage import Site
 
 
@@ -62,7 +62,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_with_what_to_do(tmp_path: Pa
     (tmp_path / "file").write_text("")
     sample = Sample(tmp_path / "file" / "Bakery", date(2026, 11, 15))
     for write in (sample.write, sample.edit_plan, lambda: sample.take_order("a rye\n")):
-        with pytest.raises(CannotWrite, match=r"temporary folder: .* Set TMPDIR to a folder"):
+        with pytest.raises(StageFailed, match=r"temporary folder: .* Set TMPDIR to a folder"):
             write()
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.ports import free_port
 from tidings.demo import tour as module
-from tidings.demo.servers import NeverServed, ServerProcess
+from tidings.demo.sample import StageFailed
+from tidings.demo.servers import ServerProcess
 from tidings.demo.step_check import HopSource, duration
 from tidings.demo.tour import Tour, TourProgress, snippets, steps
 from tidings.inspector.records import Record, SessionLimits
@@ -137,7 +138,7 @@ async def test_what_is_not_seen_in_time_is_said_to_be_late(trip: Trip, monkeypat
 
 async def test_a_server_that_never_serves_is_given_up_with_what_it_said() -> None:
     kept = ServerProcess("sample", ["vault", "/nowhere/at/all", "--http", "127.0.0.1:0"])
-    with pytest.raises(NeverServed, match=r"could not be started. Its error output:\n.*no folder") as failure:
+    with pytest.raises(StageFailed, match=r"could not be started. Its error output:\n.*no folder") as failure:
         async with asyncio.timeout(60):
             await kept.run()
     assert "/nowhere/at/all" in str(failure.value)

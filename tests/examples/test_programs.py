@@ -70,6 +70,20 @@ def test_a_copy_is_fresh_again_after_its_server_was_killed() -> None:
     assert after.index("the client: error") < after.index("the client: connected") < after.index("'note 3' received")
 
 
+def test_users_hear_only_of_what_is_theirs_and_only_as_long_as_they_may() -> None:
+    story = run("private_notes.py")
+    assert (story.returncode, story.stderr) == (0, "")
+    *told, revoked, last = story.stdout.splitlines()
+    assert told == [
+        "ada asks for Bob's diary: The server does not announce changes of diary://bob. Use `watch`, which polls.",
+        "ada reads Bob's diary: Unknown resource: diary://bob",
+        "bob reads 'Rain.'",
+        "bob reads 'Sun.'",
+    ]
+    assert revoked.startswith("ada is revoked: The server refused these credentials (HTTP 401).")
+    assert last == "bob reads 'Snow.'"
+
+
 @pytest.mark.parametrize(
     ("name", "processes"), [("surviving.py", 1), pytest.param("replicas.py", 3, marks=pytest.mark.thorough)]
 )

@@ -17,7 +17,7 @@ from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
 from tidings import LiveServer
 from tidings.errors import NotConnected, NotSupported
-from tidings.inspector.catalog.entry import EntryTimeouts, ServerEntry
+from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.session import Session
@@ -449,7 +449,7 @@ async def test_secrets_are_not_in_the_records() -> None:
         command=sys.executable,
         args=("-c", tell.replace(secret, "${KEY}"), "--token", secret),
         env={"API_KEY": secret},
-        timeouts=EntryTimeouts(connect=20),
+        timeouts={"connect": 20},
     )
     async with Session(environ={"KEY": secret}) as session:
         server = await session.add(entry)

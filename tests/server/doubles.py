@@ -15,10 +15,8 @@ from tidings.errors import TidingsError
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
 from tidings.server.subscriber import Feature, Frame, Screen, Subscriber
-from tidings.server.telemetry import Telemetry
 
 LIMITS = Limits()
-TELEMETRY = Telemetry()
 
 
 class Reader(Subscriber):
@@ -33,16 +31,15 @@ class Reader(Subscriber):
         limits: Limits = LIMITS,
         screen: Screen | None = None,
         client: str = "reader",
-        telemetry: Telemetry = TELEMETRY,
         cuttable: bool = True,
     ) -> None:
         super().__init__(
             client=client,
+            principal=None,
             transport="memory",
             features=features,
             subscriptions=subscriptions,
             limits=limits,
-            telemetry=telemetry,
             screen=screen,
         )
         self.batches: list[list[Frame]] = []
@@ -53,6 +50,9 @@ class Reader(Subscriber):
         self._cuttable = cuttable
         self._encoded: list[Frame] = []
         self.stream = cast("BorrowedStream", self)
+
+    def _forbidden(self, subscription: str) -> None:
+        self.events.append(f"forbidden {subscription}")
 
     def write(self, data: bytes) -> asyncio.Future[None] | None:
         """The borrowed stream's part: take a write now, or when a test says so."""

@@ -116,7 +116,7 @@ class Page:
             return
         self.send = send
         self.stream = BorrowedStream(send, receive)
-        self.stream.when_started(self.opened.set)
+        self.stream.when_started(lambda start: self.opened.set())
         await self.stream.send(START)
         await self.leave.wait()
 

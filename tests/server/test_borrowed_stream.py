@@ -31,7 +31,7 @@ from tidings.server.borrowed_stream import (
 pytestmark = pytest.mark.anyio
 
 EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
-START = {"type": "http.response.start", "status": 200, "headers": [EVENTS]}
+START = {"type": "http.response.start", "status": 200, "headers": [EVENTS, (b"mcp-session-id", b"abc")]}
 LISTEN = {"type": "http", "method": "POST", "headers": [(b"mcp-method", b"subscriptions/listen")]}
 SESSION = {
     "type": "http",
@@ -110,9 +110,9 @@ class Live:
         self.told.append("started")
         self.streams.append(stream)
 
-    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
+    def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
         assert stream.session_id == session_id
-        self.told.append(f"opened {session_id}")
+        self.told.append(f"{'begun' if begins else 'opened'} {session_id}")
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         self.told.append("closed")
@@ -302,10 +302,19 @@ async def test_an_sse_stream_is_named_by_its_first_event() -> None:
     async with request(Borrowing(app, live), app, SSE, wire.send):
         assert live.told == ["started"]
         assert app.send is not None
-        await app.send(body(b"event: endpoint\r\ndata: /messages/?session_id=0af7\r\n\r\n"))
-        assert live.told == ["started", "opened 0af7"]
-        await app.send(body(b"data: ?session_id=0bad\r\n\r\n"))
-    assert live.told == ["started", "opened 0af7", "closed"]
+        await app.send(body(b"event: endpoint\r\ndata: /messages/?session_id=%032d\r\n\r\n" % 7))
+        assert live.told == ["started", f"begun {7:032}"]
+        await app.send(body(b"event: endpoint\r\ndata: /messages/?session_id=%032d\r\n\r\n" % 8))
+    assert live.told == ["started", f"begun {7:032}", "closed"]
+
+
+@pytest.mark.parametrize("named", [None, b"abd"])
+async def test_an_old_era_stream_whose_answer_does_not_name_the_session_stays_unnamed(named: bytes | None) -> None:
+    """As that of another route: the header of a request proves nothing."""
+    headers = [EVENTS] if named is None else [EVENTS, (b"mcp-session-id", named)]
+    app, live, wire = App({**START, "headers": headers}), Live(), Cycle()
+    async with request(Borrowing(app, live), app, SESSION, wire.send):
+        assert live.told == ["started"]
 
 
 async def test_a_stream_whose_first_event_names_no_session_stays_unnamed() -> None:

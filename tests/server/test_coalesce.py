@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -33,9 +34,8 @@ class Bench:
         """The place of each change that was delivered, and the cursor with which."""
         self.merged = 0
         self.version = 0
-        self.coalescer = Coalescer(
-            self._deliver, setting, start=place(0), clock=lambda: self.clock, merged=self._merged
-        )
+        clock = cast("asyncio.AbstractEventLoop", self.clock)
+        self.coalescer = Coalescer(self._deliver, setting, start=place(0), clock=lambda: clock, merged=self._merged)
 
     def hear(self, *changes: Change) -> None:
         for change in changes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidings.changes import Filter, ResourceUpdated
 from tidings.errors import InvalidUri
-from tidings.server.config import Coalesce, Limits, uri_pattern
+from tidings.server.config import Coalesce, Limits, UriPattern
 
 LIMITS = [field.name for field in dataclasses.fields(Limits)]
 
@@ -71,14 +71,65 @@ words = st.text("abc/:*", max_size=6)
 def test_a_pattern_matches_what_a_filter_for_it_wants(pattern: str, uri: str) -> None:
     pattern, uri = "x:" + pattern, "x:" + uri
     wanted = Filter.of([pattern]).wants(ResourceUpdated(uri))
-    assert (uri_pattern(pattern).match(uri) is not None) is wanted
+    assert (UriPattern(pattern).match(uri) is not None) is wanted
 
 
 def test_a_pattern_is_a_template_of_the_sdk_or_a_subscription() -> None:
-    assert uri_pattern("feed://{id}").match("feed://%C3%A6") == {"id": "æ"}
+    assert UriPattern("feed://{id}").match("feed://%C3%A6") == {"id": "æ"}
     for text in ("", "note", "two words:x", "not a scheme*", "note://a b"):
         with pytest.raises(InvalidUri):
-            uri_pattern(text)
+            UriPattern(text)
     for text in ("feed://{id", "feed://{}", "feed://{a}{", "feed://{a b}"):
         with pytest.raises(ValueError, match="is not a URI template"):
-            uri_pattern(text)
+            UriPattern(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "uri", "found"),
+    [
+        ("note://a", "note://a", {}),
+        ("note://a", "note://ab", None),
+        ("note://*", "note://a/b", {}),
+        ("note://*", "note://*", {}),
+        ("note://*", "note:/", None),
+        ("feed://{id}", "feed://7", {"id": "7"}),
+        ("feed://{id}", "feed://*", {"id": "*"}),
+        ("feed://{id}", "feed://a/b", None),
+        ("feed://{+path}", "feed://a/b", {"path": "a/b"}),
+        ("feed://{id}", "feed://%C3%A6", {"id": "æ"}),
+    ],
+)
+def test_a_pattern_matches_and_gives_the_variables(text: str, uri: str, found: dict[str, str] | None) -> None:
+    assert UriPattern(text).match(uri) == found
+
+
+def test_a_pattern_names_its_variables() -> None:
+    assert UriPattern("x:{a}/{b}{?c}").variables == ["a", "b", "c"]
+    assert UriPattern("x:{a}/{b}{?c}").optional == {"c"}
+    assert UriPattern("x:*").variables == []
+    assert UriPattern("x:*").optional == frozenset()
+
+
+def test_a_text_that_is_no_pattern_is_refused() -> None:
+    with pytest.raises(InvalidUri):
+        UriPattern("note")
+    with pytest.raises(TypeError, match="not int"):
+        UriPattern(7)
+    for text in ("feed://{id", "feed://{}", "feed://{a b}"):
+        with pytest.raises(ValueError, match="is not a URI template") as refusal:
+            UriPattern(text)
+        assert repr(text) in str(refusal.value)
+
+
+def test_a_prefix_is_covered_only_by_a_prefix() -> None:
+    assert UriPattern("feed://{id}").covers("feed://a")
+    assert not UriPattern("feed://{id}").covers("feed://*")
+    assert UriPattern("feed://*").covers("feed://a*")
+    assert not UriPattern("feed://a*").covers("feed://*")
+
+
+@given(st.text("abc/:*", max_size=6), st.text("abc/:*", max_size=6))
+def test_a_prefix_matches_what_begins_with_it(text: str, uri: str) -> None:
+    text, uri = "x:" + text, "x:" + uri
+    wanted = uri == text or (text.endswith("*") and uri.startswith(text[:-1]))
+    assert (UriPattern(text).match(uri) is not None) is wanted

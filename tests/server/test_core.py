@@ -19,8 +19,9 @@ from tidings.errors import BusMismatch, BusUnavailable, LimitReached, SourceUnav
 from tidings.server import core as core_module
 from tidings.server import notify as notify_module
 from tidings.server.config import Limits
-from tidings.server.core import Core, client_key, client_name
+from tidings.server.core import Core
 from tidings.server.policy import RequestContext, SubscriptionPolicy
+from tidings.server.principals import client_key, client_name
 
 pytestmark = pytest.mark.anyio
 
@@ -195,6 +196,19 @@ async def test_a_server_that_stops_while_the_bus_is_away_does_not_wait_and_says_
         await core.aclose()
     assert warnings(caplog)[-1] == "2 changes could not be published before the stop."
     assert asyncio.all_tasks() == tasks
+
+
+async def test_a_change_that_fails_while_the_bus_is_left_waits_for_the_next_start(core: Core, bus: ShakyBus) -> None:
+    tasks = asyncio.all_tasks()
+    reader = joined(core, Reader("note://a"))
+    await core.aclose()
+    bus.leave()
+    await publish_in_vain(core, A)
+    assert asyncio.all_tasks() == tasks
+    bus.come_back()
+    core.start()
+    await turns()
+    assert A in reader.written
 
 
 async def test_what_could_not_be_published_before_the_stop_is_published_after_the_next_start(

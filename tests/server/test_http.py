@@ -15,6 +15,7 @@ from tests.server.serving import AT_ONCE, eventually, live, notes, serving, sock
 from tests.server.wire import Connection, Era, Session, both_eras, changed, cursor, subscribe
 from tidings import attach
 from tidings.server import Limits
+from tidings.server.server import _secured
 
 pytestmark = pytest.mark.anyio
 
@@ -493,3 +494,64 @@ async def test_a_session_beyond_the_limit_is_refused_with_503_and_an_idle_one_en
         await eventually(lambda: not mcp.session_manager._server_instances)
         assert (await first.request("ping")).status == 404
         assert mcp.notify.subscribers() == []
+
+
+# What a request may look like
+
+
+@both_eras
+async def test_space_around_a_header_s_value_is_not_a_part_of_it(era: Era) -> None:
+    mcp = notes()
+    async with live(mcp) as port:
+        spaced = {"MCP-Protocol-Version": f" \t{wire.MODERN if era == 'modern' else wire.LEGACY} \t"}
+        reader = await subscribe(era, port, ["note://a"], headers=spaced)
+        await mcp.notify.resource_updated("note://a")
+        assert await reader.until("note://a")
+
+
+async def test_a_stream_that_cannot_be_resumed_says_so() -> None:
+    async with live(notes()) as port:
+        session = await Session.start(port)
+        with pytest.raises(wire.Refused, match=r"HTTP 400.*Open the stream without Last-Event-ID"):
+            await Connection.stream(
+                await Connection.open(port),
+                wire.http("GET", {"Accept": "text/event-stream", "Last-Event-ID": "forged", **session.headers}),
+            )
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "mcp.example.com"}, 200),
+        ({"Host": "mcp.example.com:8443"}, 200),
+        ({"Host": "mcp.example.com", "Origin": "https://mcp.example.com"}, 200),
+        ({"Host": "evil.example.com"}, 421),
+        ({"Host": "127.0.0.1:8000"}, 421),
+        ({"Host": "mcp.example.com", "Origin": "https://evil.example.com"}, 403),
+    ],
+)
+async def test_an_open_port_answers_to_the_names_that_it_was_given(headers: dict[str, str], status: int) -> None:
+    options = _secured("0.0.0.0", ["mcp.example.com"], {})
+    async with serving(notes().asgi(host="0.0.0.0", **options)) as port:
+        body = wire.message("tools/list", {"_meta": wire.modern_meta()}, 1)
+        request = wire.http("POST", wire.modern_headers("tools/list"), body).replace(b"Host: 127.0.0.1:8000\r\n", b"")
+        named = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
+        assert (await wire.once(port, request.replace(b"\r\n", b"\r\n" + named, 1))).status == status
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts", "options", "warns"),
+    [
+        ("0.0.0.0", [], {}, True),
+        ("192.0.2.7", [], {}, True),
+        ("127.0.0.1", [], {}, False),
+        ("localhost", [], {}, False),
+        ("0.0.0.0", ["mcp.example.com"], {}, False),
+        ("0.0.0.0", [], {"transport_security": None}, False),
+    ],
+)
+def test_an_open_port_that_answers_to_any_name_is_warned_of(
+    host: str, hosts: list[str], options: dict[str, Any], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    _secured(host, hosts, options)
+    assert ("checks neither Host nor Origin" in caplog.text) is warns

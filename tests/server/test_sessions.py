@@ -33,6 +33,8 @@ from tidings.errors import BusUnavailable
 from tidings.server import Limits, attach
 from tidings.server.adapters import McpServerAdapter
 from tidings.server.live import Live
+from tidings.server.session_gate import SessionGate
+from tidings.server.sessions import SharedSessions
 
 pytestmark = pytest.mark.anyio
 
@@ -444,6 +446,10 @@ async def test_an_answer_that_is_too_large_to_pass_on_is_refused() -> None:
         assert (refused.status, "500000 bytes" in refused.error["message"]) == (413, True)
 
 
+def shared_of(all_: World, replica: int) -> SharedSessions:
+    return cast("SharedSessions", all_.servers[replica]._live._sessions)
+
+
 class Away:
     """The records of a bus that cannot be reached."""
 
@@ -456,12 +462,12 @@ async def test_without_its_bus_a_session_of_another_replica_is_refused_for_now(w
     async with world() as all_:
         session = await Session.start(all_.ports[0])
         session.port = all_.ports[1]
-        sessions = all_.servers[1]._live._sessions
-        assert sessions is not None
+        sessions = shared_of(all_, 1)
         sessions._records, sessions._has_worked = Away(), worked
         refused = await session.request("tools/list")
         if worked:
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert refused.json["error"]["data"] == {"code": "bus-unavailable", "retryable": True}
         else:  # It may never: a user of the bus may lack the permission.
             assert refused.status == 404
         session.port = all_.ports[0]
@@ -473,7 +479,9 @@ async def test_a_replica_without_room_refuses_a_session_for_now() -> None:
         await Session.start(all_.ports[1])
         session = await Session.start(all_.ports[0])
         session.port = all_.ports[1]
-        assert (await session.request("tools/list")).status == 503
+        refused = await session.request("tools/list")
+        assert refused.status == 503
+        assert refused.json["error"]["data"] == {"code": "limit-reached", "retryable": True}
 
 
 async def kept_again(bus: MemoryBus, key: str) -> None:
@@ -596,3 +604,26 @@ async def test_several_workers_without_a_shared_bus_are_warned_of(
     for bus, warnings in ((MemoryBus(), 0), (None, 1)):
         async with live(notes(bus=bus)):
             assert caplog.text.count("4 worker processes run this server") == warnings
+
+
+async def test_a_stream_of_the_author_s_own_does_not_replace_the_record_of_a_session() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        record = await shared_of(all_, 0).record_of(cast("str", session.id))
+        said = f"event: endpoint\r\ndata: /stolen?session_id={session.id}\r\n\r\n".encode()
+
+        async def own(_: Any, __: Any, send: Any) -> None:
+            headers = [(b"content-type", b"text/event-stream")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": said, "more_body": False})
+
+        gate = SessionGate(own, shared_of(all_, 1))
+        scope = {"type": "http", "method": "GET", "path": "/own", "headers": [], "query_string": b""}
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await gate(scope, anyio.sleep_forever, send)
+        assert sent[-1]["body"] == said
+        assert await shared_of(all_, 2).record_of(cast("str", session.id)) == record

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
-import anyio
+import anyio.lowlevel
 import pytest
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
@@ -15,7 +15,7 @@ from starlette.routing import Mount
 
 from tests.server import wire
 from tests.server.serving import eventually, serving
-from tests.server.test_sessions import ADA, AUTH, Away, Tokens, world
+from tests.server.test_sessions import ADA, AUTH, Away, Tokens, shared_of, world
 from tests.server.wire import Session, message
 from tidings.bus.memory import MemoryBus
 from tidings.errors import BusUnavailable
@@ -23,10 +23,6 @@ from tidings.server import Limits, attach
 from tidings.server.live import Live
 
 pytestmark = pytest.mark.anyio
-
-
-def shared(all_: Any, replica: int) -> Any:
-    return all_.servers[replica]._live._sessions
 
 
 async def test_a_change_while_a_replica_learns_of_subscriptions_is_heard() -> None:
@@ -56,6 +52,82 @@ async def test_a_change_while_a_replica_learns_of_subscriptions_is_heard() -> No
         assert (await streams[0].next())["params"]["uri"] == "note://b"
 
 
+@pytest.mark.parametrize("keeps_records", [True, False])
+async def test_a_log_that_is_lost_with_a_notice_leaves_no_stream_deaf(keeps_records: bool) -> None:
+    bus = MemoryBus()
+    async with world(lambda: bus) as all_:
+        session = await Session.start(all_.ports[0])
+        stream = await session.stream()
+        deaf = shared_of(all_, 0)
+        hear, deaf.noticed = deaf.noticed, lambda uri: None  # type: ignore[method-assign]
+        session.port = all_.ports[1]
+        await session.subscribe("note://a")
+        deaf.noticed = hear  # type: ignore[method-assign]
+        if not keeps_records:
+            await bus.records.delete(f"session/{session.id}")
+        for replica in range(3):  # As when a replica hears that the log was lost.
+            shared_of(all_, replica).noticed(None)
+        with anyio.fail_after(20):
+            await eventually(lambda: all_.servers[0].notify.subscribers("note://a"))
+            await all_.publish("note://a", 2)
+            while (await stream.next())["params"].get("uri") != "note://a":
+                pass
+
+
+async def test_a_record_that_expired_too_early_is_put_together_again() -> None:
+    """As when the clock of the broker is set forward: no replica alone knows all subscriptions."""
+    bus = MemoryBus()
+    async with world(lambda: bus) as all_:
+        session = await Session.start(all_.ports[0])
+        stream = await session.stream()
+        for replica, uri in ((1, "note://a"), (0, "note://b")):
+            session.port = all_.ports[replica]
+            await session.subscribe(uri)
+        await bus.records.delete(f"session/{session.id}")
+        session.port = all_.ports[1]
+        await session.subscribe("note://c")
+        for uri in ("note://c", "note://a", "note://b"):
+            await eventually(lambda uri=uri: all_.servers[0].notify.subscribers(uri))
+            await all_.publish(uri, 2)
+            with anyio.fail_after(20):
+                while (await stream.next())["params"].get("uri") != uri:
+                    pass
+
+
+async def test_what_was_unsubscribed_from_stays_so_when_the_log_is_lost() -> None:
+    async with world() as all_:
+        session = await Session.start(all_.ports[0])
+        await session.stream()
+        await session.subscribe("note://a")
+        session.port = all_.ports[1]
+        await session.request("ping")  # This replica knows of the subscription.
+        session.port = all_.ports[0]
+        assert (await session.unsubscribe("note://a")).json["result"] == {}
+        before = shared_of(all_, 1)._held[cast("str", session.id)].record.edition
+        for replica in range(3):
+            shared_of(all_, replica).noticed(None)
+        for replica in (0, 1):
+            held = shared_of(all_, replica)._held[cast("str", session.id)]
+            await eventually(lambda held=held: held.record.edition > before and not held.record.subscriptions)
+        assert not all_.servers[0].notify.subscribers("note://a")
+
+
+async def test_a_lost_record_does_not_end_the_sessions_whose_ids_begin_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.server.sessions._start", lambda session_id: "abc")
+    bus = MemoryBus()
+    async with world(lambda: bus) as all_:
+        one, two = await Session.start(all_.ports[0]), await Session.start(all_.ports[0])
+        stream = await two.stream()
+        for session in (one, two):
+            await bus.records.delete(f"session/{session.id}")
+        assert (await one.subscribe("note://a")).json["result"] == {}
+        with anyio.fail_after(20):
+            while await bus.records.get(f"session/{two.id}") is None:
+                await anyio.lowlevel.checkpoint()
+        assert stream.ended is None
+        assert (await two.request("ping")).status == 200
+
+
 async def test_a_subscription_whose_source_fails_here_still_hears_the_other_replicas() -> None:
     async with world() as all_:
 
@@ -77,7 +149,7 @@ async def test_two_levels_at_once_hold_up_nothing() -> None:
         session = await Session.start(all_.ports[0])
         session.port = all_.ports[1]
         await session.request("ping")
-        held = shared(all_, 1)._held[session.id]
+        held = shared_of(all_, 1)._held[session.id]
         session.port = all_.ports[0]
         async with held.turn:
             for level in ("debug", "info"):
@@ -85,7 +157,7 @@ async def test_two_levels_at_once_hold_up_nothing() -> None:
         session.port = all_.ports[1]
         with anyio.fail_after(20):
             assert (await session.subscribe("note://a")).json["result"] == {}
-        assert shared(all_, 1)._held[session.id].record.level == "info"
+        assert shared_of(all_, 1)._held[session.id].record.level == "info"
 
 
 async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
@@ -95,7 +167,7 @@ async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.post, message("tools/call", {"name": "wait", "arguments": {}}, 77))
             await all_.waiting.wait()
-            sessions = shared(all_, 1)
+            sessions = shared_of(all_, 1)
             records, failed = sessions._records, list[str]()
 
             class Hiccup:
@@ -154,7 +226,7 @@ async def test_an_end_is_an_end_even_if_another_replica_writes_at_the_same_time(
         session = await Session.start(all_.ports[0])
         session.port = all_.ports[1]
         await session.request("ping")
-        sessions = shared(all_, 1)
+        sessions = shared_of(all_, 1)
         records = sessions._records
 
         class Slow:

@@ -255,7 +255,6 @@ async def test_a_locked_bus_stalled_readers_and_a_slow_source_share_the_time_of_
             assert await subscription.over() == "broken"
         assert seconds < PROMPT, server.log.read_text()
         assert code == -signal.SIGTERM
-        assert "did not end in time" not in server.log.read_text()
 
 
 @both_eras

@@ -20,7 +20,7 @@ from tidings.server.core import Core
 from tidings.server.notify import Times
 from tidings.server.policy import SubscriptionPolicy
 from tidings.server.subscriber import FRAME_END, Frame
-from tidings.server.telemetry import Telemetry
+from tidings.server.telemetry import record_delivery
 
 pytestmark = pytest.mark.anyio
 
@@ -112,7 +112,7 @@ async def test_only_what_this_process_published_and_somebody_got_has_a_lag(colle
 
 async def test_merges_and_cut_offs_are_counted(collector: Collector) -> None:
     core = started()
-    reader = Reader("note://a", telemetry=core.telemetry)
+    reader = Reader("note://a")
     core.join(reader)
     for _ in range(3):
         await core.publish(A)
@@ -230,7 +230,7 @@ async def test_a_broken_tracer_and_meter_reach_nobody_and_are_logged_once_each(
     core = started()
 
     async def live() -> Reader:
-        reader = Reader("note://a", telemetry=core.telemetry)
+        reader = Reader("note://a")
         core.join(reader)
         for change in (A, A, ToolsListChanged()):
             await core.publish(change)
@@ -271,7 +271,7 @@ def test_a_failure_while_a_change_is_handed_out_ends_its_span(collector: Collect
         raise LookupError
 
     with pytest.raises(LookupError):
-        Telemetry().delivery(fail, A, None)
+        record_delivery(fail, A, None)
     assert collector.spans == [("change_notifier.notify_resource_updated", {"mcp.resource.uri": "note://a"})]
 
 

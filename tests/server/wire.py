@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import json
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, cast
 
@@ -36,6 +36,7 @@ _CLIENT: Final = {"name": "wire", "version": "1"}
 _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 JSON: Final = {**_ACCEPT, "Content-Type": "application/json"}
 _FLAGS: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
+NO_HEADERS: Final[Mapping[str, str]] = {}
 _numbers = itertools.count(1)
 _open: set["Connection"] = set()
 
@@ -282,11 +283,12 @@ def listen_request(
     number: Any = None,
     *,
     path: str = "/mcp",
+    headers: Mapping[str, str] = NO_HEADERS,
     **meta: Any,
 ) -> bytes:
     params = {"notifications": filter, "_meta": modern_meta(**meta)}
     body = message("subscriptions/listen", params, next(_numbers) if number is None else number)
-    return http("POST", modern_headers("subscriptions/listen"), body, path)
+    return http("POST", {**modern_headers("subscriptions/listen"), **headers}, body, path)
 
 
 def wanted(uris: Iterable[str], lists: Iterable[str]) -> Json:
@@ -300,6 +302,7 @@ async def listen(
     *,
     path: str = "/mcp",
     receive_buffer: int | None = None,
+    headers: Mapping[str, str] = NO_HEADERS,
     **meta: Any,
 ) -> Connection:
     """Open a `subscriptions/listen`; no frame has been looked at yet.
@@ -309,7 +312,7 @@ async def listen(
     """
     connection = await Connection.open(port, receive_buffer=receive_buffer)
     try:
-        await connection.stream(listen_request(filter, number, path=path, **meta))
+        await connection.stream(listen_request(filter, number, path=path, headers=headers, **meta))
     except BaseException:
         connection.close()
         raise
@@ -329,16 +332,17 @@ async def call_tool(port: int, name: str, *, path: str = "/mcp", **arguments: An
 class Session:
     """An old-era session."""
 
-    def __init__(self, port: int, path: str = "/mcp") -> None:
+    def __init__(self, port: int, path: str = "/mcp", headers: Mapping[str, str] = NO_HEADERS) -> None:
         self.port = port
         self.path = path
+        self.own_headers = headers
         self.id: str | None = None
         self.capabilities: Json = {}
 
     @classmethod
-    async def start(cls, port: int, *, path: str = "/mcp") -> Self:
+    async def start(cls, port: int, *, path: str = "/mcp", headers: Mapping[str, str] = NO_HEADERS) -> Self:
         """A session that has completed its handshake."""
-        session = cls(port, path)
+        session = cls(port, path, headers)
         await session.initialize()
         assert (await session.post(message("notifications/initialized"))).status == 202
         return session
@@ -352,7 +356,8 @@ class Session:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.id is None else {"Mcp-Session-Id": self.id, "MCP-Protocol-Version": LEGACY}
+        named = {} if self.id is None else {"Mcp-Session-Id": self.id, "MCP-Protocol-Version": LEGACY}
+        return {**named, **self.own_headers}
 
     async def post(self, body: bytes, **headers: str) -> Response:
         return await once(self.port, http("POST", {**JSON, **self.headers, **headers}, body, self.path))
@@ -446,13 +451,15 @@ async def subscribe(
     *,
     path: str = "/mcp",
     receive_buffer: int | None = None,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Subscription:
     """Subscribe, and open the stream. (An old-era session hears of every list.)"""
     if era == "modern":
         number = next(_numbers)
-        stream = await listen(port, wanted(uris, lists), number, path=path, receive_buffer=receive_buffer)
+        asked = wanted(uris, lists)
+        stream = await listen(port, asked, number, path=path, receive_buffer=receive_buffer, headers=headers)
         return Subscription(era, stream, None, number, await stream.next())
-    session = await Session.start(port, path=path)
+    session = await Session.start(port, path=path, headers=headers)
     for uri in uris:
         response = await session.subscribe(uri)
         assert response.json.get("result") == {}, response.body

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from tidings._kit.backoff import Pauses
-from tidings.bus import Entry, History, Record
+from tidings.bus import Entry, History, StoredRecord
 from tidings.bus.shared import BrokerBus, Engine, Held, Listeners, NewEntries, Terms, Waiting
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
@@ -32,7 +32,7 @@ class Log:
     covered: int = 0
     changes: dict[Change, tuple[int, float]] = field(default_factory=dict[Change, tuple[int, float]])
     terms: Terms = field(default_factory=Terms)
-    records: dict[str, tuple[float, Record]] = field(default_factory=dict[str, tuple[float, Record]])
+    records: dict[str, tuple[float, StoredRecord]] = field(default_factory=dict[str, tuple[float, StoredRecord]])
 
     def cursor(self, version: int) -> Cursor:
         return Cursor(self.epoch, version, self.terms.at(version))
@@ -44,8 +44,10 @@ _PAUSES: Final = (0.02, 0.1, 0.5)
 class Broker:
     """The log, and those who are to be woken when it grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._log = Log()
+        self._clock = clock
+        self.clock_offset = 0.0  # Seconds by which its wall clock is wrong.
         self._names = itertools.count(2)
         self._revisions = itertools.count(1)  # Not a part of the log: no loss and no older copy repeats one.
         self.sessions: dict[SimulatedSession, None] = {}
@@ -97,15 +99,19 @@ class Broker:
         self._log = Log(f"epoch{next(self._names)}")
         self.wake()
 
-    def get(self, key: str, now: float) -> Record | None:
+    def now(self, otherwise: Callable[[], float]) -> float:
+        """Returns the time by which records expire: as Redis and NATS do, by the clock of the broker."""
+        return otherwise() if self._clock is None else self._clock() + self.clock_offset
+
+    def get(self, key: str, now: float) -> StoredRecord | None:
         expires, record = self._log.records.get(key, (0.0, None))
         return record if record is None or expires > now else self.delete(key)
 
-    def put(self, key: str, value: bytes, expires: float, revision: int | None, now: float) -> Record | None:
+    def put(self, key: str, value: bytes, expires: float, revision: int | None, now: float) -> StoredRecord | None:
         there = self.get(key, now)
         if revision is not None and revision != (there.revision if there else 0):
             return None
-        record = Record(value, next(self._revisions))
+        record = StoredRecord(value, next(self._revisions))
         self._log.records[key] = (expires, record)
         return record
 
@@ -258,15 +264,15 @@ class SimulatedRecords:
 
     session: SimulatedSession
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         session = self.session
-        return await session.ask(lambda: session.broker.get(key, session.clock()))
+        return await session.ask(lambda: session.broker.get(key, session.broker.now(session.clock)))
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         session = self.session
 
-        def store() -> Record | None:
-            now = session.clock()
+        def store() -> StoredRecord | None:
+            now = session.broker.now(session.clock)
             return session.broker.put(key, value, now + seconds, revision, now)
 
         return await session.ask(store)

@@ -22,6 +22,7 @@ import mcp.client.subscriptions
 import rich.logging  # noqa: F401 - it draws a number when it is imported
 import sse_starlette.sse
 from anyio._backends._asyncio import CancelScope
+from anyio._backends._asyncio import _task_states as anyio_tasks
 
 from tests.simulation.bus import SimulatedBus
 from tests.simulation.loop import CURRENT, VirtualLoop
@@ -167,6 +168,7 @@ def _throw_away(loop: VirtualLoop) -> None:
         for task in loop.tasks:
             task._log_destroy_pending = False
         loop.tasks.clear()
+        anyio_tasks.clear()  # It never forgets a task that did not end: the state of each holds the task itself.
         loop._ready.clear()
         loop._scheduled.clear()
         loop.network.connections.clear()

@@ -274,8 +274,9 @@ async def kill_client(world: World, dice: random.Random) -> None:
 
 
 async def clock_jump(world: World, dice: random.Random) -> None:
-    """Sets the wall clock of a node forward or back."""
-    _node(world, dice).clock_offset += dice.choice([-86_400, -60, -1, 1, 60, 86_400])
+    """Sets the wall clock of a node or of the broker forward or back."""
+    one = dice.choice([*(each.node for each in (*world.replicas, *world.clients)), world.broker])
+    one.clock_offset += dice.choice([-86_400, -60, -1, 1, 60, 86_400])
     await asyncio.sleep(0)
 
 

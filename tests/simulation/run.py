@@ -89,6 +89,8 @@ async def _all(world: World, plan: Plan) -> None:
     for client in world.clients:
         await world.loop.on(client.node, client.wait_fresh())
     noticing.cancel()
+    # A client may have noticed just now that another stream of its is silent, and connect again.
+    await _until(lambda: not world.problems(), SETTLE_SECONDS)
     world.wrong += world.problems()
     world.trace("close")
     await world.close()
@@ -168,13 +170,15 @@ def _outcomes(seeds: range, jobs: int, work: Callable[[int], Outcome]) -> Any:
     if jobs == 1:
         yield from map(work, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    # Each process keeps some memory of what it ran, so it is replaced now and then.
+    with multiprocessing.get_context("spawn").Pool(jobs, quiet, maxtasksperchild=100) as pool:
         yield from pool.imap(work, seeds, chunksize=4)
 
 
 def quiet() -> None:
-    """Hides the SDK's warning about the old era, which is used here on purpose."""
+    """Hides the SDK's warning about the old era, and tasks of dead nodes that end with the process, without a loop."""
     warnings.filterwarnings("ignore", "resources/subscribe is removed")
+    sys.unraisablehook = lambda _: None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from tidings._kit.uvicorn_seam import HttpServer
 from tidings.changes import Change, ResourceUpdated
 from tidings.client import Backoff, ClientConfig, Timeouts
 from tidings.client.events import StateChanged
-from tidings.errors import BusUnavailable, NotSupported, RequestTimedOut, TidingsError
+from tidings.errors import NotSupported, TidingsError
 from tidings.server import Coalesce, Limits
 from tidings.server.policy import RequestContext
 
@@ -287,7 +287,9 @@ class Client:
                 try:
                     await live.subscribe(self.uris)
                     break
-                except (BusUnavailable, RequestTimedOut):
+                except TidingsError as error:
+                    if not error.retryable:
+                        raise
                     await asyncio.sleep(0.5)
             for uri in self.uris:
                 with contextlib.suppress(TidingsError):
@@ -387,7 +389,7 @@ class World:
 
     def __init__(self, loop: VirtualLoop, plan: WorldPlan, trace: Callable[[str], None]) -> None:
         self.loop, self.plan, self.trace = loop, plan, trace
-        self.broker = Broker()
+        self.broker = Broker(loop.time)
         self.first_log = self.broker.copy()
         uris = [*(f"note://n{number}" for number in range(plan.notes)), "secret://s0"]
         self.truth = Truth(dict.fromkeys(uris, 0))

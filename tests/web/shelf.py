@@ -110,7 +110,7 @@ class Shelf:
             looked += len(claimed)
             async with anyio.create_task_group() as tasks:
                 for watch in claimed:
-                    tasks.start_soon(self.watcher._look, watch)
+                    tasks.start_soon(self.watcher._look, watch, "")
         return looked
 
 
@@ -160,7 +160,7 @@ async def shelf(
             here = await stack.enter_async_context(site(pages))
         fetch = await stack.enter_async_context(fetcher(limits) if limits else fetcher())
         store = await stack.enter_async_context(Store(path, clock=clock, **room))
-        library = WebLibrary(fetch, workers or InThread(), store, clock=clock, **options)
+        library = WebLibrary(fetch, workers or InThread(), store, **options)
         await stack.enter_async_context(library)
-        how = {"limits": PACE, "clock": clock, "random": lambda: 0.0, **(watching or {})}
+        how = {"limits": PACE, "random": lambda: 0.0, **(watching or {})}
         yield Shelf(library, PageWatcher(library, **how), store, here, clock)

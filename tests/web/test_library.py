@@ -331,7 +331,7 @@ async def test_when_to_ask_again_is_told_if_the_site_says_so() -> None:
 
 async def test_a_library_that_tells_nobody_works_as_well() -> None:
     async with shelf({"/": text("x"), "/2": text("y")}) as here:
-        alone = WebLibrary(here.library.fetcher, InThread(), here.store, clock=here.clock)
+        alone = WebLibrary(here.library.fetcher, InThread(), here.store)
         assert (await alone.fetch(here.site.url())).entry.packet["content"].strip() == "x"
 
 

@@ -63,6 +63,13 @@ def test_settings_that_cannot_be_are_refused_by_their_names() -> None:
         Settings(chunk_tokens=2_000_000)
 
 
+@pytest.mark.parametrize("name", ["keep", "max_entries", "max_store", "watch_min"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_a_store_without_room_and_looks_without_a_pause_are_refused(name: str, value: float) -> None:
+    with pytest.raises(BadSetting, match=f"{name}: .* is out of range"):
+        Settings(**{name: value})  # type: ignore[arg-type]
+
+
 def test_a_command_line_can_be_made_of_a_setting_that_means_the_same_anywhere() -> None:
     assert named("keep").written(0.5) == ["--keep", "0.5"]
     assert named("store").written(Path("pages.db")) == ["--store", str(Path("pages.db").absolute())]

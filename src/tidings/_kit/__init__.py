@@ -15,7 +15,7 @@
     program         a child process under asyncio: started, and ended in steps
     tasks           small asyncio parts: wake-ups, background tasks, shared contexts, single flight
     text            text for people: one line, shortened, sizes, durations
-    uri_templates   RFC 6570: expand, match; patterns of URIs
+    uri_templates   RFC 6570: expand, match
     uvicorn_seam    everything of uvicorn's that is not public API
     telemetry       spans and metrics through the OpenTelemetry API, and the list of all metrics
     lazy            names imported at first use, and missing packages

@@ -60,8 +60,6 @@ def as_int(value: object) -> int | None:
 
 def as_float(value: object) -> float | None:
     """Returns the number as a finite float, or None."""
-    if type(value) is float:
-        return value if value - value == 0 else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -234,11 +234,9 @@ def make_hunk(
     return Hunk(*place, tuple(lines), heading, total - len(lines))
 
 
-def unified(
-    old: Sequence[str], new: Sequence[str], *, context: int = 3, above: int = 0, work: int = WORK
-) -> Iterator[str]:
+def unified(old: Sequence[str], new: Sequence[str], *, context: int = 3, above: int = 0) -> Iterator[str]:
     """Yields the lines of a patch, without ends and head. `above` lines stand above these parts of the texts."""
-    for group in grouped(differing(old, new, work).changes, context):
+    for group in grouped(differing(old, new).changes, context):
         hunk = make_hunk(old, new, group, context=context, above=above, words=no_words)
         yield hunk.title
         for line in hunk.lines:

@@ -61,18 +61,9 @@ class TranslatedPattern:
 
 def found_in(pattern: str, text: str, *, seconds: float = 0.05) -> bool | None:
     """Returns whether an ECMAScript pattern occurs in a text; None if it is not a pattern, or takes too long."""
-    ready = _ready(pattern)
     try:
-        return None if ready is None else ready.search(text, timeout=seconds) is not None
-    except TimeoutError:
-        return None
-
-
-@lru_cache(maxsize=1024)
-def _ready(pattern: str) -> Pattern | None:
-    try:
-        return compiled(pattern)
-    except BadPattern:
+        return compiled(pattern).search(text, timeout=seconds) is not None
+    except (BadPattern, TimeoutError):
         return None
 
 

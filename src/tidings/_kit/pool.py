@@ -340,12 +340,12 @@ def _in_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
 
 
 class BulkPool(Generic[JobT, T]):
-    """Processes that answer many jobs, for a thread, from entering this (or `start`) until leaving it (or `close`).
+    """Processes that answer many jobs, for a thread, from entering this until leaving it.
 
     Where no process can be started, or one ends before its time, its jobs are done by `here`, in this process. `small`
-    says of a job whether this process may do it while the others start. `room` answers of each process may wait before
-    `read` takes the first. Whatever `decode` raises counts as a broken process. Deadlines and numbers of jobs among the
-    `limits` are not for a bulk pool. `command` is started instead, for tests.
+    says of a job whether this process may do it while the others start. Whatever `decode` raises counts as a broken
+    process. Deadlines and numbers of jobs among the `limits` are not for a bulk pool. `command` is started instead, for
+    tests.
     """
 
     def __init__(
@@ -357,7 +357,6 @@ class BulkPool(Generic[JobT, T]):
         count: int,
         limits: WorkerLimits | None = None,
         small: Callable[[JobT], bool] = lambda _: False,
-        room: int = _AHEAD,
         command: Sequence[str] | None = None,
     ) -> None:
         self._decode = decode
@@ -368,31 +367,21 @@ class BulkPool(Generic[JobT, T]):
         self._processes: list[WorkerProcess] = []
         self._threads: list[threading.Thread] = []
         self._jobs: deque[JobT] = deque()
-        self._more = threading.Condition()
-        self._all_given = False
+        self._taking = threading.Lock()
         self._done: SimpleQueue[tuple[T] | None] = SimpleQueue()  # None: a thread has ended
-        self._room = threading.Semaphore(count * room)
-        self._surplus = count * (room - _AHEAD)
+        self._room = threading.Semaphore(count * _AHEAD)
         self._left = False
 
     def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def start(self) -> None:
         try:
             for _ in range(self._count):
                 self._processes.append(WorkerProcess(self._command))
         except OSError as error:
             logger.warning("not all worker processes could be started: %s", error)
+        return self
 
-    def close(self) -> None:
-        with self._more:
-            self._left = True
-            self._more.notify_all()
+    def __exit__(self, *_: object) -> None:
+        self._left = True
         self._room.release(max(1, len(self._threads)))
         for process in self._processes:
             process.kill()
@@ -401,26 +390,16 @@ class BulkPool(Generic[JobT, T]):
         for process in self._processes:
             process.end()
 
-    def add(self, jobs: Iterable[JobT]) -> None:
-        """Has jobs done. The answers wait for `read`."""
-        with self._more:
-            self._jobs.extend(jobs)
-            self._more.notify_all()
-        if not self._threads:
-            for process in self._processes:
-                thread = threading.Thread(target=self._serve, args=(process,), name="tidings-bulk-worker", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-
     def read(self, jobs: Iterable[JobT], stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
-        """Yields the answers to these and earlier jobs as they are ready, in any order, until `stopped` is True."""
-        self.add(jobs)
-        with self._more:
-            self._all_given = True
-            self._more.notify_all()
+        """Yields the answers to all jobs as they are ready, in any order, until `stopped` is True. Read once."""
+        self._jobs.extend(jobs)
+        for process in self._processes:
+            thread = threading.Thread(target=self._serve, args=(process,), name="tidings-bulk-worker", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         working = len(self._threads)
         while working and self._done.empty() and not stopped():
-            with self._more:  # The last job, unless doing it would keep all threads of this process waiting.
+            with self._taking:  # The last job, unless doing it would keep all threads of this process waiting.
                 small = [self._jobs.pop()] if self._jobs and self._small(self._jobs[-1]) else []
             if not small:
                 break
@@ -433,11 +412,7 @@ class BulkPool(Generic[JobT, T]):
             if answer is None:
                 working -= 1
             else:
-                # An answer was taken: there is room for another, unless more waited than shall from now on.
-                if self._surplus > 0:
-                    self._surplus -= 1
-                else:
-                    self._room.release()
+                self._room.release()
                 yield answer[0]
         if not working:
             yield from map(self._here, self._jobs)  # There are no processes at all.
@@ -458,17 +433,13 @@ class BulkPool(Generic[JobT, T]):
                 else:
                     return
         finally:
-            # Whoever else waits for room need not any more.
-            self._room.release()
             self._done.put(None)
 
     def _take(self, *, wait: bool) -> tuple[JobT] | None:
-        """The next job, if there is one and room for its answer. Unless told to `wait`, as things stand."""
+        """The next job, if there is one and room for its answer, for which it may `wait`."""
         if not self._room.acquire(blocking=wait):
             return None
-        with self._more:
-            if wait:
-                self._more.wait_for(lambda: self._jobs or self._all_given or self._left)
+        with self._taking:
             if self._jobs and not self._left:
                 return (self._jobs.popleft(),)
         self._room.release()

@@ -58,7 +58,7 @@ def did_you_mean(
     return question(closest(name, known, most=most, cutoff=cutoff, key=key, among=among), show)
 
 
-def there_are(names: Iterable[str], *, most: int | None = 12, show: Callable[[str], str] = str) -> str:
+def there_are(names: Iterable[str], *, most: int | None = 12) -> str:
     """Returns " There are: a, b and 3 more.", or " There are none."; with `most=None` all names."""
-    shown = listed(map(show, names), most)
+    shown = listed(names, most)
     return f" There are: {shown}." if shown else " There are none."

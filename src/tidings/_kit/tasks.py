@@ -66,8 +66,7 @@ class Wakeup:
 class Background:
     """Runs work that nobody awaits: keeps it alive until it is done, and logs what it raises."""
 
-    def __init__(self, log: logging.Logger = logger) -> None:
-        self._log = log
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -88,8 +87,8 @@ class Background:
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception:  # noqa: BLE001 - nobody else would hear of it
-            self._log.exception("%s failed", getattr(work, "__qualname__", "work in the background"))
+        except Exception:  # Nobody else would hear of it.
+            logger.exception("%s failed", getattr(work, "__qualname__", "work in the background"))
 
 
 class Shared:

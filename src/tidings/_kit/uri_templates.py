@@ -1,9 +1,9 @@
-"""URI templates (RFC 6570), and `UriPattern`, one way to name many URIs."""
+"""URI templates (RFC 6570)."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&|!@=,]?)([^{}]*)\}")
@@ -102,66 +102,3 @@ def _pattern(template: str) -> re.Pattern[str]:
         at = found.end()
     parts.append(re.escape(template[at:]))
     return re.compile("".join(parts))
-
-
-class ParsedTemplate(Protocol):
-    @property
-    def variable_names(self) -> Sequence[str]: ...
-    @property
-    def query_variable_names(self) -> Collection[str]: ...
-    def match(self, uri: str) -> dict[str, str | list[str]] | None: ...
-
-
-class UriPattern:
-    """Matches URIs by a URI, a prefix that ends in `*`, or a template such as `feed://{id}`.
-
-    It matches subscriptions, too: the prefix `feed://*` matches the template `feed://{id}` with `id="*"`.
-
-    `parse_template` parses a template, and raises `ValueError` if it is none. Give the parser that interprets the
-    templates elsewhere, so that both agree about what matches. `check` raises if another text is no URI and no prefix.
-    """
-
-    def __init__(
-        self, text: object, *, parse_template: Callable[[str], ParsedTemplate], check: Callable[[str], object]
-    ) -> None:
-        if not isinstance(text, str):
-            raise TypeError(
-                f"A pattern is a text (a URI, a prefix ending in '*', or a template such as 'note://{{id}}'), "
-                f"not {type(text).__name__}"
-            )
-        self.text = text
-        self._template: ParsedTemplate | None = None
-        if "{" in text:  # No URI has one: an incomplete template is a mistake, not a URI that matches nothing.
-            try:
-                self._template = parse_template(text)
-            except ValueError as error:
-                raise ValueError(f"{text!r} is not a URI template: {error}") from error
-        else:
-            check(text)
-
-    @property
-    def variables(self) -> list[str]:
-        """The names that `match` returns values for."""
-        return [] if self._template is None else list(self._template.variable_names)
-
-    @property
-    def optional(self) -> frozenset[str]:
-        """The variables that a URI may leave out: those of its query."""
-        return frozenset() if self._template is None else frozenset(self._template.query_variable_names)
-
-    def match(self, uri: str) -> dict[str, str | list[str]] | None:
-        """Returns the values of the template's variables in `uri` (none for a URI or a prefix); None if it differs."""
-        if self._template is not None:
-            return self._template.match(uri)
-        if uri == self.text or (self.text.endswith("*") and uri.startswith(self.text[:-1])):
-            return {}
-        return None
-
-    def covers(self, subscription: str) -> bool:
-        """Returns whether this matches everything that `subscription` wants: for a prefix, only a prefix can."""
-        if subscription.endswith("*") and self._template is not None:
-            return False
-        return self.match(subscription) is not None
-
-    def __repr__(self) -> str:
-        return f"UriPattern({self.text!r})"

@@ -104,7 +104,7 @@ def _without_signals(config: "uvicorn.Config") -> "uvicorn.Server":
     return QuietServer(config)
 
 
-def _patient_protocol(seconds: float) -> Any:
+def _patient_protocol(seconds: float) -> Any:  # noqa: C901 - a class of small methods
     """Returns uvicorn's protocol on h11, which hangs up on a client that sends half a request and waits.
 
     On h11 because the quicker httptools keeps headers without end, and their sender is not known yet.
@@ -117,48 +117,38 @@ def _patient_protocol(seconds: float) -> Any:
         return "auto"
 
     class PatientProtocol(H11Protocol):
-        _patience: _Patience
+        _incomplete: tuple[object, ...] = (h11.IDLE, h11.SEND_BODY)
+        _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._patience = _Patience(self, seconds, incomplete=(h11.IDLE, h11.SEND_BODY))
-            self._patience.look()
+            try:
+                _PROTOCOL_STATE(self)
+            except AttributeError:
+                logger.warning("This version of uvicorn hides its state: clients that send half a request are kept.")
+                self._incomplete = ()
+            self._look()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._patience.look()
+            self._look()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._patience.end()
+            self._end_patience()
             super().connection_lost(exc)
 
+        def _look(self) -> None:
+            if not self._incomplete or self.conn.their_state not in self._incomplete:
+                self._end_patience()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+        def _end_patience(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
     return PatientProtocol
-
-
-class _Patience:
-    """Aborts a connection that has been in one of the incomplete states for some seconds."""
-
-    def __init__(self, protocol: Any, seconds: float, incomplete: tuple[object, ...]) -> None:
-        self._protocol = protocol
-        self._seconds = seconds
-        self._incomplete = incomplete
-        self._timer: asyncio.TimerHandle | None = None
-        try:
-            _PROTOCOL_STATE(protocol)
-        except AttributeError:
-            logger.warning("This version of uvicorn hides its state: clients that send half a request are kept.")
-            self._incomplete = ()
-
-    def look(self) -> None:
-        if not self._incomplete or self._protocol.conn.their_state not in self._incomplete:
-            self.end()
-        elif self._timer is None:
-            self._timer = self._protocol.loop.call_later(self._seconds, self._protocol.transport.abort)
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 _PROTOCOL_STATE: Final = attrgetter("conn.their_state", "loop.call_later", "transport.abort")

@@ -27,7 +27,7 @@ from typing import Protocol, Self
 
 from tidings.changes import Change, Cursor
 
-__all__ = ["Bus", "BusState", "Entry", "History", "Listener", "Record", "Records"]
+__all__ = ["Bus", "BusState", "Entry", "History", "Listener", "Records", "StoredRecord"]
 
 Entry = tuple[Cursor, Change]
 """A change and its place in the log."""
@@ -64,7 +64,7 @@ class BusState:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StoredRecord:
     """A value that a bus keeps under a key."""
 
     value: bytes
@@ -79,11 +79,11 @@ class Records(Protocol):
     bus is not entered, or cannot be reached in time: a write may then have happened or not.
     """
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         """Returns the record; None if there is none, or it has expired."""
         ...
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         """Stores `value` for `seconds`, and returns the record.
 
         With a `revision` this happens only if the record still has it (0: if there is none); otherwise the result is

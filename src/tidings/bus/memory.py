@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Self
 
-from tidings.bus import Entry, History, Listener, Record
+from tidings.bus import Entry, History, Listener, StoredRecord
 from tidings.bus.shared import CheckedRecords, Listeners
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
@@ -90,17 +90,17 @@ class MemoryRecords:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: dict[str, tuple[float, Record]] = {}
+        self._kept: dict[str, tuple[float, StoredRecord]] = {}
         self._revision = 0
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         expires, record = self._kept.get(key, (0.0, None))
         if record is not None and expires <= self._clock():
             del self._kept[key]
             return None
         return record
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         there = await self.get(key)
         if revision is not None and revision != (there.revision if there else 0):
             return None
@@ -108,7 +108,7 @@ class MemoryRecords:
             self._kept[each] = self._kept.pop(each)
             await self.get(each)
         self._revision += 1
-        record = Record(value, self._revision)
+        record = StoredRecord(value, self._revision)
         self._kept[key] = (self._clock() + seconds, record)
         return record
 

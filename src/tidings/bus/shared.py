@@ -20,7 +20,7 @@ import anyio
 
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.telemetry import measure
-from tidings.bus import BusState, Entry, Listener, Record, Records
+from tidings.bus import BusState, Entry, Listener, Records, StoredRecord
 from tidings.changes import Change, Cursor, change_key
 from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
 
@@ -118,11 +118,11 @@ class CheckedRecords:
     def __init__(self, store: Callable[[], Records]) -> None:
         self._store = store
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         check_record(key)
         return await self._store().get(key)
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         check_record(key, value, seconds)
         return await self._store().put(key, value, seconds=seconds, revision=revision)
 
@@ -323,12 +323,6 @@ class Held:
         for asker, cursor in zip(askers, places, strict=False):
             asker.set_result(cursor)
 
-    def refuse(self, error: Callable[[], Exception]) -> None:
-        """Answers each publisher with an error of its own: a shared one would collect all their tracebacks."""
-        for asker in self.askers:
-            if not asker.done():
-                asker.set_exception(error())
-
 
 class Waiting:
     """The changes that wait to be stored by a server: in order, each distinct one once, at most `limit` of them.
@@ -340,8 +334,6 @@ class Waiting:
     """
 
     def __init__(self, limit: int, added: Callable[[], None]) -> None:
-        if limit < 1:
-            raise ValueError(f"The buffer needs room for at least 1 change, not {limit}")
         self._limit = limit
         self._added = added
         self._held: OrderedDict[Change, Held] = OrderedDict()
@@ -413,9 +405,14 @@ class Waiting:
             self._added()
 
     def refuse(self, error: Callable[[], Exception]) -> None:
-        """Answers all publishers with an error. The changes still wait."""
+        """Answers each publisher with an error of its own: a shared one would collect all their tracebacks.
+
+        The changes still wait.
+        """
         for held in chain(self._held.values(), self._under_way):
-            held.refuse(error)
+            for asker in held.askers:
+                if not asker.done():
+                    asker.set_exception(error())
 
     def clear(self) -> int:
         """Forgets all changes, and returns how many there were."""

@@ -71,7 +71,8 @@ def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
 def _show(**how: Any) -> int:
     import asyncio
 
-    from tidings.demo.show import DemoOptions, StageFailed, show
+    from tidings.demo.sample import StageFailed
+    from tidings.demo.show import DemoOptions, show
 
     # While the tour runs, it handles Ctrl-C itself, except on Windows.
     try:

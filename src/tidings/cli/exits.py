@@ -110,7 +110,7 @@ class OneShotFailed(Exception):
 
 def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     """Returns the end of a command that failed. `is_command`: the network cannot be the cause."""
-    from tidings.inspector.view.error_report import error_data
+    from tidings.inspector.view.error_report import error_view
 
     if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
         error = error.__cause__  # There was only one try, and its error says more.
@@ -126,7 +126,7 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     return OneShotFailed(
         message,
         exit_code=exit_code_of(error),
-        who=error_data(error, is_command=is_command).get("who", SERVER),
+        who=error_view(error, is_command=is_command).who,
         code=error.code,
         help_page=error.help_page,
         data=answer or None,

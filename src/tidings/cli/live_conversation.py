@@ -17,7 +17,7 @@ import click
 
 from tidings._kit.text import harmless
 from tidings.cli.exits import OneShotFailed, Terminated
-from tidings.cli.oneshot import OneShotOptions, ServerFacts
+from tidings.cli.oneshot import OneShotOptions, ServerSummary
 from tidings.cli.terminal import styled
 from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
 from tidings.client.events import GarbageReceived, StderrReceived
@@ -128,7 +128,7 @@ class Loop:
 class LiveConversation:
     """One connection by the live client, with one request after the other. Entering it connects."""
 
-    server: ServerFacts
+    server: ServerSummary
 
     def __init__(self, options: OneShotOptions) -> None:
         once = Backoff(tries=0, lost_tries=0)
@@ -159,7 +159,7 @@ class LiveConversation:
             self.__exit__()
             raise
         client = self.client
-        self.server = ServerFacts(
+        self.server = ServerSummary(
             name=client.name,
             transport=client.transport,
             protocol_version=client.protocol_version or "",

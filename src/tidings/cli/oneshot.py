@@ -69,7 +69,7 @@ class OneShotOptions:
 
 
 @dataclass(frozen=True)
-class ServerFacts:
+class ServerSummary:
     """Facts about a server that both clients know once they are connected."""
 
     name: str
@@ -208,7 +208,7 @@ def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
     return OneShotOptions(
         entry,
         era=given.pop("era") or found.era,
-        timeout=given.pop("timeout") or found.timeouts.request or found.timeouts.connect,
+        timeout=given.pop("timeout") or found.timeouts.get("request") or found.timeouts.get("connect"),
         as_json=given.pop("as_json"),
         verbose=given.pop("verbose"),
         answers=given.pop("answers"),

@@ -14,7 +14,7 @@ from tidings._kit.text import counted, harmless, listed
 from tidings.cli.contents import dumped, show_blocks, show_resource
 from tidings.cli.conversation import Conversation, Item, ListedItems, converse, summary_of, unknown
 from tidings.cli.exits import OneShotFailed, failed, malformed, payload_text
-from tidings.cli.oneshot import OneShotOptions, ServerFacts, completes, one_shot
+from tidings.cli.oneshot import OneShotOptions, ServerSummary, completes, one_shot
 from tidings.cli.terminal import styled, table
 from tidings.errors import ResourceNotFound, ServerError
 from tidings.inspector.records import LISTS, ListKind
@@ -217,7 +217,7 @@ def info_command(options: OneShotOptions) -> None:
     converse(options, lambda conversation: _show_server(options, conversation.server))
 
 
-def _show_server(options: OneShotOptions, server: ServerFacts) -> None:
+def _show_server(options: OneShotOptions, server: ServerSummary) -> None:
     if options.as_json:
         facts = {
             "serverInfo": server.server_info,

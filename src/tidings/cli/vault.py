@@ -23,7 +23,6 @@ from tidings.cli.serving import DEFAULT, HttpAddress, begin, check_token_use, ht
 from tidings.cli.variables import Configured, ListOption
 
 if TYPE_CHECKING:
-    from tidings.vault.files.paths import Vault
     from tidings.vault.library import VaultLibrary
     from tidings.vault.server import VaultServer
 
@@ -102,10 +101,7 @@ def command(
 def serve(options: VaultOptions) -> None:
     """Serves until the process is asked to stop."""
     gc.disable()  # The start produces no garbage, and a tenth of it would be spent on searching for some.
-    vault = check(options)
-    from tidings.vault.index import parallel
-
-    parallel.begin(vault, options.cache)  # Without an index, notes are read while the server is imported.
+    check(options)
     server = make_server(options)
     gc.freeze()
     gc.enable()
@@ -126,11 +122,11 @@ async def _log_when_indexed(library: "VaultLibrary") -> None:
     except IndexBlocked:
         return  # The server is stopping.
     took = time.monotonic() - began
-    logger.info("Indexed %s in %.1f s; %s", counted(stats.notes, "note"), took, library.status.phase)
+    logger.info("Indexed %s in %.1f s; %s", counted(stats["notes"], "note"), took, library.status.phase)
 
 
-def check(options: VaultOptions) -> "Vault":
-    """Checks the options before anything large is imported, and returns the folders."""
+def check(options: VaultOptions) -> None:
+    """Checks the options before anything large is imported."""
     from tidings.vault import PACKAGES, packages_missing
 
     if missing := not_installed(PACKAGES):
@@ -146,11 +142,9 @@ def check(options: VaultOptions) -> "Vault":
     from tidings.vault.index.database import folder_for
 
     try:
-        vault = Vault(options.paths, exclude=options.exclude)
-        folder_for(vault, options.cache)
+        folder_for(Vault(options.paths, exclude=options.exclude), options.cache)
     except (ValueError, OSError) as error:
         raise Refusal(str(error)) from error
-    return vault
 
 
 def make_server(options: VaultOptions) -> "VaultServer":

@@ -23,7 +23,7 @@ from tidings._kit.bounded_json import as_dict, as_texts
 from tidings._kit.process import GRACE, end_group, explain_start, signal_group
 from tidings._version import __version__
 from tidings.cli.exits import invalid_answer
-from tidings.cli.oneshot import OneShotOptions, ServerFacts
+from tidings.cli.oneshot import OneShotOptions, ServerSummary
 from tidings.client.masking import forms, masked, shown_arguments
 from tidings.errors import (
     CommandFailed,
@@ -57,10 +57,6 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
 
 class Unusual(Exception):
     """This request needs the live client."""
-
-
-class _TooLong(Exception):
-    """A line is longer than a message may be."""
 
 
 class _Refused(Exception):
@@ -101,7 +97,7 @@ class CommandPipe:
         self._outgoing.put(line + b"\n")
 
     def line(self, deadline: float) -> bytes:
-        """Returns the next line of output. Raises `TimeoutError` after the deadline, and `EOFError` at the end."""
+        """Returns the next line of output. Raises `TimeoutError`, `EOFError`, or `OverflowError` if it is too long."""
         try:
             found = self._incoming.get(timeout=min(max(deadline - time.monotonic(), 0), TIMEOUT_MAX))
         except Empty:
@@ -129,7 +125,7 @@ class CommandPipe:
                 rest.clear()
             rest += last
             if len(rest) > _MAX_MESSAGE:
-                self._incoming.put(_TooLong())
+                self._incoming.put(OverflowError())
                 rest.clear()
         if rest:
             self._incoming.put(bytes(rest))
@@ -179,7 +175,7 @@ def _pieces(source: IO[bytes] | None) -> Iterator[bytes]:
 class WireClient:
     """One connection to a command. Entering it starts the command and performs the handshake."""
 
-    server: ServerFacts
+    server: ServerSummary
 
     def __init__(self, options: OneShotOptions) -> None:
         self._entry = entry = options.entry
@@ -272,7 +268,7 @@ class WireClient:
 
     def _take(self, found: dict[str, Any], version: str, era: str, server_info: object) -> None:
         instructions = found.get("instructions")
-        self.server = ServerFacts(
+        self.server = ServerSummary(
             name=self._name,
             transport="stdio",
             protocol_version=version,
@@ -347,7 +343,7 @@ class WireClient:
                 raise TimeoutError
             try:
                 line = self._pipe.line(deadline)
-            except _TooLong:
+            except OverflowError:
                 raise MessageTooLarge(
                     f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit.",
                     server=self._name,

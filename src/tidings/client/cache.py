@@ -107,43 +107,19 @@ def digest(result: types.ReadResourceResult) -> str:
 
 def weigh(invocation: Invocation) -> int:
     """Returns about how many bytes the server sent: texts, blobs, structured content. Arguments do not count."""
-    if isinstance(invocation, PromptGet):
-        return sum(_block(message.content) for message in invocation.result.messages)
-    if isinstance(invocation, ToolCall):
-        result = invocation.result
-        return 0 if result is None else sum(map(_block, result.content)) + _value(result.structured_content)
-    return sum(map(_contents, invocation.result.contents))
-
-
-def _text(text: str) -> int:
-    # Both take constant time.
-    return len(text) if text.isascii() else sys.getsizeof(text)
-
-
-def _contents(part: types.TextResourceContents | types.BlobResourceContents) -> int:
-    return _text(part.blob if isinstance(part, types.BlobResourceContents) else part.text)
-
-
-def _block(block: types.ContentBlock) -> int:
-    match block:
-        case types.TextContent():
-            return _text(block.text)
-        case types.ImageContent() | types.AudioContent():
-            return _text(block.data)
-        case types.EmbeddedResource():
-            return _contents(block.resource)
-        case _:
-            return _text(block.uri)
-
-
-def _value(value: object) -> int:
-    size = 0
-    waiting: list[object] = [value]
+    size, waiting = 0, _sent(invocation)
     while waiting:
         found = waiting.pop()
         match found:
             case str():
-                size += _text(found)
+                # Both take constant time.
+                size += len(found) if found.isascii() else sys.getsizeof(found)
+            case types.TextContent(text=part) | types.TextResourceContents(text=part):
+                waiting.append(part)
+            case types.ImageContent(data=part) | types.AudioContent(data=part) | types.BlobResourceContents(blob=part):
+                waiting.append(part)
+            case types.EmbeddedResource(resource=part) | types.ResourceLink(uri=part):
+                waiting.append(part)
             case dict():
                 mapping = cast("dict[str, Any]", found)
                 waiting += (*mapping.keys(), *mapping.values())
@@ -152,6 +128,18 @@ def _value(value: object) -> int:
             case _:
                 size += 0 if found is None else 8
     return size
+
+
+def _sent(invocation: Invocation) -> list[object]:
+    match invocation.result:
+        case types.GetPromptResult(messages=messages):
+            return [message.content for message in messages]
+        case types.CallToolResult(content=content, structured_content=structured):
+            return [*content, structured]
+        case types.ReadResourceResult(contents=contents):
+            return [*contents]
+        case None:
+            return []
 
 
 class ContentKind(StrEnum):
@@ -334,6 +322,10 @@ class ContentCache(Cache):
         if isinstance(invocation, TemplateRead):
             self._templates.setdefault(invocation.expanded_uri, set()).add(key)
         self._on_change(invocation, kind, key)
+
+    def replace(self, invocation: Invocation, *, keep: bool) -> None:
+        """Puts `invocation`, or only drops the one before it, which must not pass for the last."""
+        self.put(invocation) if keep else self._remove(*place_of(invocation))
 
     def clear_content(self) -> None:
         """Drops everything but the results of tools, which tell what was done."""

@@ -5,7 +5,7 @@ import copy
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
@@ -145,10 +145,9 @@ class Calls:
     lists: Lists
     cache: ContentCache
     events: events.EventHub
-    _: KW_ONLY
-    unread: UnreadChanges
 
     def __post_init__(self) -> None:
+        self.unread = UnreadChanges()
         self._tasks: set[asyncio.Task[ToolCall]] = set()
 
     async def read(self, uri: str, metadata: Metadata | None, seconds: float | None = None) -> ResourceRead:
@@ -205,8 +204,7 @@ class Calls:
                 self.events.emit(ResourceUpdated(uri))
             raise
         read = ResourceRead(uri, result, metadata=metadata)
-        if self.events.wanted(events.ReadCompleted):
-            self.events.emit(events.ReadCompleted(read, entry, change, changes))
+        self.events.emit(events.ReadCompleted(read, entry, change, changes))
         return read, generation, entry
 
     async def read_from_template(
@@ -227,10 +225,7 @@ class Calls:
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
-        if self.cache.peek(uri) is read:
-            self.cache.put(filled)
-        else:
-            self.cache.clear_resource_template(uri_template)
+        self.cache.replace(filled, keep=self.cache.peek(uri) is read)
         self.events.emit(events.ResourceTemplateContentChanged(uri_template, filled))
         return filled
 
@@ -245,10 +240,7 @@ class Calls:
             entry, lambda link, _: link.client.get_prompt(name, texts, meta=meta), safe=True
         )
         prompt = PromptGet(name, result, texts, metadata=metadata)
-        if entry.asked_user:
-            self.cache.clear_prompt(name)
-        else:
-            self.cache.put(prompt)
+        self.cache.replace(prompt, keep=not entry.asked_user)
         self.events.emit(events.PromptContentChanged(name, prompt))
         return prompt
 
@@ -302,10 +294,7 @@ class Calls:
             await asyncio.wait(self._tasks, timeout=_ENDING_SECONDS)
 
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
-        if keep:
-            self.cache.put(call)
-        else:
-            self.cache.clear_tool_call_result(call.tool_name)
+        self.cache.replace(call, keep=keep)
         self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
 
     async def request(
@@ -315,11 +304,11 @@ class Calls:
             raise ValueError(f"{method} is a notification, which has no answer. Send a request.")
         _sendable("method", {method: None})
         given = _sendable("params", params) or {}
-
-        def send(link: Link, _: QueueEntry) -> Awaitable[dict[str, Any]]:
-            return link.send_raw(method, copy.deepcopy(given))  # The session adds what its connection needs.
-
-        return await self.requests.run(self.requests.queue.add(method, given), send, safe=safe, timeout=seconds)
+        entry = self.requests.queue.add(method, given)
+        # A copy, because the session adds what its connection needs.
+        return await self.requests.run(
+            entry, lambda link, _: link.send_raw(method, copy.deepcopy(given)), safe=safe, timeout=seconds
+        )
 
     async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
         """Returns the seconds that the server takes to answer. An error is an answer, too."""
@@ -345,12 +334,8 @@ class Calls:
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
         if not all(isinstance(given.get(key), str) for key in ("name", "value")):
             raise ValueError(f"The argument to complete needs a name and a value, both texts, not {given!r}")
-
-        def send(link: Link, _: QueueEntry) -> Awaitable[CompleteResult]:
-            return link.client.complete(ref, given, known)
-
         entry = self.requests.queue.add("completion/complete", {"argument": given})
-        return await self.requests.run(entry, send, safe=True)
+        return await self.requests.run(entry, lambda link, _: link.client.complete(ref, given, known), safe=True)
 
 
 def _check_variables(uri_template: str, params: Mapping[str, str]) -> None:

@@ -4,27 +4,8 @@ from typing import Protocol
 
 from mcp_types import LoggingLevel
 
-from tidings.changes import Change, Filter
+from tidings.changes import Filter
 from tidings.errors import TidingsError
-
-
-class ChangeListener(Protocol):
-    """Gets what a feed receives, synchronously, in the order of arrival."""
-
-    def changed(self, change: Change) -> None:
-        """Something changed."""
-
-    def unknown(self, what: Filter) -> None:
-        """From now on, changes of this are announced. What happened before is unknown: read it again."""
-
-    def refused(self, uri: str, error: TidingsError) -> None:
-        """Changes of this are no longer announced."""
-
-    def moved(self, cursor: str | None) -> None:
-        """Everything up to this place in the server's log has been announced."""
-
-    def resumed(self) -> None:
-        """Changes are announced again after an interruption, and `unknown` has been called for what was missed."""
 
 
 class ChangeFeed(Protocol):

@@ -8,14 +8,17 @@ import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidings._kit.backoff import retry_after
 from tidings._kit.telemetry import measure
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
 from tidings.client.silence import StreamSilence, WatchStream
-from tidings.errors import ConnectionLost, SessionExpired, TidingsError
+from tidings.errors import ConnectionLost, SessionExpired
+
+if TYPE_CHECKING:
+    from tidings.client.link import Link
 
 _STREAM_AWAY: Final = 60.0  # Seconds within which the stream of notifications must be open again after it ended.
 _MOST_FAILURES: Final = 2  # To open the first stream of notifications. Then the SDK gives up, and does not say so.
@@ -24,23 +27,10 @@ LISTEN: Final = "subscriptions/listen"  # The modern request whose answer is a s
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
 
 
-class ConnectionOwner(Protocol):
-    """The part of a link that is used here."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def over(self) -> bool: ...
-    @property
-    def is_open(self) -> bool: ...
-    def lose(self, error: TidingsError) -> None: ...
-    def stop_clock(self, *, is_so: bool) -> None: ...
-
-
 class HttpHealth:
     """Gets the outcome of each exchange with the web server. Of signing in, only the outcome is reported."""
 
-    def __init__(self, owner: ConnectionOwner, *, has_stream: bool, watch_stream: WatchStream) -> None:
+    def __init__(self, owner: "Link", *, has_stream: bool, watch_stream: WatchStream) -> None:
         self._owner = owner
         self._watch_stream = watch_stream
         self._silences: list[StreamSilence] = []  # Of the streams that carry changes.
@@ -90,7 +80,6 @@ class HttpHealth:
 
     def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
         """Notes an answer. `has_session`: the request named a session."""
-        name = self._owner.name
         if self.status not in _TELLING:
             self.status = status
         if self.first_status is None:
@@ -106,13 +95,14 @@ class HttpHealth:
                 self.deaf = True
                 self.stream_opened.set()
             else:
-                self._not_opened(f"{name} does not open its stream of notifications (HTTP {status}).")
+                self._not_opened(f"does not open its stream of notifications (HTTP {status}).")
         elif status == 404 and has_session:
             if isinstance(call, QueueEntry):
                 call.may_have_arrived = False
+            name = self._owner.name
             self._owner.lose(SessionExpired(f"{name} no longer knows this session.", server=name))
         elif method == "GET" and status >= 400:
-            self._owner.lose(ConnectionLost(f"{name} offers no stream any more (HTTP {status}).", server=name))
+            self._lose(f"offers no stream any more (HTTP {status}).")
 
     def failed(self, call: object, method: str, error: Exception, *, sent: bool) -> None:
         """Notes that there is no complete answer. `sent` is false if the request certainly did not reach the server."""
@@ -120,22 +110,21 @@ class HttpHealth:
             call.may_have_arrived = False
         self.broken = error
         if method == "GET":
-            text = f"{self._owner.name} is away: {type(error).__name__}"
-            if self.stream_opened.is_set() or not sent:
-                self._owner.lose(ConnectionLost(text, server=self._owner.name))
-            else:
-                self._not_opened(text)
+            how = f"is away: {type(error).__name__}"
+            self._lose(how) if self.stream_opened.is_set() or not sent else self._not_opened(how)
 
     def stuck(self, seconds: float) -> None:
         """Notes that the server has not accepted a notification or an answer within its time."""
-        text = f"{self._owner.name} did not accept a message within {seconds:g} s."
-        self._owner.lose(ConnectionLost(text, server=self._owner.name))
+        self._lose(f"did not accept a message within {seconds:g} s.")
 
-    def _not_opened(self, text: str) -> None:
+    def _lose(self, how: str) -> None:
+        self._owner.lose(ConnectionLost(f"{self._owner.name} {how}", server=self._owner.name))
+
+    def _not_opened(self, how: str) -> None:
         """Notes that the stream of notifications was not opened. The SDK tries once more, and then silently no more."""
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
-            self._owner.lose(ConnectionLost(text, server=self._owner.name))
+            self._lose(how)
 
     def signing_in(self, call: object, *, busy: bool) -> None:
         """Notes that the `auth` object signs in, which may involve a person, or has done so."""
@@ -188,9 +177,7 @@ class HttpHealth:
 
     def _silent(self, seconds: float) -> None:
         measure("tidings.client.silences")
-        name = self._owner.name
-        text = f"{name} has sent nothing for {seconds:.0f} s on a stream of changes, not even a keep-alive."
-        self._owner.lose(ConnectionLost(text, server=name))
+        self._lose(f"has sent nothing for {seconds:.0f} s on a stream of changes, not even a keep-alive.")
 
     def stream_over(self, method: str, silence: StreamSilence | None) -> None:
         """Notes that the stream of events has ended, in good order."""
@@ -201,6 +188,5 @@ class HttpHealth:
             self.stream_ended = True
             self._stop_waiting()
             # After that, the SDK has silently given up opening it again.
-            gone = f"{self._owner.name} ended its stream of notifications for good."
-            error = ConnectionLost(gone, server=self._owner.name)
-            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._owner.lose, error)
+            gone = "ended its stream of notifications for good."
+            self._waiting = asyncio.get_running_loop().call_later(_STREAM_AWAY, self._lose, gone)

@@ -13,14 +13,13 @@ from mcp.shared.subscriptions import event_from_wire
 from mcp_types import LoggingLevel, RootsListChangedNotification
 
 from tidings.changes import Filter
-from tidings.client.failures import is_broken_off
-from tidings.client.feed import ChangeListener, without
+from tidings.client.feed import without
 from tidings.client.link import Link
+from tidings.client.subscriptions import Subscriptions
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
 
 # Seconds for the server to open the session's stream. After that, it counts as a server without one.
 _STREAM_SECONDS: Final = 5.0
-_AGAIN_SECONDS: Final = 0.5  # Before a request is repeated: the link, if it is lost, is noticed first.
 
 
 @dataclass(eq=False, repr=False)
@@ -28,7 +27,7 @@ class LegacyFeed:
     """The feed of the handshake eras."""
 
     link: Link
-    listener: ChangeListener
+    listener: Subscriptions
     seconds: float
 
     def __post_init__(self) -> None:
@@ -66,7 +65,7 @@ class LegacyFeed:
             async with room:
                 try:
                     async with asyncio.timeout(self.seconds):
-                        await self._send(method, uri)
+                        await self.link.send_raw(method, {"uri": uri})
                 except TimeoutError:
                     cure = "Give it longer with Timeouts(request=...)."
                     text = f"No answer to {method} within {self.seconds:g} s. {cure}"
@@ -82,16 +81,6 @@ class LegacyFeed:
         if self.link.over:
             raise ConnectionLost(f"{self.link.name} went away.", server=self.link.name)
         return failed
-
-    async def _send(self, method: str, uri: str) -> None:
-        """Sends a request, once more if its answer is broken off: a replica may have died, and others go on."""
-        try:
-            await self.link.send_raw(method, {"uri": uri})
-        except MCPError as error:
-            if self.link.over or not is_broken_off(error):
-                raise
-            await asyncio.sleep(_AGAIN_SECONDS)
-            await self.link.send_raw(method, {"uri": uri})
 
     def hear(self, method: str, params: object) -> bool:
         change = event_from_wire(method, cast("Mapping[str, Any] | None", params))

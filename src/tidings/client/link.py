@@ -5,10 +5,9 @@ runs there: requests are sent from the callers' own tasks, and a lost connection
 """
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -39,11 +38,11 @@ from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, 
 from tidings.client.http_health import HttpHealth
 from tidings.client.queue import QueueEntry
 from tidings.client.sdk_logging import quiet
-from tidings.client.sdk_seam import InMemoryTransport, TransportStreams
+from tidings.client.sdk_seam import InMemoryTransport
 from tidings.client.silence import WatchStream
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.transports.http import current_call, open_transport
-from tidings.client.transports.stdio import RunningCommand, open_command
+from tidings.client.transports.stdio import RunningCommand
 from tidings.client.transports.tap import TapReporter
 from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
 from tidings.errors import TidingsError
@@ -124,7 +123,7 @@ class Link:
         self._exit_code: int | None = None
         self._garbage = ""
         self._too_large: errors.MessageTooLarge | None = None
-        self._server_versions: list[Any] = []
+        self._discovered: dict[str, Any] = {}  # The server's answer about its versions, once there is one.
         self._probe: asyncio.Future[dict[str, Any]] | None = None
         self.error: TidingsError | None = None
         self.heard = 0  # The number of notifications so far: a server that sends some is alive.
@@ -183,7 +182,7 @@ class Link:
             return
         self._over.set()
         if seconds:
-            with contextlib.suppress(TimeoutError):
+            with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self.ended.wait()
         self._scope.cancel()
@@ -276,7 +275,9 @@ class Link:
         if isinstance(target, HttpTarget):
             return open_transport(target, setup.config, watch=self.http, kind=self._transport, tap=setup.tap)
         if isinstance(target, CommandTarget):
-            return self._command_streams(target)
+            most = setup.config.max_message
+            self._command = RunningCommand(target, most, setup.on_stderr, self._note_garbage, setup.tap)
+            return self._command.run()
         if isinstance(target, ServerTarget):
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
@@ -284,13 +285,6 @@ class Link:
                 return target.server
             return tapped_streams(InMemoryTransport(target.server), setup.tap)
         return target.transport if setup.tap is None else tapped_streams(target.transport, setup.tap)
-
-    @asynccontextmanager
-    async def _command_streams(self, target: CommandTarget) -> AsyncGenerator[TransportStreams]:
-        setup = self._setup
-        command = open_command(target, setup.config.max_message, setup.on_stderr, self._note_garbage, setup.tap)
-        async with command as self._command:
-            yield self._command.streams
 
     def _note_garbage(self, text: str) -> None:
         self._garbage = self._garbage or text
@@ -331,7 +325,8 @@ class Link:
                 options["on_progress"] = call.on_progress
             if method == "server/discover" and not self._ready.done():
                 options.pop("timeout", None)
-                return await self._discover(send(method, params, options))
+                # The SDK asks again if the answer came while it shook hands.
+                return self._discovered or await self._discover(send(method, params, options))
             if method == "initialize":
                 return await self._initialize(send(method, params, options))
             result: dict[str, Any] = await send(method, params, options)
@@ -344,7 +339,7 @@ class Link:
     async def _discover(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
         """Asks the server for its versions. If it is silent, the SDK shakes hands as in the old era besides."""
         self._probe = asyncio.ensure_future(answer)
-        self._probe.add_done_callback(self._note_versions)
+        self._probe.add_done_callback(self._note_discovered)
         try:
             async with asyncio.timeout(_SILENCE if self._setup.era == "auto" else None):
                 return await asyncio.shield(self._probe)
@@ -355,9 +350,13 @@ class Link:
                 raise connect_refused(self.name, self.http.status) from None
             raise
 
-    def _note_versions(self, probe: "asyncio.Future[dict[str, Any]]") -> None:
+    def _note_discovered(self, probe: "asyncio.Future[dict[str, Any]]") -> None:
         if not probe.cancelled() and probe.exception() is None:
-            self._server_versions = as_list(probe.result().get("supportedVersions"))
+            self._discovered = probe.result()
+
+    @property
+    def _server_versions(self) -> list[Any]:
+        return as_list(self._discovered.get("supportedVersions"))
 
     async def _initialize(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
         """Shakes hands as in the old era, unless the server states a newer version after all.

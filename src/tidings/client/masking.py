@@ -67,16 +67,16 @@ def forms(values: Iterable[str]) -> frozenset[str]:
 
 def shown_url(url: str) -> str:
     """Returns `url` without user, password and query, and without the parts of its path that look random."""
-    return _URL.sub(lambda found: found["scheme"] + _split(found["rest"])[1], url)
+    return _URL.sub(lambda found: found["scheme"] + _split(found["rest"])[0], url)
 
 
 def url_secrets(text: str) -> set[str]:
     """Returns the secrets in all URLs of `text`."""
-    return {secret for found in _URL.finditer(text) for secret in _split(found["rest"])[2]}
+    return {secret for found in _URL.finditer(text) for secret in _split(found["rest"])[1]}
 
 
-def _split(rest: str) -> tuple[str, str, set[str]]:
-    """Returns userinfo, the part that may be shown, and the secrets of what follows `scheme://`."""
+def _split(rest: str) -> tuple[str, set[str]]:
+    """Returns the part that may be shown, and the secrets, of what follows `scheme://`."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if "@" not in authority and _BAD_PORT.match(authority):
         # A password with an unquoted slash makes the URL invalid, but is still a password.
@@ -92,7 +92,7 @@ def _split(rest: str) -> tuple[str, str, set[str]]:
     parts = place.split("/")
     # Some servers have their key in the path. Nobody writes such a part by hand.
     random = {part for part in parts[1:] if len(part) >= 20 and _RANDOM.search(part)}
-    return userinfo, "/".join(MASK if part in random else part for part in parts), secrets | random
+    return "/".join(MASK if part in random else part for part in parts), secrets | random
 
 
 def shown_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str]]:

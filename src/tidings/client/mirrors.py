@@ -300,8 +300,7 @@ class Lists:
         for gone in {_id(item) for item in before} - {_id(item) for item in mirror.items}:
             mirror.forget(gone)
         self._hub.emit(mirror.event(mirror.items, error))
-        if self._hub.wanted(events.ListLoaded):
-            self._hub.emit(events.ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
+        self._hub.emit(events.ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
 
     def _keep_callable_tools(self) -> None:
         mirror = self.tools

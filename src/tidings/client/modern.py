@@ -19,15 +19,17 @@ from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.client import sdk_seam
-from tidings.client.feed import ChangeListener, without
+from tidings.client.feed import without
 from tidings.client.http_health import LISTEN
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
+from tidings.client.subscriptions import Subscriptions
 from tidings.client.transports.http import current_call
 from tidings.errors import (
     BusUnavailable,
     ConnectionLost,
     LimitReached,
+    NotAuthorized,
     NotSubscribable,
     NotSupported,
     RequestTimedOut,
@@ -99,7 +101,7 @@ class ModernFeed:
     """The feed of the 2026 era. `known` is the part of the filter that was announced without a gap, up to `cursor`."""
 
     link: Link
-    listener: ChangeListener
+    listener: Subscriptions
     seconds: float
     _: KW_ONLY
     since: str | None = None
@@ -273,7 +275,8 @@ class ModernFeed:
         lasted = asyncio.get_running_loop().time() - stream.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted, wait = stream.honoured, 0.0
-        current_call.set(QueueEntry(stream.id, "server/discover", {}, aside=True))  # Gets the HTTP status.
+        call = QueueEntry(stream.id, "server/discover", {}, aside=True)  # Gets the HTTP status.
+        current_call.set(call)
         while not self.link.over:
             await asyncio.sleep(_REOPEN.pause(self._quick_ends - 1) + wait)
             refused: dict[str, TidingsError] = {}
@@ -281,7 +284,11 @@ class ModernFeed:
                 async with asyncio.timeout(self.seconds):
                     await self.ping()
                 opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)
-            except (TidingsError, MCPError, TimeoutError):
+            except (TidingsError, MCPError, TimeoutError) as error:
+                reason = self.link.explain(error, call.method, call.http_status)
+                if isinstance(reason, NotAuthorized):
+                    self.link.lose(reason)  # Its token has expired, or was revoked: nothing can be read, either.
+                    return
                 self._quick_ends += 1
                 wait = self.link.http.retry_after or 0.0
                 continue

@@ -74,15 +74,6 @@ def _like(text: str, pattern: str) -> bool:
     return fnmatchcase(text.casefold(), pattern.casefold())
 
 
-def load(path: str | os.PathLike[str]) -> list[Rule]:
-    """Returns the rules of the script at `path`. Raises `ValueError` if there is a mistake in it."""
-    file = Path(path)
-    rules = _parsed(file)
-    if not isinstance(rules, list):
-        raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")  # noqa: TRY004
-    return [_rule(as_dict(rule), f"{file}, rule {number}") for number, rule in enumerate(cast("list[Any]", rules), 1)]
-
-
 def _parsed(file: Path) -> object:
     try:
         text = file.read_text("utf-8-sig")
@@ -206,7 +197,11 @@ def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder
 
 def script_responder(path: str | os.PathLike[str]) -> Responder:
     """Returns a responder that follows the script at `path`. Raises `ValueError` if there is a mistake in it."""
-    rules = load(path)
+    file = Path(path)
+    listed = _parsed(file)
+    if not isinstance(listed, list):
+        raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")  # noqa: TRY004
+    rules = [_rule(as_dict(each), f"{file}, rule {place}") for place, each in enumerate(cast("list[Any]", listed), 1)]
     used = [0] * len(rules)
 
     def answer(request: PendingRequest) -> Any:

@@ -91,11 +91,6 @@ def value_errors(schema: Mapping[str, Any], value: object) -> Iterator[Validatio
     return _validator(schema)(schema, registry=_NOTHING).iter_errors(value)
 
 
-def best_error(schema: Mapping[str, Any], value: object) -> ValidationError | None:
-    """Returns the most telling of the `value_errors`."""
-    return _best_match(value_errors(schema, value))
-
-
 def complaint(schema: Mapping[str, Any], value: object) -> str:  # noqa: PLR0911 - one for each outcome
     """Returns what is wrong with a tool's result, or with its schema; empty if nothing is known to be wrong.
 
@@ -106,7 +101,7 @@ def complaint(schema: Mapping[str, Any], value: object) -> str:  # noqa: PLR0911
         with time_limit(1.0):
             if (error := schema_error(schema)) is not None:
                 return f"its output schema is wrong at {error.json_path}: {_short(error.message)}"
-            error = best_error(schema, value)
+            error = _best_match(value_errors(schema, value))
     except DeadlineExceeded:
         return ""
     except Unresolvable as missing:

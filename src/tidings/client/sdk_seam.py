@@ -15,7 +15,7 @@ from mcp_types import ListToolsResult, LoggingLevel, Tool
 try:
     from mcp.client._input_required import InputRequiredRoundsExceededError
     from mcp.client._memory import InMemoryTransport
-    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+    from mcp.client._transport import TransportStreams, WriteStream
     from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream, create_context_streams
     from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
 except ImportError as error:
@@ -29,7 +29,6 @@ __all__ = [  # What others import from here.
     "ContextSendStream",
     "InMemoryTransport",
     "InputRequiredRoundsExceededError",
-    "ReadStream",
     "TransportStreams",
     "WriteStream",
     "create_context_streams",

@@ -86,7 +86,7 @@ class StatePut(NamedTuple):
     covered: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WriteBatch:
     """The content of one transaction: the newest for each entry, and the state that belongs to it."""
 
@@ -252,11 +252,7 @@ class StateFile:
         self._retry = self._pause = retry
         # One thread, so that everything is done in the order of asking.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-state")
-        self._subscriptions: frozenset[str] = frozenset()
-        self._cursor: str | None = None
-        self._server: str | None = None
-        self._entries: dict[Place, StatePut | None] = {}
-        self._cleared = False
+        self._noted = WriteBatch()  # What is written next.
         self._unsaved = False
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Future[bool] | None = None
@@ -265,7 +261,8 @@ class StateFile:
     async def load(self) -> Saved:
         """Returns what is saved. A file that does not exist is created, for this user alone. Raises `StateUnusable`."""
         saved, unreadable = await asyncio.shield(self._in_thread(self._file.load))
-        self._subscriptions, self._cursor, self._server = saved.subscriptions, saved.cursor, saved.server
+        noted = self._noted
+        noted.subscriptions, noted.cursor, noted.server = saved.subscriptions, saved.cursor, saved.server
         for place in unreadable:
             self._note(place, None)
         return saved
@@ -278,17 +275,17 @@ class StateFile:
         self._note((kind, key), None)
 
     def note_subscriptions(self, subscriptions: Iterable[str]) -> None:
-        self._subscriptions = frozenset(subscriptions)
+        self._noted.subscriptions = frozenset(subscriptions)
         self._changed()
 
     def note_cursor(self, cursor: str | None) -> None:
         """Saves the cursor. Note what follows from it first, removals above all."""
-        self._cursor = cursor
+        self._noted.cursor = cursor
         self._changed()
 
     def note_server(self, identity: str) -> None:
         """Saves the identity of the server. Note first that everything of another one is removed."""
-        self._server = identity
+        self._noted.server = identity
         self._changed()
 
     async def flush(self) -> None:
@@ -300,8 +297,7 @@ class StateFile:
 
     async def clear(self) -> None:
         """Removes everything that was saved or noted. A failure is logged, and tried again later."""
-        self._subscriptions, self._cursor = frozenset(), None
-        self._entries, self._cleared = {}, True
+        self._noted = WriteBatch(server=self._noted.server, cleared=True)
         self._changed()
         await self.flush()
 
@@ -320,8 +316,8 @@ class StateFile:
 
     def _note(self, place: Place, put: StatePut | None) -> None:
         # The newest last: the order in which they are loaded.
-        self._entries.pop(place, None)
-        self._entries[place] = put
+        self._noted.entries.pop(place, None)
+        self._noted.entries[place] = put
         self._changed()
 
     def _changed(self) -> None:
@@ -335,8 +331,8 @@ class StateFile:
     def _write(self) -> asyncio.Future[bool]:
         if self._timer is not None:
             self._timer.cancel()
-        batch = WriteBatch(self._subscriptions, self._cursor, self._server, self._entries, self._cleared)
-        self._entries, self._cleared, self._unsaved, self._timer = {}, False, False, None
+        batch, self._unsaved, self._timer = self._noted, False, None
+        self._noted = WriteBatch(batch.subscriptions, batch.cursor, batch.server)
         self._writing = writing = self._in_thread(self._file.write, batch)
         writing.add_done_callback(self._written)
         return writing

@@ -24,7 +24,7 @@ from tidings.client.feed import ChangeFeed, without
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
 from tidings.client.watching import Refresher, WatchedResource, Watches
-from tidings.errors import NotSupported, TidingsError
+from tidings.errors import ConnectionLost, NotSupported, TidingsError
 
 if TYPE_CHECKING:
     from tidings.client.state_file import StateFile
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
+_MOST_BROKEN_OFF: Final = 2  # Answers in a row that may be broken off before a subscription counts as refused.
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -198,6 +199,8 @@ class Subscriptions:
         self._synced = 0
         for watched in self.watches.resources.values():
             watched.stop_polling()  # It begins again, with a read, if this server announces nothing either.
+            if watched.is_gone:  # Its last change was announced, and could not be read.
+                self.refresher.want(watched.uri)
         self._task = asyncio.create_task(self._keep_synced(link, feed))
         self.refresher.resume()
         self.prefix_refresher.resume()
@@ -224,7 +227,7 @@ class Subscriptions:
         await self.prefix_refresher.aclose()
 
     async def _keep_synced(self, link: Link, feed: ChangeFeed) -> None:
-        pauses = Pauses(_RETRY_DELAYS, below=0.5)
+        pauses, broken_off = Pauses(_RETRY_DELAYS, below=0.5), 0
         while not link.over:
             version, lists = self._version, self.lists.wanted
             uris = self.all if feed.supported else frozenset[str]()
@@ -239,6 +242,12 @@ class Subscriptions:
                 logger.info("subscriptions at %s: %s", link.name, error)
                 self.lists.reload(wanted)
                 refused, problems = dict.fromkeys(wanted.subscriptions, error), [error]
+            # A replica may have died, and others go on; or the link is lost, which is noticed soon.
+            if broken_off < _MOST_BROKEN_OFF and any(isinstance(error, ConnectionLost) for error in problems):
+                broken_off, self._is_told = broken_off + 1, False
+                await asyncio.sleep(pauses.next())
+                continue
+            broken_off = 0
             self._settle(version, wanted, refused, feed)
             pause: float | None = None
             if any(error.retryable for error in problems):

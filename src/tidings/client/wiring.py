@@ -23,7 +23,7 @@ from tidings._kit.telemetry import NO_TRACE, measure, trace_of, within
 from tidings.changes import CURSOR_KEY, TIMES_KEY, Change
 from tidings.client import events
 from tidings.client.cache import ContentCache, ContentKind, Invocation
-from tidings.client.calls import Calls, UnreadChanges
+from tidings.client.calls import Calls
 from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
 from tidings.client.feed import ChangeFeed
@@ -37,7 +37,7 @@ from tidings.client.requests import Requests
 from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
-from tidings.client.transports.http import current_call, fallback_to_sse
+from tidings.client.transports.http import MAY_BE_SSE, current_call
 from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import Refresher
 from tidings.errors import ConnectionLost, Disconnected, NotSupported, ResourceNotFound, TidingsError
@@ -84,7 +84,9 @@ class ClientWiring:
             on_change=self._cache_changed,
         )
         self.queue = RequestQueue(
-            concurrency=config.concurrency, history=config.history, on_change=self._request_changed
+            concurrency=config.concurrency,
+            history=config.history,
+            on_change=lambda entry: self.events.emit(events.RequestChanged(entry)),
         )
         self.pending = Pending(
             server=target.name,
@@ -147,8 +149,7 @@ class ClientWiring:
             prefix_refresher=refresher(at_once=4, most_waiting=_PREFIX_WAITING),
             store=self.store,
         )
-        self._unread = UnreadChanges()
-        self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events, unread=self._unread)
+        self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events)
 
     # The life of the client.
 
@@ -204,7 +205,7 @@ class ClientWiring:
             self.is_sse, was_sse = False, self.is_sse  # Another server may be there next time.
             target = self.target
             may_be_sse = isinstance(target, HttpTarget) and target.kind is None and not was_sse
-            if not (may_be_sse and link.http.first_status is not None and fallback_to_sse(link.http.first_status)):
+            if not (may_be_sse and link.http.first_status in MAY_BE_SSE):
                 raise
             if (link := await self._open_sse(deadline)) is None:
                 raise
@@ -277,7 +278,7 @@ class ClientWiring:
         if self.events.wanted(events.ChangeReceived) or self.events.wanted(events.ReadCompleted):
             source, cursor = as_float(times.get("source")), as_text(meta.get(CURSOR_KEY))
             received = events.ChangeReceived(change, now, published=published, source=source, cursor=cursor)
-            self.events.emit(self._unread.add(received))
+            self.events.emit(self.calls.unread.add(received))
 
     # What one part needs of another.
 
@@ -296,6 +297,9 @@ class ClientWiring:
         watched = self.subscriptions.watches.resources.get(uri)
         if isinstance(error, NotSupported) and watched is not None and (watched.latest or watched.is_gone):
             # The server that had it was replaced by one without resources, and may come back.
+            link = self.connection.link
+            if link is not None and link.facts.capabilities.resources is not None and not watched.is_gone:
+                link.lose_to_another()  # In its handshake, the server of this connection had them.
             error = ResourceNotFound(f"{self.name} has no resources any more: {error.message}", server=self.name)
         if watched is not None and watched.is_gone and isinstance(error, ResourceNotFound):
             return  # As announced before: watchers wait until it is there again.
@@ -311,10 +315,6 @@ class ClientWiring:
         elif self._restored:  # Before that, it comes from the file.
             covered = kind is ContentKind.RESOURCE and self.subscriptions.is_covered(key)
             self.store.note_put(invocation, covered)
-
-    def _request_changed(self, entry: QueueEntry) -> None:
-        if self.events.wanted(events.RequestChanged):
-            self.events.emit(events.RequestChanged(entry))
 
     def _question_added(self, request: PendingRequest) -> None:
         if request.call is not None:

@@ -24,17 +24,17 @@ from urllib.parse import quote
 _SERVERS_SECONDS: Final = 2.0  # Until the servers of a killed demo have ended, which may still write to the folder
 
 
-class CannotWrite(Exception):
-    """The folder cannot be made, or is full. The text says what to do."""
+class StageFailed(Exception):
+    """The demo cannot go on, for the reason in its text, which is not a fault of this program."""
 
 
 @contextmanager
 def writing() -> Generator[None]:
-    """Turns an `OSError` into `CannotWrite`."""
+    """Turns an `OSError` into `StageFailed`."""
     try:
         yield
     except OSError as error:
-        raise CannotWrite(
+        raise StageFailed(
             f"The demo cannot write to a temporary folder: {error.strerror or error}. "
             "Set TMPDIR to a folder that you may write to, on a disk with room."
         ) from None
@@ -42,7 +42,7 @@ def writing() -> Generator[None]:
 
 @contextmanager
 def temporary_folder() -> Generator[Path]:
-    """Makes a folder, and removes it at the end. Raises `CannotWrite` if it cannot be made."""
+    """Makes a folder, and removes it at the end. Raises `StageFailed` if it cannot be made."""
     with writing():
         folder = Path(tempfile.mkdtemp(prefix="tidings-demo-")).resolve()
     with subprocess.Popen(  # noqa: S603 - this file, with a folder that was made here
@@ -93,7 +93,7 @@ class Sample:
             return None
 
     def write(self) -> None:
-        """Writes all notes. Raises `CannotWrite` if there is no room for them."""
+        """Writes all notes. Raises `StageFailed` if there is no room for them."""
         with writing():
             for source in sorted(NOTES.rglob("*.md")):
                 note = self.folder / self._dated(str(source.relative_to(NOTES)))

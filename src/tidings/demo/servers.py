@@ -17,12 +17,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from tidings._kit.program import Program
+from tidings.demo.sample import StageFailed
 
 AWAY_SECONDS: Final = 2.0  # From the end of a server to its restart: long enough to be seen
-
-
-class NeverServed(Exception):
-    """A server could not be started. The text has its error output."""
 
 
 @dataclass(eq=False)
@@ -60,7 +57,7 @@ class ServerProcess:
         return True
 
     async def run(self) -> None:
-        """Keeps it running. Raises `NeverServed` after several failed starts in a row."""
+        """Keeps it running. Raises `StageFailed` after several failed starts in a row."""
         failed = 0
         while True:
             await self._once()
@@ -68,7 +65,7 @@ class ServerProcess:
             self._serving.clear()
             if failed == 3:
                 output = "\n".join(f"  {line}" for line in self._output) or "  (none)"
-                raise NeverServed(f"The {self.name} server could not be started. Its error output:\n{output}")
+                raise StageFailed(f"The {self.name} server could not be started. Its error output:\n{output}")
             if not failed:
                 self.ended()
             await asyncio.sleep(AWAY_SECONDS if not failed else 0.2)

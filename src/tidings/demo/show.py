@@ -14,11 +14,10 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from tidings.demo.sample import PLAN_URI, CannotWrite, temporary_folder
-from tidings.demo.servers import NeverServed
-from tidings.demo.stage import Stage, StageFailed
+from tidings.demo.sample import PLAN_URI, StageFailed, temporary_folder
+from tidings.demo.stage import Stage
 from tidings.demo.terminal import HELP, TerminalTour, read_lines
 from tidings.demo.tour import Tour, snippets, steps
 from tidings.inspector.catalog import ServerEntry
@@ -27,10 +26,6 @@ from tidings.inspector.http.serve import ServePlan, Serving
 
 if TYPE_CHECKING:
     from tidings.inspector.session import Session
-
-__all__ = ["DemoOptions", "StageFailed", "show"]
-
-_FORESEEN: Final = (NeverServed, StageFailed, CannotWrite)  # Failures that are not a fault of this program
 
 
 @dataclass(frozen=True)
@@ -48,11 +43,8 @@ class DemoOptions:
 async def show(options: DemoOptions) -> int:
     """Runs the demo, cleans up, and returns the exit code. Raises `StageFailed` if it cannot be shown."""
     with _ending() as asked:
-        try:
-            with temporary_folder() as folder:
-                code = await Demo(folder, options, asked).run()
-        except CannotWrite as error:
-            raise StageFailed(str(error)) from None
+        with temporary_folder() as folder:
+            code = await Demo(folder, options, asked).run()
         if folder.exists():
             options.say(f"Not all of {folder} could be removed.")
         return code
@@ -95,8 +87,6 @@ class Demo:
         async with stage.site.served():
             self.tour.set_steps(steps(stage.sample.plan, stage.site.page), snippets(stage.urls["vault"], PLAN_URI))
             await self._run_until_asked()
-        if isinstance(self._failure, _FORESEEN):
-            raise StageFailed(str(self._failure)) from self._failure
         if self._failure is not None:
             raise self._failure
         return 0 if self.tour.complete or not self._options.automatic else 1
@@ -165,7 +155,7 @@ class Demo:
     def _act(self, action: Callable[[], object]) -> None:
         try:
             action()
-        except CannotWrite as error:  # A full disk ends the demo.
+        except StageFailed as error:  # A full disk ends the demo.
             self._fail(error)
 
     async def _do_all(self) -> None:

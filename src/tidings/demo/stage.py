@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.uvicorn_seam import HttpServer
-from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, TEXTS, Sample
+from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, TEXTS, Sample, StageFailed
 from tidings.demo.servers import ServerProcess
 from tidings.demo.step_check import HopSource
 from tidings.demo.tour import QUESTION
@@ -81,10 +81,6 @@ _WATCHING: Final = (  # The site is on this machine, and is checked more often t
     *("--allow-private", "127.0.0.1", "--robots", "ignore", "--workers", "1"),
     *("--watch-min", "0.5", "--watch-max", "1", "--requests-per-minute", "100000"),
 )
-
-
-class StageFailed(Exception):
-    """The demo cannot go on, for the reason in its text."""
 
 
 class Stage:

@@ -20,7 +20,7 @@ _LONGEST: Final = 60.0  # A notification that comes more seconds after a change 
 
 
 @dataclass(frozen=True)
-class Hop:
+class TimedHop:
     """A hop, and the milliseconds since the previous one."""
 
     words: str
@@ -33,7 +33,7 @@ class ObservedEffect:
 
     at: float
     words: str
-    hops: tuple[Hop, ...] = ()
+    hops: tuple[TimedHop, ...] = ()
     lines: tuple[str, ...] = ()  # The changed lines with their sign
     server: str = "vault"
     screen: str = "live"
@@ -66,7 +66,7 @@ def seen_change(record: Record, view: ServerView, source: "HopSource") -> Observ
     return ObservedEffect(record.at, f"{fresh}{diff.words}", hops, lines, view.name, "live", str(change.seq))
 
 
-def _way(change: ChangeView, source: "HopSource") -> tuple[tuple[Hop, ...], str]:
+def _way(change: ChangeView, source: "HopSource") -> tuple[tuple[TimedHop, ...], str]:
     """Returns the hops of a change, from its source if that is known, and their total time in words."""
     told = [(hop.name, hop.at) for hop in change.hops if hop.name != "source"]
     began = change.source or source.changed_at()
@@ -86,9 +86,9 @@ class HopSource:
     """Returns the time of its last change, for servers that do not send it."""
 
 
-def _hops(told: list[tuple[str, float]]) -> tuple[Hop, ...]:
-    later = [Hop(words, max(at - before, 0.0) * 1000) for (_, before), (words, at) in pairwise(told)]
-    return (*(Hop(words) for words, _ in told[:1]), *later)
+def _hops(told: list[tuple[str, float]]) -> tuple[TimedHop, ...]:
+    later = [TimedHop(words, max(at - before, 0.0) * 1000) for (_, before), (words, at) in pairwise(told)]
+    return (*(TimedHop(words) for words, _ in told[:1]), *later)
 
 
 def seen_answer(record: Record, view: ServerView) -> ObservedEffect | None:

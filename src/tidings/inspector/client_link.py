@@ -57,7 +57,7 @@ class ConnectionSpec:
             environ=environ,
             roots=entry.roots or None,
             log_level=cast("LoggingLevel", entry.log_level or "info"),
-            timeouts=replace(CONFIG.timeouts, **entry.timeouts.raw()),
+            timeouts=replace(CONFIG.timeouts, **entry.timeouts),
         )
 
     def parsed(self) -> "Target":

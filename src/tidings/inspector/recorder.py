@@ -6,7 +6,7 @@ themselves are recorded from the wire (`wire_recorder`).
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mcp_types import ElicitResult, ErrorData
@@ -20,7 +20,7 @@ from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
 from tidings.inspector.records import LISTS, ChangeName, ListKind
-from tidings.inspector.view.error_report import error_data
+from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.view import ServerView
 from tidings.inspector.wire_recorder import MakeRecord, WireRecorder
 
@@ -257,8 +257,8 @@ class Recorder:
         answer, _ = self._within(answer, self._limits.record_bytes)
         self._record("answered", {"id": event.request.id, "outcome": words, "answer": answer})
 
-    def _error(self, error: BaseException, method: str | None = None) -> Any:
-        return error_data(error, is_command=self.is_command, method=method)
+    def _error(self, error: BaseException, method: str | None = None) -> dict[str, Any]:
+        return asdict(error_view(error, is_command=self.is_command, method=method))
 
     def _within(self, value: Any, most: int) -> tuple[Any, int]:
         """Returns the value without secrets, cut if it is too large, and its size."""

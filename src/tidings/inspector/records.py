@@ -35,13 +35,13 @@ that was exported and imported are the same. The kinds of records, and their dat
 - `missed`, records could not be stored: `count`.
 
 A missing key means that nothing is known or, in a later record with the same `id`, that nothing changed. Readers skip
-unknown kinds and keys. Times are seconds since the epoch, durations seconds, sizes bytes. An `error` is an `ErrorData`.
-A value that is too large is cut (`bounded_json.cut`).
+unknown kinds and keys. Times are seconds since the epoch, durations seconds, sizes bytes. An `error` has the
+fields of an `ErrorView`. A value that is too large is cut (`bounded_json.cut`).
 """
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from tidings._kit.bounded_json import dumps, head_of
 
@@ -83,21 +83,6 @@ CHANGE_METHODS: Final[dict[str, ChangeName]] = {
 #: The change that announces differences in each list.
 LIST_CHANGES: Final[dict[str, str]] = {name: f"{kind.capability}-list-changed" for name, kind in LISTS.items()}
 LIVENESS_CHECKS: Final = ("ping", "server/discover")
-
-
-class ErrorData(TypedDict, total=False):
-    """An error in a record. Made by `error_report.error_data`, read by `ErrorView.read`, which describes the fields."""
-
-    code: str
-    category: str
-    who: str
-    message: str
-    cure: str
-    help: str
-    retryable: bool
-    method: str | None
-    elapsed: float | None
-    payload: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ the event loop of its session.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import asdict
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +16,8 @@ from tidings._kit.bounded_json import dumps, mapped
 from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
 from tidings.inspector.client_link import ConnectionSpec, import_client
-from tidings.inspector.records import LIVENESS_CHECKS, ErrorData, ListName
-from tidings.inspector.view.error_report import error_data
+from tidings.inspector.records import LIVENESS_CHECKS, ListName
+from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
@@ -193,9 +194,9 @@ class InspectedServer:
         clean = self._target.clean
         return mapped(value, lambda each: clean(each) if isinstance(each, str) else each)
 
-    def _error(self, error: BaseException, method: str | None = None) -> ErrorData:
+    def _error(self, error: BaseException, method: str | None = None) -> dict[str, Any]:
         is_command = self._recorder is not None and self._recorder.is_command
-        return error_data(error, is_command=is_command, method=method)
+        return asdict(error_view(error, is_command=is_command, method=method))
 
     # Requests.
 

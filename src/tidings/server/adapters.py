@@ -29,14 +29,12 @@ from mcp.server.mcpserver import MCPServer
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 
-from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.changes import FEATURES, Change
 from tidings.server.borrowed_stream import ASGIApp
 
 Kind = Literal["tool", "resource", "template", "prompt"]
 Soon = Callable[[Change], None]
 Wrap = Callable[[ASGIApp], ASGIApp]
-
-_TOOLS, _PROMPTS, _RESOURCES = ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()
 
 _LISTS: Final[dict[Kind, tuple[str, str]]] = {
     "tool": ("_tool_manager", "_tools"),
@@ -59,6 +57,11 @@ def _private(owner: object, name: str) -> Any:
             f"{kind.__module__}.{kind.__qualname__} has no {name!r} in the installed version, and Tidings needs it. "
             "Install a version that Tidings was tested with: see its dependencies."
         ) from None
+
+
+def list_change(kind: str) -> Change:
+    """Returns the change of the list that has items of this kind: resources and templates share one."""
+    return {"tool": FEATURES["tools"], "prompt": FEATURES["prompts"]}.get(kind, FEATURES["resources"])
 
 
 def keep_alive_seconds() -> float | None:
@@ -121,13 +124,13 @@ class McpServerAdapter(Adapter):
 
     def watch(self, soon: Soon) -> None:
         for name, methods, change in (
-            ("_tool_manager", ("add_tool", "remove_tool"), _TOOLS),
-            ("_prompt_manager", ("add_prompt", "remove_prompt"), _PROMPTS),
-            ("_resource_manager", ("add_resource", "add_template"), _RESOURCES),
+            ("_tool_manager", ("add_tool", "remove_tool"), FEATURES["tools"]),
+            ("_prompt_manager", ("add_prompt", "remove_prompt"), FEATURES["prompts"]),
+            ("_resource_manager", ("add_resource", "add_template"), FEATURES["resources"]),
         ):
             manager = _private(self._server, name)
             for method in methods:
-                _after(manager, method, functools.partial(_say, soon, change))
+                _after(manager, method, _saying(soon, change))
         _private(self._server, "_subscriptions").subscribe(soon)
 
     def wrap_apps(self, wrap: Wrap, **options: Any) -> None:
@@ -168,8 +171,7 @@ def _watch_provider(provider: Any, soon: Soon) -> None:
     """Watches a provider of components and those in it. A FastMCP server is one, and so is a server mounted in it."""
 
     def removed(key: str) -> None:
-        # The key of a component begins with its kind.
-        soon({"tool": _TOOLS, "prompt": _PROMPTS}.get(key.partition(":")[0], _RESOURCES))
+        soon(list_change(key.partition(":")[0]))  # The key of a component begins with its kind.
 
     def added(component: Any) -> None:
         removed(component.key)  # The same list has changed.
@@ -177,7 +179,7 @@ def _watch_provider(provider: Any, soon: Soon) -> None:
     def provider_added(provider: Any, **_: Any) -> None:
         _watch_provider(provider, soon)
 
-    anything = functools.partial(_say, soon, _TOOLS, _PROMPTS, _RESOURCES)
+    anything = _saying(soon, *FEATURES.values())
     after = [("_add_component", added), ("_remove_component", removed), ("add_provider", provider_added)]
     after += [(method, anything) for method in ("enable", "disable", "add_provider", "add_transform")]
     for method, then in after:
@@ -189,10 +191,14 @@ def _watch_provider(provider: Any, soon: Soon) -> None:
             _watch_provider(each, soon)
 
 
-def _say(soon: Soon, *changes: Any, **_: Any) -> None:
-    for change in changes:
-        if isinstance(change, ToolsListChanged | PromptsListChanged | ResourcesListChanged):
+def _saying(soon: Soon, *changes: Change) -> Callable[..., None]:
+    """Returns a function that calls `soon` with `changes`, whatever it is called with."""
+
+    def say(*_: Any, **__: Any) -> None:
+        for change in changes:
             soon(change)
+
+    return say
 
 
 def _after(owner: Any, method: str, then: Callable[..., None]) -> None:

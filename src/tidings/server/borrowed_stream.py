@@ -32,8 +32,11 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Keys in the scope of a request.
 SCOPE_KEY: Final = "tidings.stream"  # The `BorrowedStream` of a listen request.
 WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
+SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era session.
 COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
-_SESSION_ID: Final = re.compile(rb"[?&]session_id=([0-9a-f]+)")
+_CANNOT_RESUME: Final = b"This server keeps no events to resume a stream from. Open the stream without Last-Event-ID."
+# The first event of the SSE transport, with the path for messages and the id of the session that it begins.
+SSE_ENDPOINT: Final = re.compile(rb"event: endpoint\r\ndata: ([^\r\n?]+)\?session_id=([0-9a-f]{32})\r\n\r\n")
 
 
 class BorrowedStream:
@@ -49,7 +52,11 @@ class BorrowedStream:
         "_send",
         "_task",
         "_transport",
+        "answered",
+        "began",
         "ended",
+        "expires_at",
+        "principal",
         "session_id",
     )
 
@@ -60,14 +67,18 @@ class BorrowedStream:
         self._transport = transport_under(send, receive)
         self._response: Any = None
         self._task = asyncio.current_task()
-        self._on_start: Callable[[], None] | None = None
+        self._on_start: Callable[[Message], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
         self._incomplete = False
+        self.began = asyncio.get_running_loop().time()
+        self.principal: str | None = None
+        self.answered: bool = False  # The response has begun.
         self.ended: bool = False  # By this side.
+        self.expires_at: float | None = None  # The end of its reader's token, in seconds since the epoch.
         self.session_id: str | None = None  # Of the old-era session that the stream belongs to, once it is known.
 
-    def when_started(self, call: Callable[[], None]) -> None:
-        """Calls `call` once the SDK has begun to answer with a stream of events."""
+    def when_started(self, call: Callable[[Message], None]) -> None:
+        """Calls `call` with the start of the response, once the SDK has begun to answer with a stream of events."""
         self._on_start = call
 
     def after_next_event(self, call: Callable[[bytes], None]) -> None:
@@ -85,13 +96,13 @@ class BorrowedStream:
             and (header_of(message, b"content-type") or b"").startswith(b"text/event-stream")
         )
         await self._send(_stated(message, self._keep_alive) if starts else message)
+        self.answered = True
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if starts and self._on_start is not None:
             self._response = chunked_response(self._send)
             call, self._on_start = self._on_start, None
-            call()
-        elif self._on_event is not None and (event := message.get("body", b"")) and not event.startswith(b":"):
-            # Not a comment that keeps the connection alive.
+            call(message)
+        elif self._on_event is not None and (event := event_in(message)):
             call_with, self._on_event = self._on_event, None
             call_with(event)
 
@@ -167,8 +178,11 @@ class Lender(Protocol):
     def stream_started(self, stream: BorrowedStream) -> None:
         """The SDK has accepted a request, and begun to answer with a stream."""
 
-    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
-        """The stream belongs to an old-era session, and can be written to."""
+    def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
+        """The stream belongs to an old-era session, which it may begin, and can be written to.
+
+        `scope` is that of the request, once it has passed all checks.
+        """
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         """The stream is over, or was never opened."""
@@ -186,6 +200,9 @@ class Borrowing:
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
             return
+        if any(value[-1:] in (b" ", b"\t") for _, value in scope["headers"]):
+            # The space around a value is not a part of it. Httptools leaves the space behind it.
+            scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         stream = self._borrow(scope, receive, send)
         if stream is None:
             await self.app(scope, receive, self._stating(scope, send))
@@ -194,6 +211,8 @@ class Borrowing:
             await self.app(scope, receive, stream.send)
             if stream.session_id is not None:
                 await stream.complete()
+            elif not stream.answered and header_of(scope, b"last-event-id") is not None:
+                await respond(send, 400, _CANNOT_RESUME)  # The SDK gives no answer if it keeps no events.
         except asyncio.CancelledError:
             # Cancelled by `_let_go`: the response is over, and the web server goes on.
             if not stream.ended:
@@ -251,28 +270,28 @@ class Borrowing:
 
         Other servers may begin a stream with its first event, so that a client cannot tell a lost one by its silence.
         """
-        named = (b"mcp-session-id", b"mcp-method")  # By every other POST.
+        named = (SESSION_ID, b"mcp-method")  # By every other POST.
         if self._keep_alive is None or scope.get("method") != "POST" or any(header_of(scope, name) for name in named):
             return send
         return lambda message: send(_stated(message, self._keep_alive))
 
-    def _started(self, scope: Scope, stream: BorrowedStream) -> None:
+    def _started(self, scope: Scope, stream: BorrowedStream, start: Message) -> None:
         self._lender.stream_started(stream)
         if scope["method"] == "POST":
             return
 
-        def opened(session_id: bytes) -> None:
+        def opened(session_id: bytes, *, begins: bool = False) -> None:
             stream.session_id = session_id.decode("latin-1")
-            self._lender.stream_opened(stream.session_id, stream)
+            self._lender.stream_opened(stream.session_id, stream, scope, begins=begins)
 
         def find_session(event: bytes) -> None:
-            if found := _SESSION_ID.search(event):
-                opened(found.group(1))
+            if found := SSE_ENDPOINT.fullmatch(event):
+                opened(found.group(2), begins=True)
 
-        if session_id := header_of(scope, b"mcp-session-id"):
+        # A request may name any session, on any path. The answer names the one whose client the SDK has let in.
+        if (session_id := header_of(start, SESSION_ID)) is not None and session_id == header_of(scope, SESSION_ID):
             opened(session_id)
         else:
-            # The first event of the SSE transport has the id.
             stream.after_next_event(find_session)
 
 
@@ -282,6 +301,14 @@ def _stated(message: Message, keep_alive: float | None) -> Message:
         return message
     stated = (KEEP_ALIVE_HEADER.encode(), b"%g" % keep_alive)
     return {**message, "headers": [*message.get("headers", ()), stated]}
+
+
+async def respond(send: Send, status: int, body: bytes, kind: bytes = b"text/plain") -> None:
+    """Sends a whole response of this content type."""
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+    headers += [(b"retry-after", b"1")] if status == 503 else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _why_not(error: Exception) -> str:
@@ -300,6 +327,12 @@ def _carries_changes(scope: Scope) -> bool:
     # As in the SDK, a client that accepts anything (curl) gets a stream, too.
     accept = (header_of(scope, b"accept") or b"*/*").lower()
     return any(kind in accept for kind in (b"text/event-stream", b"text/*", b"*/*"))
+
+
+def event_in(message: Message) -> bytes:
+    """Returns the event in a part of a response; b"" for a comment, which keeps the connection alive."""
+    body: bytes = message.get("body", b"")
+    return b"" if body.startswith(b":") else body
 
 
 def header_of(message: Message, name: bytes) -> bytes | None:

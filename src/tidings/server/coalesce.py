@@ -13,24 +13,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from tidings.changes import Change, Cursor, ResourceUpdated
-from tidings.server.config import Coalesce, CoalesceSetting, uri_pattern
-
-
-class Handle(Protocol):
-    """A scheduled call that can be cancelled."""
-
-    def cancel(self) -> None: ...
-
-
-class Clock(Protocol):
-    """An event loop, or a clock of a test."""
-
-    def time(self) -> float: ...
-
-    def call_at(self, when: float, callback: Callable[[], object], /) -> Handle: ...
+from tidings.server.config import Coalesce, CoalesceSetting, UriPattern
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +25,7 @@ class _Window:
     ends: float
     place: Cursor  # Of the newest of the equal changes.
     before: Cursor  # The cursor that was heard before that.
-    timer: Handle | None = None
+    timer: asyncio.TimerHandle | None = None
     held_since: float | None = None
 
 
@@ -53,7 +38,7 @@ class Coalescer:
         setting: CoalesceSetting,
         *,
         start: Cursor,
-        clock: Callable[[], Clock] = asyncio.get_running_loop,
+        clock: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
         merged: Callable[[], None] = lambda: None,
     ) -> None:
         self._deliver = deliver
@@ -64,7 +49,7 @@ class Coalescer:
         self._held: dict[_Window, None] = {}  # The windows that hold a change back, in order of version.
         one_for_all = isinstance(setting, Coalesce)
         self._default = setting if one_for_all else Coalesce()
-        self._rules = [] if one_for_all else [(uri_pattern(text), rule) for text, rule in setting.items()]
+        self._rules = [] if one_for_all else [(UriPattern(text), rule) for text, rule in setting.items()]
 
     @property
     def position(self) -> Cursor:

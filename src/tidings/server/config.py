@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from mcp.shared.uri_template import UriTemplate
 
-from tidings._kit.uri_templates import UriPattern
 from tidings.changes import check_subscription
 
 
@@ -57,6 +56,8 @@ class Limits:
     liveness: float = 60.0
     """Seconds for which an old-era session without an open stream counts as a subscriber, and after which a network
     peer that acknowledges nothing is given up."""
+    permission: float = 30.0
+    """Seconds for which an answer of `authorize` counts. After that, it is asked again before a notification."""
     sessions: int = 10_000
     """Old-era sessions at once over streamable HTTP. Further ones are refused with HTTP 503."""
     session_idle: float = 1_800.0
@@ -83,9 +84,46 @@ def _check_numbers(settings: Any) -> None:
             )
 
 
-def uri_pattern(text: object) -> UriPattern:
-    """Returns the pattern of a URI, a prefix or a template. Templates match as the SDK's resource templates do."""
-    return UriPattern(text, parse_template=UriTemplate.parse, check=check_subscription)
+class UriPattern:
+    """Matches URIs by a URI, a prefix that ends in `*`, or a template such as `feed://{id}`.
+
+    It matches subscriptions, too: the prefix `feed://*` matches the template `feed://{id}` with `id="*"`. Templates
+    match as the SDK's resource templates do.
+    """
+
+    def __init__(self, text: object) -> None:
+        if not isinstance(text, str):
+            raise TypeError(
+                f"A pattern is a text (a URI, a prefix ending in '*', or a template such as 'note://{{id}}'), "
+                f"not {type(text).__name__}"
+            )
+        self.text = text
+        self._template: UriTemplate | None = None
+        if "{" in text:  # No URI has one: an incomplete template is a mistake, not a URI that matches nothing.
+            try:
+                self._template = UriTemplate.parse(text)
+            except ValueError as error:
+                raise ValueError(f"{text!r} is not a URI template: {error}") from error
+        else:
+            check_subscription(text)
+        parsed = self._template
+        self.variables = list(parsed.variable_names) if parsed else list[str]()  # `match` returns their values.
+        # Those of its query, which a URI may leave out.
+        self.optional = frozenset(parsed.query_variable_names) if parsed else frozenset[str]()
+
+    def match(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Returns the values of the template's variables in `uri` (none for a URI or a prefix); None if it differs."""
+        if self._template is not None:
+            return self._template.match(uri)
+        if uri == self.text or (self.text.endswith("*") and uri.startswith(self.text[:-1])):
+            return {}
+        return None
+
+    def covers(self, subscription: str) -> bool:
+        """Returns whether this matches everything that `subscription` wants: for a prefix, only a prefix can."""
+        if subscription.endswith("*") and self._template is not None:
+            return False
+        return self.match(subscription) is not None
 
 
 def check_options(*, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object) -> None:
@@ -146,7 +184,7 @@ def _check_coalesce(coalesce: object) -> None:
             f"not {_kind(coalesce)}"
         )
     for text, rule in cast("Mapping[object, object]", coalesce).items():
-        uri_pattern(text)
+        UriPattern(text)
         if not isinstance(rule, Coalesce):
             raise TypeError(f"coalesce[{text!r}] must be a Coalesce, e.g. Coalesce(window=0.05), not {_kind(rule)}")
 

@@ -5,14 +5,15 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeGuard
+from functools import partial
+from typing import Any, Final, TypeGuard
 
 import mcp_types as types
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from tidings import errors
+from tidings._kit.telemetry import measure
 from tidings.bus import Bus, BusState
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.coalesce import Coalescer
@@ -20,12 +21,13 @@ from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
 from tidings.server.notify import EVERYTHING, NOTICE, Times, add_waiting
-from tidings.server.policy import RequestContext, SubscriptionPolicy
+from tidings.server.policy import SubscriptionPolicy
 from tidings.server.subscriber import Frame, Subscriber
-from tidings.server.telemetry import Telemetry
+from tidings.server.telemetry import record_delivery, record_span
 
 logger = logging.getLogger(__name__)
 
+RIGHTS_CHANGED: Final = "Rights have changed. Sign in again if need be, and listen again."
 _RETRY_SECONDS = 0.5
 _LOOK_SECONDS = 1.0  # Between two looks at the state of the bus.
 
@@ -45,10 +47,9 @@ class Core:
         self.bus = bus
         self.policy = policy
         self.hooks = Hooks()
-        self.telemetry = Telemetry()
         self.times = Times()
         self.hub = Hub(self.hooks.want)
-        self._coalescer = Coalescer(self._deliver, coalesce, start=bus.head, merged=self.telemetry.merged)
+        self._coalescer = Coalescer(self._deliver, coalesce, start=bus.head, merged=partial(measure, "tidings.merges"))
         self.stopping = False
         self.cut_off = ""  # The reason why this process has been without its bus for too long.
         self._without_bus_since: float | None = None
@@ -64,13 +65,15 @@ class Core:
         # Each failure has its own error, which shows whether an equal change has failed since.
         self._unsent: dict[Change, errors.TransportError] = {}
         self._sender: asyncio.Task[None] | None = None
+        self.last_revoked = 0.0  # When rights were revoked last: a request from before is not let in after it.
+        self._closed = False  # What could not be stored waits for the next start.
 
     # Changes
 
     def start(self) -> Callable[[], None]:
         """Listens to the bus, which has been entered. Returns the function that ends this."""
         self._coalescer.begin(self.bus.head)
-        self.stopping = False
+        self.stopping = self._closed = False
         self.cut_off, self._without_bus_since = "", None
         self._stop = asyncio.get_running_loop().create_future()
         self.streams_ended = asyncio.Event()
@@ -111,6 +114,8 @@ class Core:
         logger.warning("%s: %d subscribers are told to read again.", why, len(self.hub))
         self._coalescer.begin(cursor)
         self.times.forget()
+        for subscriber in self.hub:
+            subscriber.forget_permissions()  # A revocation may be lost, too.
         self.hub.deliver_everything(cursor)
 
     def flush(self) -> None:
@@ -123,7 +128,7 @@ class Core:
         def deliver() -> int:
             return self.hub.deliver(Frame(place, change, cursor=self.position, meta=meta))
 
-        self.telemetry.delivery(deliver, change, meta)
+        record_delivery(deliver, change, meta)
 
     async def publish(self, change: Change) -> None:
         """Stores `change` in the log. What the bus cannot store now is kept, and given to it later.
@@ -138,6 +143,8 @@ class Core:
             if not self._unsent:
                 logger.warning("Changes wait, and are published when the bus is back: %s", error)
             self._keep(change, error)
+            if _is_notice(change):
+                self._on_notice(change.uri)  # This replica obeys at once.
             kept = "The change is not stored yet. This server keeps it, and publishes it when the bus is back."
             raise type(error)(f"{kept} {error}") from error
         except asyncio.CancelledError:
@@ -150,7 +157,7 @@ class Core:
         self._start_sender()
 
     def _start_sender(self) -> None:
-        if self._sender is None or self._sender.done():
+        if not self._closed and (self._sender is None or self._sender.done()):
             self._sender = asyncio.get_running_loop().create_task(self._send_later())
 
     async def _send_later(self) -> None:
@@ -204,7 +211,16 @@ class Core:
             return None
         return [Frame(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]
 
+    def revoked(self, principal: str) -> None:
+        """Ends the streams of a principal whose rights have changed; '' for everybody's."""
+        self.last_revoked = asyncio.get_running_loop().time()
+        for subscriber in self.hub:
+            if principal in ("", subscriber.principal):
+                subscriber.end(errors.NotAuthorized(RIGHTS_CHANGED))
+
     async def aclose(self) -> None:
+        """Stops giving changes to the bus. Those that fail from now on are kept, too."""
+        self._closed = True
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.wait([self._sender])
@@ -217,8 +233,9 @@ class Core:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "This app is not wrapped: changes cost more, and old-era clients miss what changes while their event "
-                "stream is not open. Serve attach(server).wrap(app), or the app that asgi() returns."
+                "This app is not wrapped: changes cost more, old-era clients miss what changes while their event "
+                "stream is not open, and their streams do not end with their rights. Serve attach(server).wrap(app), "
+                "or the app that asgi() returns."
             )
 
     # Subscribers
@@ -242,36 +259,30 @@ class Core:
     def join(self, subscriber: Subscriber) -> None:
         """Registers `subscriber`: from now on it receives the changes it asked for."""
         self.hub.add(subscriber)
-        self.telemetry.subscribers(+1)
+        measure("tidings.subscribers", +1)
         self._span_each("subscribe", subscriber, subscriber.subscriptions)
         for feature in subscriber.features:
-            self.telemetry.span("subscribe", self.hub.count(feature), client=subscriber.client, feature=feature)
+            record_span("subscribe", self.hub.count(feature), client=subscriber.client, feature=feature)
 
     def leave(self, subscriber: Subscriber) -> None:
         """Removes `subscriber`, if it is registered."""
         if self.hub.remove(subscriber):
-            self.telemetry.subscribers(-1)
-            self.telemetry.span("cleanup_client", len(self.hub), client=subscriber.client)
+            measure("tidings.subscribers", -1)
+            record_span("cleanup_client", len(self.hub), client=subscriber.client)
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Adds a subscription to a registered subscriber, and waits until its source is `watched`."""
+        """Adds a subscription to a registered subscriber, and waits until its source is `watched`.
+
+        If that is refused or cancelled, the subscription is removed, unless it was there before, or an equal request
+        has succeeded or still waits.
+        """
         is_new = self.hub.subscribe(subscriber, subscription)
         self._span_each("subscribe", subscriber, [subscription])
-        with self._asking_for(subscriber, subscription, is_new=is_new):
-            await self.watched([subscription])
-
-    @contextmanager
-    def _asking_for(self, subscriber: Subscriber, subscription: str, *, is_new: bool) -> Generator[None]:
-        """Surrounds the wait of a request for `subscription`.
-
-        If the request is refused or cancelled, the subscription is removed, unless it was there before, or an equal
-        request has succeeded or still waits.
-        """
         key, me = (subscriber, subscription), object()
         asking = self._asking.setdefault(key, set()) if is_new else self._asking.get(key, set())
         asking.add(me)
         try:
-            yield
+            await self.watched([subscription])
         except BaseException:
             asking.discard(me)
             if not asking and self._asking.get(key) is asking:
@@ -290,7 +301,7 @@ class Core:
 
     def _span_each(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
         for uri in subscriptions:
-            self.telemetry.span(what, self.hub.count(uri), client=subscriber.client, uri=uri)
+            record_span(what, self.hub.count(uri), client=subscriber.client, uri=uri)
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
         """Waits until the hooks for `subscriptions` have run, so that their sources are watched.
@@ -334,26 +345,6 @@ def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
 
 def _stopping() -> errors.LimitReached:
     return errors.LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
-
-
-def client_name(ctx: RequestContext) -> str:
-    """Returns the sender of a request for people: its name, its version and its network address."""
-    params = ctx.session.client_params
-    if params is None and ctx.method == "initialize":
-        params = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
-    name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unnamed client"
-    address = ctx.request.client if ctx.request is not None else None
-    return f"{name} at {address.host}:{address.port}" if address else name
-
-
-def client_key(ctx: RequestContext) -> str:
-    """Returns the identity that limits count: the signed-in user, else the network address. Pipes are one client."""
-    if ctx.request is None:
-        return "a pipe"
-    user = ctx.request.scope.get("user")
-    if isinstance(user, AuthenticatedUser):
-        return repr(authorization_context(user))
-    return ctx.request.client.host if ctx.request.client else "unknown address"
 
 
 @contextmanager

@@ -12,8 +12,8 @@ need too, are functions below.
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
 from mcp_types import Annotations, Completion, Resource, ResourceTemplate
@@ -50,6 +50,11 @@ class ResourceKind(NamedTuple):
     query: tuple[str, ...] = ()  # The parameters that a URI may have.
     page_size: int | None = None  # The items of a page, if the content is a list that comes in pages.
 
+    @property
+    def listed(self) -> dict[str, Any]:
+        """The fields that its list entry and its template have in common."""
+        return {name: getattr(self, name) for name in ("name", "title", "description", "mime_type")}
+
 
 class SplitUri(NamedTuple):
     """A URI taken apart."""
@@ -59,21 +64,12 @@ class SplitUri(NamedTuple):
     query: dict[str, str]
 
 
-class ResourceFamily(Mapping[str, ResourceKind]):
+class ResourceFamily(dict[str, ResourceKind]):
     """The kinds of resources that share a scheme, by name."""
 
     def __init__(self, scheme: str, *kinds: ResourceKind) -> None:
         self.prefix: Final = f"{scheme}://"
-        self._kinds = {kind.name: kind for kind in kinds}
-
-    def __getitem__(self, name: str) -> ResourceKind:
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
+        super().__init__((kind.name, kind) for kind in kinds)
 
     def bare(self, kind: ResourceKind) -> str:
         """Returns the template without its query; the URI itself if there is only one resource of this kind."""
@@ -89,30 +85,13 @@ class ResourceFamily(Mapping[str, ResourceKind]):
 
     def templates(self) -> list[ResourceTemplate]:
         """Returns what `resources/templates/list` answers."""
-        return [
-            ResourceTemplate(
-                name=kind.name,
-                uri_template=self.template(kind),
-                title=kind.title,
-                description=kind.description,
-                mime_type=kind.mime_type,
-            )
-            for kind in self.values()
-        ]
+        return [ResourceTemplate(uri_template=self.template(kind), **kind.listed) for kind in self.values()]
 
     def singles(self, priority: float) -> list[Resource]:
         """Returns the list entries of the kinds of which there is one resource."""
+        singles = [kind for kind in self.values() if not kind.argument]
         return [
-            Resource(
-                name=kind.name,
-                uri=self.bare(kind),
-                title=kind.title,
-                description=kind.description,
-                mime_type=kind.mime_type,
-                annotations=Annotations(priority=priority),
-            )
-            for kind in self.values()
-            if not kind.argument
+            Resource(uri=self.bare(kind), annotations=Annotations(priority=priority), **kind.listed) for kind in singles
         ]
 
     def uri(self, name: str, argument: str = "", query: Mapping[str, object] | None = None) -> str:

@@ -11,9 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, get_args
 
-from tidings._kit.uri_templates import UriPattern
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable
-from tidings.server.config import check_hook, takes_uri, uri_pattern
+from tidings.server.config import UriPattern, check_hook, takes_uri
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class Hooks:
 
     def add(self, event: HookEvent, text: str, hook: Hook) -> None:
         """Calls `hook` on an event of the subscriptions that match the pattern `text`."""
-        pattern = uri_pattern(text)
+        pattern = UriPattern(text)
         check_hook(event, pattern, hook)
         self._hooks[event].append((pattern, hook))
 

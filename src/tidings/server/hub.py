@@ -136,6 +136,4 @@ class Hub:
 
     def audience(self, what: str) -> Iterable[Subscriber]:
         """Returns the subscribers of a list ("tools", "prompts", "resources") or of the resource at a URI."""
-        if what in FEATURES:
-            return tuple(self._features[FEATURES[what]])
-        return tuple(self.interested(ResourceUpdated(what)))
+        return tuple(self.interested(FEATURES[what] if what in FEATURES else ResourceUpdated(what)))

@@ -14,6 +14,7 @@ remembered until the SDK ends it, and joins again, as above, when its client ope
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -28,14 +29,23 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings._kit.tasks import Background
+from tidings._kit.telemetry import measure
 from tidings.changes import FEATURES, Cursor, Filter
-from tidings.errors import LimitReached, TidingsError
+from tidings.errors import LimitReached, NotAuthorized, TidingsError
 from tidings.server.adapters import connection_of
-from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream
-from tidings.server.core import Core, ModelDeclined, client_name, model_request, model_text, rpc_errors
+from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Scope
+from tidings.server.core import Core, ModelDeclined, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
-from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, Refusal, SessionRecord, SharedSession, SharedSessions
+from tidings.server.principals import client_name, expiry_of, principal_of
+from tidings.server.sessions import (
+    ADOPTED_KEY,
+    SHARED_KEY,
+    SessionRecord,
+    SessionRefused,
+    SharedSession,
+    SharedSessions,
+)
 from tidings.server.subscriber import Frame, Subscriber
 
 logger = logging.getLogger(__name__)
@@ -85,13 +95,26 @@ class LegacySession(Subscriber):
             self.stream.abort()
 
     def end(self, reason: TidingsError | None = None) -> None:
+        if isinstance(reason, NotAuthorized):
+            self.forget_permissions()
         if self.stream is not None:
             self.close()
             self.stream.finish()
 
+    def _forbidden(self, subscription: str) -> None:
+        self._register.forbid(self, subscription)
+
+    def ask_with(self, screen: Any, subscription: str) -> None:
+        """Asks for permission with the latest request that was let in, which has permitted `subscription`."""
+        self._screen = screen
+        self.permitted(subscription)
+
     async def permits(self, subscription: str) -> bool:
         """Returns whether the sender of the handshake may subscribe."""
-        return self._screen is None or await self._screen(subscription)
+        if self._screen is None or await self._screen(subscription):
+            self.permitted(subscription)
+            return True
+        return False
 
     def held_beside(self, subscription: str) -> int:
         return len(self.subscriptions) - (subscription in self.subscriptions)
@@ -186,15 +209,15 @@ class LegacyEra:
             self,
             shared,
             client=client_name(ctx),
+            principal=principal_of(request.scope if request is not None else None),
             transport="stream" if request is None else over_http,
             limits=core.policy.limits,
-            telemetry=core.telemetry,
             screen=core.policy.screen(ctx),
         )
         self._sessions[key] = session
         if shared is not None:
             shared.follow = partial(self._follow, session)
-        core.telemetry.sessions(+1)
+        measure("tidings.sessions", +1)
         connection.exit_stack.push(session.over)
         core.join(session)
         wrapped = request is not None and request.scope.get(WRAPPED_KEY) is self._lender
@@ -211,9 +234,21 @@ class LegacyEra:
     def remove(self, session: LegacySession) -> None:
         """Removes a session whose connection is over."""
         if self._sessions.pop(session.key, None) is not None:
-            self._core.telemetry.sessions(-1)
+            measure("tidings.sessions", -1)
         self._core.leave(session)
         session.gone()
+
+    def forbid(self, session: LegacySession, subscription: str) -> None:
+        """Ends a subscription that is no longer permitted, and the stream: its client reads again what it may."""
+        self._core.unsubscribe(session, subscription)
+        if session.shared is not None:
+            self._background.start(self._forget_subscription(session.shared, subscription))
+        session.end()
+
+    async def _forget_subscription(self, shared: SharedSession, subscription: str) -> None:
+        with suppress(TidingsError, SessionRefused):
+            if self._shared is not None:
+                await self._shared.unsubscribed(shared, subscription)
 
     # Requests
 
@@ -225,6 +260,7 @@ class LegacyEra:
             await self._core.policy.require(ctx, subscription)
             if session.key in self._sessions:  # The connection may have ended while permission was asked.
                 self._core.policy.check([subscription], held=session.held_beside(subscription))
+                session.ask_with(self._core.policy.screen(ctx), subscription)
                 self._unpark(session)
                 async with self._recorded(session, subscription):
                     await self._core.subscribe(session, subscription)
@@ -254,8 +290,8 @@ class LegacyEra:
             yield
         except BaseException:
             if is_new:
-                with anyio.CancelScope(shield=True), suppress(TidingsError, Refusal):
-                    await self._shared.unsubscribed(session.shared, subscription)
+                with anyio.CancelScope(shield=True):
+                    await self._forget_subscription(session.shared, subscription)
             raise
 
     async def set_level(self, ctx: RequestContext) -> None:
@@ -293,12 +329,12 @@ class LegacyEra:
     async def _follow_late(
         self, ctx: RequestContext, connection: Connection, shared: SharedSession, record: SessionRecord, missed: bool
     ) -> None:
-        """Registers a session for which there was no room at first. Raises `Refusal` if it was promised changes."""
+        """Registers a session that had no room at first. Raises `SessionRefused` if it was promised changes."""
         try:
             session = self._register(ctx, connection)
         except TidingsError as error:
             if shared.translated or record.subscriptions:  # By another replica.
-                raise Refusal(503, str(error)) from error
+                raise SessionRefused(503, str(error)) from error
         else:
             await self._follow(session, record, missed)
 
@@ -328,13 +364,18 @@ class LegacyEra:
 
     # Streams
 
-    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
-        """Takes an event stream that the SDK has opened for a session.
+    def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
+        """Takes an event stream that the SDK has opened for a session, or with which a session `begins`.
 
         There can be several: a client may resume the answer to an interrupted call on a stream of its own. The first
         that is open is written to.
         """
-        if self._core.cut_off:
+        if begins and (session_id in self._sessions or session_id in self._spare):
+            logger.warning("A stream claims to begin a session that exists. It carries no changes.")
+            stream.session_id = None
+            return
+        stream.expires_at, stream.principal = expiry_of(scope), principal_of(scope)
+        if self._core.cut_off or self._core.last_revoked >= stream.began:
             stream.write(COME_BACK)
             stream.finish()
             return
@@ -348,15 +389,26 @@ class LegacyEra:
 
     def _take_spare(self, session_id: str) -> BorrowedStream | None:
         """Returns the newest open stream of a session that is not written to."""
-        *others, newest = self._spare.pop(session_id, (None,))
+        streams = [each for each in self._spare.pop(session_id, ()) if not each.ended]
+        *others, newest = streams or (None,)
         if others:
             self._spare[session_id] = tuple(others)
         return newest
 
+    def revoked(self, principal: str) -> None:
+        """Ends the streams of a principal that are not written to."""
+        for stream in [each for streams in self._spare.values() for each in streams]:
+            if principal in ("", stream.principal):
+                stream.finish()
+
     def _begin(self, session: LegacySession, stream: BorrowedStream) -> None:
+        if stream.expires_at is not None and stream.expires_at <= time.time():
+            stream.finish()
+            return
         self._unpark(session)
         session.stop_waiting()
         session.stream = stream
+        session.expire_at(stream.expires_at)
         may_have_missed, session.may_have_missed = session.may_have_missed, True
         if may_have_missed:
             self._background.start(self._return(session, stream))
@@ -396,6 +448,7 @@ class LegacyEra:
         """Lets a parked session join again. Its next stream begins with everything it subscribed to."""
         if session not in self._core.hub:
             session.may_have_missed = True
+            session.forget_permissions()
             self._core.join(session)
             session.wait(self._core.policy.limits.liveness, self._park)
 

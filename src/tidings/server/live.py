@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar, cast
+from urllib.parse import unquote
 
 import anyio
 import mcp_types as types
@@ -27,14 +28,14 @@ from tidings.changes import FEATURES
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter, keep_alive_seconds
-from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing
-from tidings.server.config import Coalesce, CoalesceSetting, Limits
+from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing, Scope
+from tidings.server.config import CoalesceSetting
 from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook, HookEvent
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
-from tidings.server.notify import Notifier
-from tidings.server.policy import Authorize, RequestContext, SubscriptionPolicy
+from tidings.server.notify import REVOKED, Notifier
+from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.session_gate import SessionGate
 from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
@@ -58,19 +59,14 @@ class Live:
     def __init__(
         self,
         adapter: Adapter,
+        policy: SubscriptionPolicy,
         *,
-        bus: Bus | None = None,
-        coalesce: CoalesceSetting = Coalesce(),  # noqa: B008 - a frozen value
-        limits: Limits = Limits(),  # noqa: B008 - a frozen value
-        authorize: Authorize | None = None,
-        subscribable: Sequence[str] | None = None,
-        notifier: type[Notifier] = Notifier,
+        bus: Bus | None,
+        coalesce: CoalesceSetting,
+        notifier: type[Notifier],
     ) -> None:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
-        policy = SubscriptionPolicy(
-            limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing
-        )
         self._signals = StopSignals(self._begin_close)
         installed = partial(self._signals.install, only_if_handled=True)
         self._core = Core(self._bus, policy, coalesce=coalesce, on_unwrapped=installed, on_notice=self._hear_notice)
@@ -78,7 +74,7 @@ class Live:
         self._sessions = (
             None
             if bus is None or records is None  # A bus of its own, or one without records: no other replica has it.
-            else SharedSessions(bus, records, idle=limits.session_idle, position=lambda: self._core.position)
+            else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
         self._legacy = LegacyEra(self._core, self, self._sessions)
         self._modern = ModernEra(self._core)
@@ -122,7 +118,11 @@ class Live:
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
-        if self._sessions is not None:
+        if uri is not None and uri.startswith(REVOKED):
+            principal = unquote(uri.removeprefix(REVOKED))
+            self._legacy.revoked(principal)
+            self._core.revoked(principal)
+        elif self._sessions is not None:
             self._sessions.noticed(uri)
 
     # For users
@@ -298,8 +298,8 @@ class Live:
         self._signals.install(only_if_handled=True)
         stream.give_up_after(self._core.policy.limits.liveness)
 
-    def stream_opened(self, session_id: str, stream: BorrowedStream) -> None:
-        self._legacy.stream_opened(session_id, stream)
+    def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
+        self._legacy.stream_opened(session_id, stream, scope, begins=begins)
 
     def stream_closed(self, stream: BorrowedStream) -> None:
         self._legacy.stream_closed(stream)

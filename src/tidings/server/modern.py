@@ -18,19 +18,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 
 from tidings.changes import CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
-from tidings.errors import ResourceNotFound, TidingsError
+from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY
-from tidings.server.core import (
-    AskModel,
-    Core,
-    ModelDeclined,
-    client_key,
-    client_name,
-    model_request,
-    model_text,
-    rpc_errors,
-)
+from tidings.server.core import RIGHTS_CHANGED, AskModel, Core, ModelDeclined, model_request, model_text, rpc_errors
 from tidings.server.policy import RequestContext
+from tidings.server.principals import client_key, client_name, expiry_of, principal_of
 from tidings.server.subscriber import FRAME_END, Frame, Subscriber
 
 T = TypeVar("T")
@@ -46,11 +38,15 @@ class ListenStream(Subscriber):
     __slots__ = ("_ctx", "_frame_end", "_meta", "ended")
 
     def __init__(self, ctx: RequestContext, **details: Any) -> None:
+        scope = None if ctx.request is None else ctx.request.scope
         super().__init__(
-            client=client_name(ctx), transport="streamable-http" if ctx.request is not None else "stream", **details
+            client=client_name(ctx),
+            principal=principal_of(scope),
+            transport="stream" if scope is None else "streamable-http",
+            **details,
         )
         self._ctx = ctx
-        self.stream = None if ctx.request is None else ctx.request.scope.get(SCOPE_KEY)
+        self.stream = None if scope is None else scope.get(SCOPE_KEY)
         self._meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,7 +56,7 @@ class ListenStream(Subscriber):
     ) -> None:
         """Sends the acknowledgment, and opens the stream behind it."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
-        if until is not None and self._screen is None:  # What is screened may never be sent.
+        if until is not None:
             meta[UNTIL_KEY] = str(until)
         if self.stream is not None:
             self.stream.after_next_event(lambda event: self.open())
@@ -90,6 +86,9 @@ class ListenStream(Subscriber):
             self.ended.set_exception(
                 MCPError(types.INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")
             )
+
+    def _forbidden(self, subscription: str) -> None:
+        self.end(NotAuthorized("A subscription of this stream is no longer permitted. Listen again."))
 
     def end(self, reason: TidingsError | None = None) -> None:
         if self.ended.done():
@@ -121,6 +120,7 @@ class ModernEra:
         core, key = self._core, client_key(ctx)
         if ctx.request is not None and SCOPE_KEY not in ctx.request.scope:
             core.unwrapped()
+        began = asyncio.get_running_loop().time()
         core.check_room(key)
         core.check_bus()
         wanted = await self._honoured(ctx, params.notifications)
@@ -129,11 +129,13 @@ class ModernEra:
             features=[feature for feature in FEATURES if getattr(wanted, feature)],
             subscriptions=wanted.subscriptions,
             limits=core.policy.limits,
-            telemetry=core.telemetry,
-            screen=None if wanted.bounded else core.policy.screen(ctx),
+            screen=core.policy.screen(ctx),
         )
         # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
         async with core.joined(stream, key):
+            stream.expire_at(expiry_of(None if ctx.request is None else ctx.request.scope))
+            if core.last_revoked >= began:
+                raise NotAuthorized(RIGHTS_CHANGED)
             position = core.position
             await core.watched(wanted.subscriptions)
             meta: Any = ctx.meta or {}
@@ -145,6 +147,8 @@ class ModernEra:
                 resources_list_changed=wanted.resources or None,
                 resource_subscriptions=sorted(wanted.subscriptions) or None,
             )
+            if core.policy.asks and not wanted.bounded:
+                until = None  # What only a prefix matches may never be sent.
             await stream.acknowledge(honoured, cursor, recovered=recovered, until=until)
             await stream.ended
             await stream.drain()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from pydantic import AnyUrl
 from pydantic_core import Url
@@ -28,7 +29,8 @@ _MOST: Final = 10_000
 _MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the start of the server.
 # Stands for all changes that waited, if there were too many. Its subscribers are told that anything may have changed.
 EVERYTHING: Final = ResourceUpdated("*")
-NOTICE: Final = "tidings-session:"  # Begins the URI of a change that one replica's sessions tell the others' of.
+NOTICE: Final = "tidings-session:"  # Begins the URI of a change that is for the replicas alone.
+REVOKED: Final = NOTICE + "revoked/"  # Begins one that names a principal whose rights have changed.
 
 
 def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:
@@ -131,6 +133,22 @@ class Notifier:
         """Notifies that the list of resources or templates changed. Adding one to a `LiveServer` does so by itself."""
         await self.publish(FEATURES["resources"])
 
+    async def revoke(self, principal: str | None = None) -> None:
+        """Ends the streams of a principal at once, on every replica, because its rights have changed.
+
+        Its clients have to listen again, and everything is checked anew: their tokens, and `authorize`.
+
+        Args:
+            principal: The subject of its token, or the token's client if it names none, as `subscribers()` shows it.
+                None ends the streams of everybody.
+
+        Raises:
+            BusUnavailable, BusMismatch: The other replicas are told when the bus is back. See `resource_updated`.
+        """
+        if principal is not None and not principal:
+            raise ValueError("revoke() needs the name of a principal, or None for everybody.")
+        await self._publish(ResourceUpdated(REVOKED + quote(principal or "", safe="")))
+
     async def publish(self, change: Change, *, changed_at: float | None = None) -> None:
         """Publishes any change, as the methods above do.
 
@@ -139,10 +157,13 @@ class Notifier:
             InvalidUri: It has no valid URI.
             TypeError: It is not a change.
         """
+        _check(change)
+        await self._publish(change, changed_at)
+
+    async def _publish(self, change: Change, changed_at: float | None = None) -> None:
         if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
-            self.soon(change, changed_at=changed_at)
+            self._publish_soon(change, changed_at)
         else:
-            _check(change)
             self._times.happened(change, changed_at)
             await self._submit(change)
 
@@ -158,6 +179,9 @@ class Notifier:
             TypeError: It is not a change.
         """
         _check(change)
+        self._publish_soon(change, changed_at)
+
+    def _publish_soon(self, change: Change, changed_at: float | None) -> None:
         with self._lock:
             self._times.happened(change, changed_at)
             add_waiting(self._soon, change, None)
@@ -226,3 +250,5 @@ def _check(change: object) -> None:
         )
     if isinstance(change, ResourceUpdated) and check_uri(change.uri).endswith("*"):
         raise InvalidUri(f"{change.uri!r} is a prefix. Prefixes are for subscribing: publish the URI of one resource.")
+    if isinstance(change, ResourceUpdated) and change.uri.startswith(NOTICE):
+        raise InvalidUri(f"{NOTICE!r} begins what replicas tell each other. Name the resource otherwise.")

@@ -10,7 +10,7 @@ from mcp.server.context import ServerRequestContext
 
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
-from tidings.server.config import Limits, uri_pattern
+from tidings.server.config import Limits, UriPattern
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class SubscriptionPolicy:
         self._authorize = authorize
         self._missing = missing
         self._owners: list[Callable[[str], bool]] = []
-        self._subscribable = None if subscribable is None else [uri_pattern(text) for text in subscribable]
+        self._subscribable = None if subscribable is None else [UriPattern(text) for text in subscribable]
 
     @property
     def asks(self) -> bool:
@@ -99,8 +99,7 @@ class SubscriptionPolicy:
         """Raises `LimitReached` if there is no room for another subscriber."""
         if taken >= self.limits.streams:
             raise self._limit_reached(
-                "streams",
-                f"This server has {taken} subscribers, and accepts no more at present. Try again later.",
+                "streams", f"This server has {taken} subscribers, and accepts no more at present. Try again later."
             )
         if taken_by_client >= self.limits.streams_per_client:
             raise self._limit_reached(

@@ -12,6 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import LifespanResultT, Server
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyUrl
 from starlette.applications import Starlette
@@ -22,13 +23,13 @@ from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
 from tidings.bus.urls import bus_from_url
-from tidings.changes import Change, PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
-from tidings.server.adapters import Kind, McpServerAdapter, adapter_for
+from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, list_change
 from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_options
 from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
-from tidings.server.policy import Authorize
+from tidings.server.policy import Authorize, SubscriptionPolicy
 
 
 class ResourceProvider(Protocol):
@@ -69,6 +70,7 @@ class ResourceProvider(Protocol):
 logger = logging.getLogger(__name__)
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")  # There, the SDK checks Host and Origin by itself.
 _TRANSPORTS = ("stdio", "sse", "streamable-http")
 _live_servers: WeakSet[Server[Any]] = WeakSet()
 
@@ -96,15 +98,9 @@ def attach(
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
-    live = Live(
-        adapter,
-        bus=bus,
-        coalesce=coalesce,
-        limits=limits,
-        authorize=authorize,
-        subscribable=subscribable,
-        notifier=server.notifier if isinstance(server, LiveServer) else Notifier,
-    )
+    policy = SubscriptionPolicy(limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing)
+    notifier = server.notifier if isinstance(server, LiveServer) else Notifier
+    live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier)
     _live_servers.add(adapter.lowlevel)
     adapter.wrap_apps(live.wrap, max_sessions=limits.sessions, session_idle_timeout=limits.session_idle)
     return live
@@ -220,24 +216,20 @@ class LiveServer(MCPServer[LifespanResultT]):
         if (kind, name) not in self._shelf:
             raise ValueError(f"The {kind} {name!r} is not disabled.")
         items[name] = self._shelf.pop((kind, name))
-        self._say_changed(kind)
+        self.notify.soon(list_change(kind))
 
     def _take(self, kind: Kind, name: str) -> Any:
         items = self._items(kind)
         if name not in items:
             raise ValueError(f"There is no {kind} {name!r}.{there_are(items, most=None)}")
         item = items.pop(name)
-        self._say_changed(kind)
+        self.notify.soon(list_change(kind))
         return item
 
     def _items(self, kind: Kind) -> dict[str, Any]:
         if kind not in _KINDS:
             raise ValueError(f"There is no kind {kind!r} of item.{there_are(_KINDS)}")
         return McpServerAdapter(self).items(kind)
-
-    def _say_changed(self, kind: Kind) -> None:
-        changes = {"tool": ToolsListChanged(), "prompt": PromptsListChanged()}
-        self.notify.soon(changes.get(kind, ResourcesListChanged()))
 
     # Resources that are found when they are asked for
 
@@ -305,17 +297,41 @@ class LiveServer(MCPServer[LifespanResultT]):
         await self._live.run_stdio_async()
 
     async def run_streamable_http_async(  # type: ignore[override]
-        self, *, host: str = "127.0.0.1", port: int = 8000, **options: Any
+        self, *, host: str = "127.0.0.1", port: int = 8000, hosts: Sequence[str] = (), **options: Any
     ) -> None:
-        """Serves over streamable HTTP until the process is asked to stop. `options` as for `streamable_http_app`."""
-        await self._serve_http(self.asgi(host=host, **options), host, port)
+        """Serves over streamable HTTP until the process is asked to stop. `options` as for `streamable_http_app`.
+
+        `hosts` are the names that clients may use for this server, without a port, such as "mcp.example.com": requests
+        with another `Host`, or from a page with another `Origin`, are refused.
+        """
+        await self._serve_http(self.asgi(host=host, **_secured(host, hosts, options)), host, port)
 
     async def run_sse_async(  # type: ignore[override]
-        self, *, host: str = "127.0.0.1", port: int = 8000, **options: Any
+        self, *, host: str = "127.0.0.1", port: int = 8000, hosts: Sequence[str] = (), **options: Any
     ) -> None:
         """Serves over the SSE transport until the process is asked to stop. `options` as for `sse_app`."""
-        await self._serve_http(self.sse_app(host=host, **options), host, port)
+        await self._serve_http(self.sse_app(host=host, **_secured(host, hosts, options)), host, port)
 
     async def _serve_http(self, app: Starlette, host: str, port: int) -> None:
         level = self.settings.log_level.lower()
         await HttpServer(app, handle_signals=True, host=host, port=port, log_level=level).serve()
+
+
+def _secured(host: str, hosts: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of an app that accepts these `hosts` alone. Warns if an open port accepts any."""
+    if hosts and "transport_security" in options:
+        raise TypeError("Pass either hosts or transport_security: both say which hosts are accepted.")
+    if hosts:
+        names = [pattern for name in hosts for pattern in (name, f"{name}:*")]
+        origins = [f"{scheme}://{name}" for name in names for scheme in ("https", "http")]
+        return {
+            "transport_security": TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins),
+            **options,
+        }
+    if host not in _LOOPBACK and "transport_security" not in options:
+        logger.warning(
+            "This server listens on %s and checks neither Host nor Origin: a web page that somebody in this network "
+            "visits could use it. Name it as its clients do: run(..., hosts=['mcp.example.com']).",
+            host,
+        )
+    return options

@@ -21,11 +21,10 @@ import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote
 
 import mcp_types as types
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 
@@ -34,16 +33,19 @@ from tidings.bus import Bus, Records
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import number_questions
-from tidings.server.borrowed_stream import Scope, header_of
+from tidings.server.borrowed_stream import SESSION_ID, ASGIApp, Message, Scope, header_of
 from tidings.server.notify import NOTICE
 from tidings.server.policy import RequestContext
+from tidings.server.principals import owner_of
 
 logger = logging.getLogger(__name__)
 
 SHARED_KEY: Final = "tidings.session"  # In the state of a connection: its `SharedSession`.
-GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the gate through which it came, and its scope there.
+GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the `Front` of its gate, and its scope there.
 ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replica's own requests: the session that is adopted, if any.
 
+_OF_ONE_REQUEST: Final = {SESSION_ID, b"content-length", b"content-type", b"accept", b"last-event-id"}
+_ASK_SECONDS: Final = 30.0
 _ID: Final = re.compile(r"[!-~]{1,128}")
 _RETRY_SECONDS: Final = 1.0
 _LETTER_SECONDS: Final = 120.0
@@ -55,7 +57,7 @@ _MOST_TRIES: Final = 100  # Of a write, if others write the same record at the s
 _QUESTIONS: Final = 1 << 20  # Ids for the questions of one replica in one session.
 
 
-class Refusal(Exception):
+class SessionRefused(Exception):
     """A request cannot be served here and now, for a reason with an HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -70,15 +72,15 @@ class SessionRecord:
     owner: list[str | None] | None  # The principal that opened it, if it signed in.
     since: str  # The cursor at the handshake.
     handshake: dict[str, Any] = field(default_factory=dict[str, Any])  # The parameters of `initialize`. None with SSE.
-    server: list[Any] = field(
-        default_factory=list[Any]
-    )  # The name, version of the protocol and capabilities in its answer.
+    server: list[Any] = field(default_factory=list[Any])  # The name, protocol version and capabilities in its answer.
     subscriptions: dict[str, str] = field(default_factory=dict[str, str])  # Each with the cursor at its beginning.
     endpoint: str = ""  # The path of its messages, with SSE.
     level: str = ""  # The last level of `logging/setLevel`.
     stream: str = ""  # The replica through which the event stream was opened last.
     replicas: list[str] = field(default_factory=list[str])  # Those that hold the session, and may be gone.
     letters: list[str] = field(default_factory=list[str])  # Messages for other replicas, the latest last.
+    edition: int = 0  # Higher with each change: that of an older copy is lower.
+    life: str = ""  # Another one each time that it was lost, and that a replica has written what it knew of it.
 
     def encode(self) -> bytes:
         return zlib.compress(json.dumps(asdict(self), separators=(",", ":")).encode(), 1)
@@ -88,12 +90,28 @@ class SessionRecord:
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in json.loads(zlib.decompress(data)).items() if name in known})
 
+    def is_older_than(self, known: "SessionRecord") -> bool:
+        """Returns whether it may lack something that was `known` to a replica: it was lost, or is an older copy."""
+        return self.life != known.life or self.edition < known.edition
+
+    def complete(self, known: "SessionRecord") -> None:
+        """Adds what it may lack. A resource that was unsubscribed from in that moment may come back."""
+        if self.is_older_than(known):
+            if self.life == known.life:
+                self.life = secrets.token_hex(4)  # So that the other replicas complete it, too.
+            self.subscriptions = {**known.subscriptions, **self.subscriptions}
+            self.stream = self.stream or known.stream
+
     def joined_by(self, replica: str) -> None:
         self.replicas = [*(each for each in self.replicas if each != replica), replica][-_MOST_REPLICAS:]
 
 
-class Front(Protocol):
-    """The way to make a request to this replica's own app: a `SessionGate`."""
+class Front:
+    """The app of this replica that `sessions` are served through, for requests of the replica itself."""
+
+    def __init__(self, app: ASGIApp, sessions: "SharedSessions") -> None:
+        self._app = app
+        self.sessions = sessions
 
     async def ask(
         self,
@@ -106,7 +124,35 @@ class Front(Protocol):
         adopted: tuple[str, SessionRecord] | None = None,
     ) -> tuple[int, str | None]:
         """Makes a request that looks like the one with `scope`. Returns its status, and the session's id, if any."""
-        ...
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        headers = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_REQUEST]
+        headers += [(b"accept", b"application/json, text/event-stream"), (b"content-type", b"application/json")]
+        headers += [(b"content-length", b"%d" % len(body))]
+        request = {**scope, "method": method, "headers": headers, GATE_KEY: (self, scope), ADOPTED_KEY: adopted}
+        named = (session_id or "").encode()
+        if endpoint:
+            request |= {
+                "path": unquote(endpoint.decode()),
+                "raw_path": endpoint,
+                "query_string": b"session_id=" + named,
+            }
+        elif named:
+            headers.append((SESSION_ID, named))
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        status, opened = 503, None
+
+        async def receive() -> Message:
+            return messages.pop() if messages else await asyncio.get_running_loop().create_future()  # It never leaves.
+
+        async def send(message: Message) -> None:
+            nonlocal status, opened
+            if message["type"] == "http.response.start":
+                status, opened = message["status"], header_of(message, SESSION_ID)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ASK_SECONDS):
+                await self._app(request, receive, send)
+        return status, opened.decode("latin-1") if opened else None
 
 
 Follow = Callable[[SessionRecord, bool], Awaitable[None]]
@@ -128,6 +174,7 @@ class SharedSession:
         self.used = True  # Since its record was last kept alive.
         self.over = False
         self.looking = False
+        self.completing = False
         self.seen = set(record.letters)
         self.first_question = (secrets.randbelow(2**31) + 1) * _QUESTIONS
         self._first = self.translated
@@ -186,8 +233,8 @@ class SharedSessions:
                 if session.used or session.streams:
                     session.used = False
                     try:
-                        await self._edit(session, lambda record: record)
-                    except (Refusal, TransportError):
+                        await self._edit(session)
+                    except (SessionRefused, TransportError):
                         session.used = True  # The next time is soon enough.
 
     # The life of a session
@@ -232,12 +279,14 @@ class SharedSessions:
         return session
 
     async def _create(self, session_id: str, record: SessionRecord) -> bool:
-        """Stores a new record. Returns False if the records of this bus have never worked."""
+        """Stores a new record. Returns False if there is one, or the records of this bus have never worked."""
         record.joined_by(self._replica)
         if not await self._works():
             return False
         try:
-            await self._records.put(_key(session_id), record.encode(), seconds=self._seconds)
+            if not await self._records.put(_key(session_id), record.encode(), seconds=self._seconds, revision=0):
+                logger.warning("There is a session with the id of a new one. The new one is not shared.")
+                return False
         except TransportError as error:
             # It may be stored, and other replicas may have it. If not, it is when it changes.
             logger.warning("The session of a client is not shared with other replicas yet: %s", error)
@@ -297,7 +346,7 @@ class SharedSessions:
 
         Raises:
             BusUnavailable: It cannot be looked up.
-            Refusal: It cannot be adopted now.
+            SessionRefused: It cannot be adopted now.
         """
         session = self._held.get(session_id)
         if session is None and session_id not in self._unshared and _ID.fullmatch(session_id) and await self._works():
@@ -317,14 +366,14 @@ class SharedSessions:
             if local_id is not None:  # The SDK has opened one, and `begin` has refused it.
                 await front.ask(scope, method="DELETE", session_id=local_id)
             if status == 429 or status >= 500:
-                raise Refusal(status, "This replica cannot serve the session now. Try again in a moment.")
+                raise SessionRefused(status, "This replica cannot serve the session now. Try again in a moment.")
             return None
         await front.ask(scope, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session_id=session.local_id)
         if record.level:
             await front.ask(scope, _set_level(record.level), session_id=session.local_id)
         try:
-            await self._edit(session, lambda record: record)
-        except (Refusal, TransportError):  # The others would not tell this replica of letters, or of the end.
+            await self._edit(session)
+        except (SessionRefused, TransportError):  # The others would not tell this replica of letters, or of the end.
             self.forget(session)
             await front.ask(scope, method="DELETE", session_id=session.local_id)
             raise
@@ -337,14 +386,21 @@ class SharedSessions:
         found = await self._records.get(_key(session_id))
         return SessionRecord.decode(found.value) if found and found.value != _ENDED else None
 
-    async def _edit(self, session: SharedSession, change: Callable[[SessionRecord], object]) -> SessionRecord:
+    async def _edit(
+        self, session: SharedSession, change: Callable[[SessionRecord], object] = lambda record: None
+    ) -> SessionRecord:
         def change_and_join(record: SessionRecord) -> None:
+            record.complete(session.record)
+            record.edition += 1
             change(record)
             record.joined_by(self._replica)
 
         async with session.turn:
-            session.record = await self._write(session.id, session.record, change_and_join)
-            return session.record
+            record = await self._write(session.id, session.record, change_and_join)
+            if record.life != session.record.life:  # The others add what they know.
+                await self._notify(session.id)
+            session.record = record
+            return record
 
     async def _write(
         self, session_id: str, known: SessionRecord, change: Callable[[SessionRecord], object]
@@ -353,18 +409,18 @@ class SharedSessions:
 
         Raises:
             BusUnavailable: It may have been written or not.
-            Refusal: The session was ended, or others write it all the time.
+            SessionRefused: The session was ended, or others write it all the time.
         """
         for _ in range(_MOST_TRIES):
             found = await self._records.get(_key(session_id))
             if found and found.value == _ENDED:
-                raise Refusal(404, "Session not found")
-            record = SessionRecord.decode(found.value) if found else replace(known)
+                raise SessionRefused(404, "Session not found")
+            record = SessionRecord.decode(found.value) if found else replace(known, life=secrets.token_hex(4))
             change(record)
             revision = found.revision if found else 0
             if await self._records.put(_key(session_id), record.encode(), seconds=self._seconds, revision=revision):
                 return record
-        raise Refusal(503, "Too many requests change this session at the same time. Try again in a moment.")
+        raise SessionRefused(503, "Too many requests change this session at the same time. Try again in a moment.")
 
     @property
     def _seconds(self) -> float:
@@ -388,7 +444,7 @@ class SharedSessions:
         except ValueError as error:  # The record is too large.
             text = "The subscriptions of this session take more space than its bus keeps. Subscribe to a prefix."
             raise LimitReached(text, data={"limit": "subscriptions"}) from error
-        except Refusal as refusal:
+        except SessionRefused as refusal:
             raise LimitReached(str(refusal)) from refusal
         await self._tell_writer(record, session.id)
 
@@ -423,49 +479,52 @@ class SharedSessions:
         """Looks at the records of the sessions that a notice on the bus is about; None if the bus lost its log."""
         if uri is None:  # It may have lost the records, too, or have older ones.
             for session in self._held.values():
-                self._background.start(self._restore(session))
+                if not session.completing:
+                    session.completing = True
+                    self._background.start(self._look(session, completes=True))
             return
         for session in self._near.get(uri.removeprefix(NOTICE), ()):
             if not session.looking:
                 session.looking = True
                 self._background.start(self._look(session))
 
-    async def _look(self, session: SharedSession) -> None:
+    async def _look(self, session: SharedSession, *, completes: bool = False) -> None:
+        """Follows the record of a session; first `completes` it, if it was lost or is an older copy."""
         while not session.over:
             try:
+                if completes:
+                    session.completing = False
+                    await self._tell_writer(await self._edit(session), session.id)
                 async with session.turn:
                     session.looking = False
                     record = await self.record_of(session.id)
-                    if record is not None:
+                    if record is not None and not record.is_older_than(session.record):
                         session.record = record
                         await self._read_letters(session, record)
                         if session.streams and not session.endpoint:
                             await session.follow(record, False)
                         return
-                self.forget(session)
-                await session.front.ask(session.scope, method="DELETE", session_id=session.local_id)
-            except (Refusal, TransportError):
+                completes = True
+            except SessionRefused as refusal:
+                if refusal.status == 404:  # Its client has ended it.
+                    self.forget(session)
+                    await session.front.ask(session.scope, method="DELETE", session_id=session.local_id)
+                else:
+                    await asyncio.sleep(_RETRY_SECONDS)
+            except TransportError:
                 await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _restore(self, session: SharedSession) -> None:
-        known = session.record
-
-        def add(record: SessionRecord) -> None:
-            record.subscriptions = {**known.subscriptions, **record.subscriptions}
-            record.stream = record.stream or known.stream
-
-        with suppress(Refusal, TransportError):  # It is kept alive later.
-            await self._edit(session, add)
 
     async def send(self, session_id: str, record: SessionRecord, message: bytes) -> None:
         """Sends a message of a client to the other replicas that hold its session.
 
         Raises:
             BusUnavailable: It may not have been sent.
-            Refusal: It is too large.
+            SessionRefused: It is too large.
         """
         if len(message) > MOST_LETTER_BYTES:
-            raise Refusal(413, f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes.")
+            raise SessionRefused(
+                413, f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes."
+            )
         letter = secrets.token_hex(8)
         if (session := self._held.get(session_id)) is not None:
             session.seen.add(letter)
@@ -515,15 +574,6 @@ class SharedSessions:
             record = await self._edit(session, change)
             if self._has_others(record):
                 await self.send(session.id, record, json.dumps(_set_level(level)).encode())
-
-
-def owner_of(scope: Scope) -> list[str | None] | None:
-    """Returns the principal that a request has signed in as, if any."""
-    user = scope.get("user")
-    if not isinstance(user, AuthenticatedUser):
-        return None
-    context = authorization_context(user)
-    return [context["client_id"], context["issuer"], context["subject"]]
 
 
 def _start(session_id: str) -> str:

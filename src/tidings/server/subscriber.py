@@ -25,24 +25,25 @@ from typing import Any, Final, cast
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
+from tidings._kit.telemetry import measure
 from tidings._kit.uvicorn_seam import as_chunk
 from tidings.changes import CURSOR_KEY, FEATURE_OF, FEATURES, Change, Cursor, Feature, ResourceUpdated
-from tidings.errors import TidingsError
+from tidings.errors import NotAuthorized, TidingsError
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.config import Limits
-from tidings.server.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 FRAME_END: Final = b"}}}\r\n\r\n"  # The end of `_meta`, of `params`, of the message and of the event.
-_ANSWER_SECONDS: Final = 30.0  # For so long, an answer of `Screen` is remembered.
 
 # Shared by all subscribers that have none of their own, which saves memory. Never written to.
 _NOTHING_ASKED: dict[str, tuple[bool, float]] = {}
 _NOTHING_WAITS: dict[Change, "Frame"] = {}
 
+_LONGEST_TIMER: Final = 86_400.0  # Seconds: a timer of years would not fit into what the system counts.
+
 Screen = Callable[[str], Awaitable[bool]]
-"""Decides whether a subscriber may be notified of a resource that only a prefix matched."""
+"""Decides whether a subscriber may be notified of a resource."""
 
 _METHODS: Final[dict[type[Change], str]] = {
     ResourceUpdated: "notifications/resources/updated",
@@ -121,6 +122,8 @@ class SubscriberInfo:
 
     id: int
     client: str
+    principal: str | None
+    """The subject of the token that it signed in with, or the token's client if it names none."""
     era: str
     transport: str
     features: frozenset[str]
@@ -143,6 +146,7 @@ class Subscriber(ABC):
     era: str
     __slots__ = (
         "_deadline",
+        "_expiry",
         "_gone",
         "_idle",
         "_limits",
@@ -150,14 +154,15 @@ class Subscriber(ABC):
         "_pending",
         "_screen",
         "_screened",
+        "_sure_until",
         "_writing",
         "began",
         "client",
         "features",
         "id",
+        "principal",
         "stream",
         "subscriptions",
-        "telemetry",
         "transport",
     )
 
@@ -165,23 +170,25 @@ class Subscriber(ABC):
         self,
         *,
         client: str,
+        principal: str | None,
         transport: str,
         features: Iterable[Feature],
         subscriptions: Iterable[str],
         limits: Limits,
-        telemetry: Telemetry,
         screen: Screen | None = None,
     ) -> None:
         self.id: int = next(_numbers)
         self.client: str = client
+        self.principal: str | None = principal
         self.transport: str = transport
         self.features: frozenset[Feature] = frozenset(features)
         self.subscriptions: set[str] = set(subscriptions)
         self.began: float = time.monotonic()
-        self.telemetry: Telemetry = telemetry
         self._limits = limits
         self._screen = screen
         self._screened: dict[str, tuple[bool, float]] = _NOTHING_ASKED if screen is None else {}
+        self._sure_until = self.began + limits.permission  # Its subscriptions were permitted just now.
+        self._expiry: asyncio.TimerHandle | None = None
         self._pending = _NOTHING_WAITS
         self._open = False
         self._gone = False
@@ -210,6 +217,41 @@ class Subscriber(ABC):
     def end(self, reason: TidingsError | None = None) -> None:
         """Ends the stream in good order, after what was written before; with a `reason` if the protocol has a way."""
 
+    @abstractmethod
+    def _forbidden(self, subscription: str) -> None:
+        """Lets the subscriber know that it may no longer hear of something that it subscribed to."""
+
+    def expire_at(self, time_: float | None) -> None:
+        """Ends the stream when the token of its reader expires, in seconds since the epoch; None if it does not."""
+        self._stop_expiry()
+        if time_ is not None:
+            delay = min(max(time_ - time.time(), 0.0), _LONGEST_TIMER)
+            self._expiry = asyncio.get_running_loop().call_later(delay, self._expire, time_)
+
+    def _expire(self, time_: float) -> None:
+        if time.time() < time_:
+            self.expire_at(time_)  # The clock was set back, or the time was too long for a timer.
+        else:
+            self.end(NotAuthorized("The token of this stream has expired. Sign in again, and listen again."))
+
+    def permitted(self, uri: str, answer: bool = True) -> None:
+        """Notes that `authorize` has just permitted this, or not."""
+        if self._screen is not None:
+            if len(self._screened) >= self._limits.backlog:
+                self._screened.clear()
+            self._screened[uri] = (answer, time.monotonic() + self._limits.permission)
+
+    def forget_permissions(self) -> None:
+        """Lets `authorize` be asked anew."""
+        self._sure_until = 0.0
+        if self._screen is not None:
+            self._screened.clear()
+
+    def _stop_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
     @property
     def can_cut(self) -> bool:
         """The subscriber has a stream of its own, which can be ended without ending anything else."""
@@ -224,6 +266,7 @@ class Subscriber(ABC):
         return SubscriberInfo(
             id=self.id,
             client=self.client,
+            principal=self.principal,
             era=self.era,
             transport=self.transport,
             features=frozenset(self.features),
@@ -276,6 +319,7 @@ class Subscriber(ABC):
         """Stops writing to the stream. Changes are kept for a stream that may be opened later."""
         self._open = False
         self._stop_clock()
+        self._stop_expiry()
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
@@ -299,7 +343,7 @@ class Subscriber(ABC):
         self._open = False
         logger.warning("Cut off %s (%s): %s", self.client, self.transport, reason)
         self._stop_clock()
-        self.telemetry.cut()
+        measure("tidings.cutoffs")
         try:
             self._cut()
         except Exception:
@@ -312,6 +356,7 @@ class Subscriber(ABC):
         self._open = False
         self._pending = _NOTHING_WAITS
         self._stop_clock()
+        self._stop_expiry()
         if self._writing is not None:
             self._writing.cancel()
         self._wake()
@@ -324,7 +369,7 @@ class Subscriber(ABC):
                 return  # A replay had a later one. This one, put last, would be sent after its successors.
             del self._pending[frame.change]
             frame = frame.behind(waiting)  # The acknowledgment may have promised that cursor.
-            self.telemetry.merged()
+            measure("tidings.merges")
         if not self._pending:
             self._pending = {}
         self._pending[frame.change] = frame
@@ -354,7 +399,11 @@ class Subscriber(ABC):
         self._writing = writing
         writing.add_done_callback(self._written)
         if self.can_cut:
-            self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
+            self._start_clock()
+
+    def _start_clock(self) -> None:
+        self._stop_clock()
+        self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         """Writes `frames` in order. Returns what to wait for before the next write, or None."""
@@ -379,9 +428,11 @@ class Subscriber(ABC):
             if answer is None:
                 uri = cast("ResourceUpdated", frame.change).uri
                 answer = await screen(uri)
-                if len(self._screened) >= self._limits.backlog:
-                    self._screened.clear()
-                self._screened[uri] = (answer, time.monotonic() + _ANSWER_SECONDS)
+                if self._deadline is not None:
+                    self._start_clock()  # It is not the reader who took this long.
+                self.permitted(uri, answer)
+                if not answer and uri in self.subscriptions:
+                    self._forbidden(uri)
             if answer:
                 allowed.append(frame)
         if allowed and self._open and (writing := self._write(allowed)) is not None:
@@ -389,11 +440,11 @@ class Subscriber(ABC):
 
     def _allowed(self, frame: Frame) -> bool | None:
         """Returns whether `frame` may be sent to this subscriber; None if that has to be asked."""
-        change = frame.change
-        if not isinstance(change, ResourceUpdated) or change.uri in self.subscriptions:
+        change, now = frame.change, time.monotonic()
+        if not isinstance(change, ResourceUpdated) or (now < self._sure_until and change.uri in self.subscriptions):
             return True
         answer, until = self._screened.get(change.uri, (None, 0.0))
-        return answer if time.monotonic() < until else None
+        return answer if now < until else None
 
     def _written(self, writing: asyncio.Future[Any]) -> None:
         if writing is not self._writing:

@@ -22,47 +22,33 @@ _COUNT: Final = "tidings.subscriber_count"
 _NAMES: Final = {"uri": "mcp.resource.uri", "feature": "tidings.feature"}
 
 
-class Telemetry:
-    """The spans and metrics of one live server."""
+def record_span(name: str, count: int, *, client: str, **attributes: str) -> None:
+    """Records something that has just been done, which leaves `count` subscribers."""
+    about = {_NAMES[key]: value for key, value in attributes.items()}
+    span = start_span(f"change_notifier.{name}", {"tidings.client": client, **about, _COUNT: count})
+    if span is not None:
+        safely(name, span.end)
 
-    def span(self, name: str, count: int, *, client: str, **attributes: str) -> None:
-        """Records something that has just been done, which leaves `count` subscribers."""
-        about = {_NAMES[key]: value for key, value in attributes.items()}
-        span = start_span(f"change_notifier.{name}", {"tidings.client": client, **about, _COUNT: count})
+
+def record_delivery(deliver: Callable[[], int], change: Change, meta: Mapping[str, Any] | None) -> None:
+    """Calls `deliver`, which delivers `change` and returns the number of its subscribers, and records it.
+
+    With the `meta` of a change that this process published, its span belongs to the trace of the publisher.
+    """
+    if isinstance(change, ResourceUpdated):
+        name, about = "change_notifier.notify_resource_updated", {_NAMES["uri"]: change.uri}
+    else:
+        name, about = "change_notifier.notify_list_changed", {_NAMES["feature"]: FEATURE_OF[change]}
+    span = start_span(name, about, None if meta is None else trace_of(meta))
+    began = time.perf_counter()
+    try:
+        count = deliver()
+        measure("tidings.deliveries", count)
+        measure("tidings.delivery.duration", time.perf_counter() - began)
+        if count and meta is not None:
+            measure("tidings.delivery.lag", max(time.time() - meta[TIMES_KEY]["published"], 0.0))
+        if span is not None:
+            safely(name, span.set_attribute, _COUNT, count)
+    finally:
         if span is not None:
             safely(name, span.end)
-
-    def subscribers(self, change: int) -> None:
-        measure("tidings.subscribers", change)
-
-    def sessions(self, change: int) -> None:
-        measure("tidings.sessions", change)
-
-    def merged(self) -> None:
-        measure("tidings.merges")
-
-    def cut(self) -> None:
-        measure("tidings.cutoffs")
-
-    def delivery(self, deliver: Callable[[], int], change: Change, meta: Mapping[str, Any] | None) -> None:
-        """Calls `deliver`, which delivers `change` and returns the number of its subscribers, and records it.
-
-        With the `meta` of a change that this process published, its span belongs to the trace of the publisher.
-        """
-        if isinstance(change, ResourceUpdated):
-            name, about = "change_notifier.notify_resource_updated", {_NAMES["uri"]: change.uri}
-        else:
-            name, about = "change_notifier.notify_list_changed", {_NAMES["feature"]: FEATURE_OF[change]}
-        span = start_span(name, about, None if meta is None else trace_of(meta))
-        began = time.perf_counter()
-        try:
-            count = deliver()
-            measure("tidings.deliveries", count)
-            measure("tidings.delivery.duration", time.perf_counter() - began)
-            if count and meta is not None:
-                measure("tidings.delivery.lag", max(time.time() - meta[TIMES_KEY]["published"], 0.0))
-            if span is not None:
-                safely(name, span.set_attribute, _COUNT, count)
-        finally:
-            if span is not None:
-                safely(name, span.end)

@@ -19,7 +19,6 @@ from tidings.vault.change_detection import ChangeDetector, SubscribedResources, 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
-from tidings.vault.index.parallel import Ahead, taken
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import Same
 from tidings.vault.index.scan import ScanPlan, look, plan, read_all
@@ -174,7 +173,7 @@ class Indexer:
                 if len(todo.changed) > _LOGGED_FILES:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
                 self.lost = None
-                unsettled = await self._read_and_store(todo, ahead=taken(self._vault))
+                unsettled = await self._read_and_store(todo)
                 break
             except VaultAway as away:
                 self.lost = str(away)
@@ -201,10 +200,10 @@ class Indexer:
                 await anyio.sleep(_UNSETTLED_SECONDS)
         logger.warning("Files that keep changing are left for later: %s", ", ".join(sorted(paths)[:5]))
 
-    async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False, ahead: Ahead | None = None) -> list[str]:
+    async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False) -> list[str]:
         """Reads and stores differences, batch by batch. Returns the files that could not be read for now."""
         gone, unsettled, done, total = todo.gone, list[str](), 0, len(todo.changed)
-        batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping, ahead=ahead)
+        batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
         try:
             while batch := await self.in_thread(lambda: next(batches, None)):
                 await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
@@ -219,8 +218,6 @@ class Indexer:
         finally:
             with anyio.CancelScope(shield=True):
                 await self.in_thread(batches.close)
-                if ahead is not None:
-                    await self.in_thread(ahead.close)
         if gone:
             await self._store([], gone, fresh=fresh)
         return unsettled

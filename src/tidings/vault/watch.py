@@ -10,10 +10,11 @@ hints: the consumer looks at the disk.
 import logging
 import re
 import threading
-from asyncio import Event, get_running_loop
-from collections.abc import AsyncGenerator, Iterable
+from asyncio import Queue, get_running_loop
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -52,6 +53,7 @@ class WentAway:
 
 
 Happening = Changed | LookAround | WentAway
+_Seen = list[Path] | Exception  # What the watching thread tells.
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +94,34 @@ async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[H
 async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
     """Yields what the system sees in the vaults, until one of them is another folder."""
     identities = _identities(vault)
-    inbox = _Inbox(pace.burst)
+    loop = get_running_loop()
+    seen: Queue[_Seen] = Queue()
     stop = threading.Event()
     thread = threading.Thread(
-        target=_watch_in_thread, args=(vault, pace, inbox, stop), name="tidings-vault-watch", daemon=True
+        target=_watch_in_thread,
+        args=(vault, pace, partial(loop.call_soon_threadsafe, seen.put_nowait), stop),
+        name="tidings-vault-watch",
+        daemon=True,
     )
     thread.start()
-    loop = get_running_loop()
     try:
-        await inbox.begun.wait()
-        if not inbox.sees:
-            async for event in _poll(vault, pace, str(inbox.failure)):
+        begun = await seen.get()
+        if isinstance(begun, Exception):
+            async for event in _poll(vault, pace, str(begun)):
                 yield event
             return
         yield LookAround("events")
         audited = loop.time()
         while True:
+            batches: list[_Seen] = []
             with anyio.move_on_after(pace.tick):
-                await inbox.filled.wait()
-            paths, lost = inbox.take()
-            if _identities(vault) != identities or inbox.failure:
+                batches.append(await seen.get())
+            while not seen.empty():
+                batches.append(seen.get_nowait())
+            if _identities(vault) != identities or any(isinstance(batch, Exception) for batch in batches):
                 return
+            paths = frozenset(path for batch in batches if isinstance(batch, list) for path in batch)
+            lost = len(paths) >= pace.burst
             # A full scan follows, which does not look at settings.
             if paths := frozenset(filter(is_settings, paths)) if lost else paths:
                 yield Changed(paths)
@@ -137,8 +146,11 @@ async def _poll(vault: Vault, pace: WatchPace, reason: str) -> AsyncGenerator[Ha
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
 
 
-def _watch_in_thread(vault: Vault, pace: WatchPace, inbox: "_Inbox", stop: threading.Event) -> None:
-    """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders."""
+def _watch_in_thread(vault: Vault, pace: WatchPace, tell: Callable[[_Seen], object], stop: threading.Event) -> None:
+    """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders.
+
+    Tells an empty batch when it has begun, then what it sees, and the error that ends it.
+    """
     roots = [mount.root for mount in vault.mounts]
     most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
 
@@ -146,51 +158,18 @@ def _watch_in_thread(vault: Vault, pace: WatchPace, inbox: "_Inbox", stop: threa
         return vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
 
     with suppress(RuntimeError):  # The loop is closed.
-        call = inbox.loop.call_soon_threadsafe
         try:
             with RustNotify([str(root) for root in roots], False, False, 0, True, True) as notify:
-                call(inbox.begin)
+                tell([])
                 while not stop.is_set():
                     seen = notify.watch(most, step, tick, stop)
-                    if not isinstance(seen, str):
-                        # A replaced file has several events. Thousands of texts are compared fast.
-                        call(inbox.put, list(map(Path, filter(matters, {text for _, text in seen}))))
+                    # A replaced file has several events. Thousands of texts are compared fast.
+                    texts = set[str]() if isinstance(seen, str) else {text for _, text in seen}
+                    if paths := list(map(Path, filter(matters, texts))):
+                        tell(paths)
         except (OSError, RuntimeError, ValueError) as error:
             # Usually the system's limit of watched folders; or a name that is not text.
-            call(inbox.fail, error)
-
-
-class _Inbox:
-    """Paths from the watching thread, in the event loop. From `most` paths on, some may be lost."""
-
-    def __init__(self, most: int) -> None:
-        self.loop = get_running_loop()
-        self.begun = Event()
-        self.sees = False  # It has begun successfully.
-        self.filled = Event()
-        self.failure: Exception | None = None  # The reason why watching ended.
-        self._most = most
-        self._paths: set[Path] = set()
-
-    def begin(self) -> None:
-        self.sees = True
-        self.begun.set()
-
-    def put(self, paths: Iterable[Path]) -> None:
-        self._paths.update(paths)
-        if self._paths:
-            self.filled.set()
-
-    def fail(self, error: Exception) -> None:
-        self.failure = error
-        self.begun.set()
-        self.filled.set()
-
-    def take(self) -> tuple[frozenset[Path], bool]:
-        """Returns the paths since the last call, and whether some may be missing."""
-        self.filled.clear()
-        taken, self._paths = frozenset(self._paths), set()
-        return taken, len(taken) >= self._most
+            tell(error)
 
 
 def _identities(vault: Vault) -> list[tuple[int, int] | None]:

@@ -9,11 +9,12 @@ skipped on both sides: the worst that a bad pattern does is to report a change t
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, Pattern
@@ -21,6 +22,8 @@ from tidings._kit.text import expanded, quoted
 from tidings.web.extract.html.selectors import BadSelector, check_selector
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
+
+logger = logging.getLogger(__name__)
 
 _DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("ignore.json").read_text("utf-8"))
 # Patterns of text that changes on many pages by itself, by name.
@@ -68,10 +71,6 @@ class IgnoreRules:
             if name not in READY:
                 raise BadRule(f"there is no ready pattern {name!r}. Use {', '.join(READY)}")
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the rules for the store."""
-        return {"selectors": list(self.selectors), "patterns": list(self.patterns), "ready": list(self.ready)}
-
     @staticmethod
     def from_json(stored: Mapping[str, Any] | None) -> "IgnoreRules":
         """Returns the rules that were stored; the default if there are none."""
@@ -84,18 +83,14 @@ class IgnoreRules:
         return [*map(_ready, ready), *map(_compiled, self.patterns)]
 
 
-class Judged(NamedTuple):
-    """The result of `judge`: whether two versions are the same, and which patterns took too long."""
+def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:
+    """Returns whether two versions of a page are the same except for what is ignored.
 
-    same: bool
-    too_slow: tuple[str, ...] = ()
-
-
-def judge(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> Judged:
-    """Compares two versions of a page. It takes a while: call it in another thread."""
+    It takes a while: call it in another thread.
+    """
     if before.packet["hashes"]["content_hash"] == after.packet["hashes"]["content_hash"]:
-        return Judged(same=True)
-    patterns, too_slow = ignore.compiled(), list[str]()
+        return True
+    patterns = ignore.compiled()
 
     def cleaned(text: str) -> str:
         for pattern in list(patterns):
@@ -103,7 +98,9 @@ def judge(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> J
                 text = pattern.sub("", text, timeout=SECONDS, concurrent=True)
             except TimeoutError:
                 patterns.remove(pattern)
-                too_slow.append(pattern.pattern)
+                logger.warning(
+                    "an ignore rule takes too long and is skipped for %s: %r", after.page_id, pattern.pattern
+                )
         return " ".join(text.split())
 
     def of_entry(entry: FeedEntry) -> str:
@@ -111,11 +108,11 @@ def judge(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> J
 
     # Compared again without each pattern that proves too slow, so that both sides are cleaned alike.
     while True:
-        skipped = len(too_slow)
+        used = len(patterns)
         if before.entries and after.entries:
             known = {entry.id: of_entry(entry) for entry in before.entries}
             same = all(known.get(entry.id) == of_entry(entry) for entry in after.entries)
         else:
             same = cleaned(before.packet["content"]) == cleaned(after.packet["content"])
-        if len(too_slow) == skipped:
-            return Judged(same, tuple(too_slow))
+        if len(patterns) == used:
+            return same

@@ -5,7 +5,6 @@ same time share one request. `on_change` is called when versions come or go; it 
 of a changed page.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, Self
@@ -54,12 +53,11 @@ class WebLibrary:
     cache_ttl: float = 300.0  # seconds for which a page is fresh, unless the caller sets them
     read_pdf: bool = True  # otherwise the bytes of PDF files are kept
     on_change: OnChange = _ignore
-    clock: Callable[[], float] = time.time  # the store's
 
     def __post_init__(self) -> None:
         self._on_new_version: OnNewVersion | None = None
         self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf)
-        self.refresher = PageRefresher(self._fetching, self.store, self.clock)
+        self.refresher = PageRefresher(self._fetching, self.store)
         self._flights: SingleFlight[Fetched] = SingleFlight()
 
     async def __aenter__(self) -> Self:
@@ -105,7 +103,7 @@ class WebLibrary:
     async def _cached(self, page: StoredPage, url: str, options: FetchOptions) -> Fetched | None:
         ttl = self.cache_ttl if options.cache_ttl is None else options.cache_ttl
         newest = await self._comparable(page, url, options)
-        if newest is None or page.age(self.clock()) >= ttl:
+        if newest is None or page.age(self.store.clock()) >= ttl:
             return None
         entry = await self.store.get(newest.source_id)
         if entry is None or entry.packet["status"] >= 400:

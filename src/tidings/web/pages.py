@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from http.client import responses as _phrases
 from pathlib import PurePosixPath
 from typing import Final, Protocol
@@ -48,6 +49,11 @@ _CURES: Final = {
     410: "it is gone for good: look for another page with `map`",
     429: "it gets too many requests: try again later, and less often",
     451: "it may not be shown for legal reasons",
+}
+_EMPTY: Final = {
+    "login": "The page shows a login instead of its content: send the headers of a session that may see it.",
+    "scanned": "Its pages are pictures: there is no text in it.",
+    "script-only": "The page has no text of its own, only scripts that would make it: {cure}.",
 }
 
 
@@ -204,13 +210,13 @@ class Fetching:
             except FetchError as error:
                 why = f"It could not be rendered: {disarm(str(error))}"
                 extracted = _with(extracted, ExtractWarning("extraction_fallback", why))
-        return await self._made(extracted, response, request, options)
+        return await self._made(extracted, response, options)
 
     async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
         """Returns the version of bytes that the caller has. Raises `ExtractionFailed` if they could not be read."""
         extracted = await self._read(body, content_type, url, options.extraction)
         response = Response(url, url, 200, {}, body, content_type, datetime.now(UTC))
-        got = await self._made(extracted, response, Request(url), options)
+        got = await self._made(extracted, response, options)
         return replace(got, facts=PageFacts(None))
 
     async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
@@ -218,7 +224,7 @@ class Fetching:
         text = f"This page is gone: its address answers with {status} {_phrases.get(status, '')}."
         extracted = Extracted("gone", "none", markdown=text, text=text, warnings=(ExtractWarning("empty", text),))
         response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
-        got = await self._made(extracted, response, Request(url), options)
+        got = await self._made(extracted, response, options)
         assert got.entry is not None  # noqa: S101 - it was made
         # The warning about the words of an error page does not hold: these words are not the site's.
         warnings = [each for each in got.entry.packet["warnings"] if each["type"] == "empty"]
@@ -246,33 +252,19 @@ class Fetching:
         page = await self.renderer.render(request.url, options.render, request)
         extracted = _with(await self._read(page.html, _HTML, page.url, options.extraction), *page.warnings)
         response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))
-        return await self._made(extracted, response, request, options, screenshot=page.screenshot)
+        return await self._made(extracted, response, options, page.screenshot)
 
     async def _made(
-        self,
-        extracted: Extracted,
-        response: Response,
-        request: Request,
-        options: FetchOptions,
-        screenshot: bytes | None = None,
+        self, extracted: Extracted, response: Response, options: FetchOptions, screenshot: bytes | None = None
     ) -> Got:
         if extracted.empty:
-            extracted = _with(extracted, ExtractWarning("empty", self._why_empty(extracted.empty)))
+            cure = "rendering it gave none either" if self.renderer else "start the server with --render to run them"
+            why = _EMPTY.get(extracted.empty, "The page has no text.").format(cure=cure)
+            extracted = _with(extracted, ExtractWarning("empty", why))
         if response.truncated:
             extracted = _with(extracted, ExtractWarning("truncated", "The page is longer than what was fetched of it."))
-        packet = await to_thread.run_sync(
-            lambda: normalise(
-                extracted,
-                original_url=request.url,
-                final_url=response.url,
-                status=response.status,
-                content_type=response.content_type,
-                retrieved_at=response.retrieved_at,
-                raw=response.body,
-                notes=response.notes,
-                include_raw_excerpt=options.include_raw_excerpt,
-            )
-        )
+        work = partial(normalise, extracted, response, include_raw_excerpt=options.include_raw_excerpt)
+        packet = await to_thread.run_sync(work)
         keeps = options.keep_raw or extracted.method == "raw"
         entry = StoredVersion(
             packet,
@@ -282,28 +274,15 @@ class Fetching:
             screenshot=screenshot,
             entries=extracted.entries,
         )
+        url = response.requested
         facts = PageFacts(
-            request.url,
+            url,
             aliases=tuple(dict.fromkeys((*response.redirects, response.url))),
             etag=response.etag,
             last_modified=response.last_modified,
-            options=options.to_json(request.url) | ({AT: response.url} if response.url != request.url else {}),
+            options=options.to_json(url) | ({AT: response.url} if response.url != url else {}),
         )
         return Got(response.headers, entry, facts, extracted.empty)
-
-    def _why_empty(self, why: str) -> str:
-        match why:
-            case "login":
-                return "The page shows a login instead of its content: send the headers of a session that may see it."
-            case "scanned":
-                return "Its pages are pictures: there is no text in it."
-            case "script-only":
-                cure = "start the server with --render to run them"
-                if self.renderer:
-                    cure = "rendering it gave none either"
-                return f"The page has no text of its own, only scripts that would make it: {cure}."
-            case _:
-                return "The page has no text."
 
 
 def _with(extracted: Extracted, *warnings: ExtractWarning) -> Extracted:

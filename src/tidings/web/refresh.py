@@ -9,22 +9,18 @@ before. Each failure in a row doubles the wait, and `Retry-After` is respected. 
 is never more than one request in an interval.
 """
 
-import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from anyio import to_thread
 
 from tidings._kit.text import mail_date
-from tidings.web.ignore import IgnoreRules, judge
+from tidings.web.ignore import IgnoreRules, same_content
 from tidings.web.page_options import FetchOptions
 from tidings.web.pages import AT, Fetching, Validators, as_version_of, newest_of, speaks_for
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
-
-logger = logging.getLogger(__name__)
 
 DAY = 86_400.0
 LONGEST_RETRY_AFTER = 7 * DAY  # a site that says "in ten years" means no; a watched page is still looked at once a week
@@ -38,12 +34,6 @@ class Intervals:
     least: float = 60.0
     most: float = DAY
     jitter: float = 0.1  # the largest random addition, a share of the wait: many pages must not come due at once
-
-    def __post_init__(self) -> None:
-        if not 0 < self.least <= self.most:
-            raise ValueError("the shortest interval must be more than 0, and no longer than the longest")
-        if not 0 <= self.jitter <= 1:
-            raise ValueError("the jitter must be between 0 and 1")
 
     def within(self, seconds: float) -> float:
         """Returns the nearest interval that is allowed."""
@@ -140,11 +130,10 @@ class Refreshed:
 
 @dataclass(frozen=True)
 class PageRefresher:
-    """Looks at pages again. `clock` is the store's."""
+    """Looks at pages again."""
 
     fetching: Fetching
     store: Store
-    clock: Callable[[], float] = time.time
 
     async def refresh(
         self,
@@ -165,7 +154,7 @@ class PageRefresher:
         page = await self._page(page_id)
         variant = options.variant(url)
         newest = newest_of(page, variant, known and known.source_id)
-        young = page.age(self.clock()) < unless_younger
+        young = page.age(self.store.clock()) < unless_younger
         if young and newest and newest.variant == variant and speaks_for(page, newest):
             return replace(_unchanged(newest), asked=False, validators=known)
         sent = None
@@ -175,7 +164,7 @@ class PageRefresher:
             sent = Validators.of(newest.source_id, page)
         # A look costs one request: if the site cannot answer now, it is asked at the next look.
         got = await self.fetching.get(url, options, known=sent, insist=False)
-        fresh = fresh_for(got.headers, self.clock())
+        fresh = fresh_for(got.headers, self.store.clock())
         if got.entry is None or got.facts is None:
             assert newest is not None  # noqa: S101 - the request was conditional
             assert sent is not None  # noqa: S101 - see above
@@ -202,7 +191,7 @@ class PageRefresher:
     async def same(self, before: str, after: str, ignore: IgnoreRules) -> bool:
         """Returns whether two versions are the same except for what is ignored; False if one of them is gone."""
         old, new = await self.store.get(before), await self.store.get(after)
-        return old is not None and new is not None and await _same(old, new, ignore)
+        return old is not None and new is not None and await to_thread.run_sync(same_content, old, new, ignore)
 
     async def _page(self, page_id: str) -> StoredPage:
         page = await self.store.page_of(page_id)
@@ -232,7 +221,7 @@ class PageRefresher:
                 return unchanged
             if not has_text and before.packet["content"].strip():
                 return replace(_unchanged(newest), empty=True)
-            if await _same(before, entry, ignore):
+            if await to_thread.run_sync(same_content, before, entry, ignore):
                 return unchanged
         put = await self.store.put(entry, facts)
         source_id = entry.packet["source_id"]
@@ -248,10 +237,3 @@ class PageRefresher:
 
 def _unchanged(version: Version) -> Refreshed:
     return Refreshed(version.source_id, version.content_hash)
-
-
-async def _same(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:
-    judged = await to_thread.run_sync(judge, before, after, ignore)
-    for pattern in judged.too_slow:
-        logger.warning("an ignore rule takes too long and is skipped for %s: %r", after.page_id, pattern)
-    return judged.same

@@ -198,32 +198,15 @@ class SiteMap:
 
 
 @dataclass
-class _SiteFound:
-    """The pages found so far."""
-
-    host: str
-    pages: dict[str, SitePage] = field(default_factory=dict[str, SitePage])
-    sitemaps: list[str] = field(default_factory=list[str])
-    notes: list[str] = field(default_factory=list[str])
-
-    def add(self, url: str, source: Source, modified: str | None = None, title: str | None = None) -> None:
-        try:
-            place = parse(url)
-        except FetchError:
-            return
-        if len(self.pages) < MOST_KNOWN and _bare(place.host) == self.host:
-            self.pages.setdefault(str(place), SitePage(str(place), source, modified, title))
-
-    def note(self, what: str, why: Exception) -> None:
-        self.notes.append(disarm(f"{what}: {why}")[:300])
-
-
-@dataclass(frozen=True)
 class Mapper:
-    """Finds the pages of sites."""
+    """Finds the pages of one site."""
 
     fetcher: Fetcher
     workers: ExtractionPool
+    _host: str = field(default="", init=False)
+    _pages: dict[str, SitePage] = field(default_factory=dict[str, SitePage], init=False)
+    _sitemaps: list[str] = field(default_factory=list[str], init=False)
+    _notes: list[str] = field(default_factory=list[str], init=False)
 
     async def map(self, url: str, *, limit: int) -> SiteMap:
         """Returns up to `limit` pages of the host of `url`. Raises `FetchError` if `url` could not be fetched."""
@@ -231,51 +214,62 @@ class Mapper:
         if page.status >= 400:
             raise failed(page, _CURES)
         site = parse(page.url)
-        found = _SiteFound(_bare(site.host))
+        self._host = _bare(site.host)
         links, feeds = await to_thread.run_sync(links_of, page.body, page.url)
         for link, text in links.items():
-            found.add(link, "page", title=text or None)
+            self._add(link, "page", title=text or None)
         kind = page.content_type.partition(";")[0]
         if not links and kind and not kind.lower().startswith(("text/html", "application/xhtml")):
-            found.notes.append(f"{page.url} is {kind}, not HTML: it has no links. The pages come from sitemaps.")
-        await self._feeds(feeds[:MOST_FEEDS], found)
-        await self._sitemaps(site, found)
-        pages = tuple(found.pages.values())
-        return SiteMap(page.url, pages[:limit], len(pages), tuple(found.sitemaps), tuple(found.notes))
+            self._notes.append(f"{page.url} is {kind}, not HTML: it has no links. The pages come from sitemaps.")
+        for feed in feeds[:MOST_FEEDS]:
+            await self._read_feed(feed)
+        await self._read_sitemaps(site)
+        pages = tuple(self._pages.values())
+        return SiteMap(page.url, pages[:limit], len(pages), tuple(self._sitemaps), tuple(self._notes))
 
-    async def _feeds(self, urls: Sequence[str], found: _SiteFound) -> None:
-        for url in urls:
-            try:
-                feed = await self._get(url)
-                extracted = await self.workers.extract(feed.body, feed.content_type, feed.url)
-            except (FetchError, ExtractionFailed, Unsupported) as error:
-                found.note(url, error)
-                continue
-            for entry in extracted.entries:
-                found.add(entry.url, "feed", entry.updated_at or entry.published_at, disarm(entry.title) or None)
+    def _add(self, url: str, source: Source, modified: str | None = None, title: str | None = None) -> None:
+        try:
+            place = parse(url)
+        except FetchError:
+            return
+        if len(self._pages) < MOST_KNOWN and _bare(place.host) == self._host:
+            self._pages.setdefault(str(place), SitePage(str(place), source, modified, title))
 
-    async def _sitemaps(self, site: Url, found: _SiteFound) -> None:
+    def _note(self, what: str, why: Exception) -> None:
+        self._notes.append(disarm(f"{what}: {why}")[:300])
+
+    async def _read_feed(self, url: str) -> None:
+        try:
+            feed = await self._get(url)
+            extracted = await self.workers.extract(feed.body, feed.content_type, feed.url)
+        except (FetchError, ExtractionFailed, Unsupported) as error:
+            self._note(url, error)
+            return
+        for entry in extracted.entries:
+            self._add(entry.url, "feed", entry.updated_at or entry.published_at, disarm(entry.title) or None)
+
+    async def _read_sitemaps(self, site: Url) -> None:
         named: Sequence[str] = ()
         try:
             named = (await self.fetcher.robots(str(site))).sitemaps()
         except FetchError as error:
-            found.note(f"{site.origin}/robots.txt", error)
+            self._note(f"{site.origin}/robots.txt", error)
         known = dict.fromkeys(named or [str(site.at("/sitemap.xml"))])
         level, tried, left = list(known), 0, 0
         for _ in range(DEEPEST):
             room = MOST_SITEMAPS - tried
             left += len(level[room:])
             tried += len(level[:room])
-            following = [each for read in await self._read_all(level[:room], found) for each in read.sitemaps]
+            following = await self._read_all(level[:room])
             level = [url for url in dict.fromkeys(following) if url not in known]
             known |= dict.fromkeys(level)
         if left := left + len(level):
-            found.notes.append(
+            self._notes.append(
                 f"{left} further sitemaps were not read: the limit is {MOST_SITEMAPS}, {DEEPEST} steps deep."
             )
 
-    async def _read_all(self, urls: Sequence[str], found: _SiteFound) -> list[Sitemap]:
-        """Reads some sitemaps, a few at a time. Their pages are added in their order."""
+    async def _read_all(self, urls: Sequence[str]) -> list[str]:
+        """Reads some sitemaps, a few at a time, adds their pages in their order, and returns further sitemaps."""
         read: dict[str, Sitemap] = {}
         room = anyio.CapacityLimiter(_AT_ONCE)
 
@@ -285,19 +279,20 @@ class Mapper:
                     response = await self._get(url)
                     read[url] = await to_thread.run_sync(read_sitemap, response.body, response.url)
                 except (FetchError, BadSitemap) as error:
-                    found.note(url, error)
+                    self._note(url, error)
 
         async with anyio.create_task_group() as tasks:
             for url in urls:
                 tasks.start_soon(one, url)
-        done = {url: read[url] for url in urls if url in read}
-        for url, sitemap in done.items():
-            found.sitemaps.append(url)
+        following: list[str] = []
+        for url, sitemap in ((url, read[url]) for url in urls if url in read):
+            self._sitemaps.append(url)
             for page, modified in sitemap.pages:
-                found.add(page, "sitemap", disarm(modified)[:40] if modified else None)
+                self._add(page, "sitemap", disarm(modified)[:40] if modified else None)
             if sitemap.cut:
-                found.notes.append(f"{url}: it lists more than {MOST_KNOWN:,} URLs; the rest is left out.")
-        return list(done.values())
+                self._notes.append(f"{url}: it lists more than {MOST_KNOWN:,} URLs; the rest is left out.")
+            following += sitemap.sitemaps
+        return following
 
     async def _get(self, url: str) -> Response:
         response = await self.fetcher.fetch(Request(url, accept="application/xml, text/xml;q=0.9, */*;q=0.5"))

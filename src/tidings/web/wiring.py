@@ -5,10 +5,10 @@ start (the HTTP client, worker processes, a browser) is left until it is needed.
 """
 
 import logging
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 import anyio
@@ -17,7 +17,7 @@ from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchLimits
 from tidings.web.library import OnChange, WebLibrary
-from tidings.web.pages import Renders
+from tidings.web.pages import NoRenderer, Renders
 from tidings.web.refresh import Intervals
 from tidings.web.settings import Settings
 from tidings.web.store.model import StoreError
@@ -70,6 +70,9 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         )
         renderer: Renders | None = None
         if settings.render:
+            if find_spec("playwright") is None:
+                how = "install it with `pip install 'tidings[render]'`, or leave out --render"
+                raise NoRenderer(f"Pages cannot be rendered without Playwright: {how}.", url="")
             from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is only for rendering
 
             renderer = await stack.enter_async_context(Renderer(fetcher))
@@ -108,7 +111,7 @@ async def _prune(store: Store, keep: float, on_change: OnChange) -> None:
                 await on_change((), True)
             expiry = await store.next_expiry()
             if expiry is not None:
-                rest = min(max(expiry - time.time(), _SHORTEST_REST), rest)
+                rest = min(max(expiry - store.clock(), _SHORTEST_REST), rest)
         except StoreError as error:
             logger.warning("expired pages are removed later: %s", error)
         await anyio.sleep(rest)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tidings.inspector.forms import check, check_output
+from tidings.inspector.forms import check, check_result
 
 CIRCLE: dict[str, Any] = {
     "type": "object",
@@ -164,11 +164,21 @@ def test_keys_whose_patterns_take_too_long_are_not_refused() -> None:
 
 
 def test_a_result_is_measured_by_the_output_schema() -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    assert check_output(schema, {"n": 1}) == []
-    assert check_output(None, None) == []
-    assert [problem.message for problem in check_output(schema, {"n": "1"})] == ['n: expected an integer, got "1"']
-    assert "no structured content" in check_output(schema, None)[0].message
+    tool = {"outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
+    assert check_result(tool, {"structuredContent": {"n": 1}}) == []
+    (wrong,) = check_result(tool, {"structuredContent": {"n": "1"}}) or ()
+    assert wrong.message == 'n: expected an integer, got "1"'
+    (missing,) = check_result(tool, {"content": []}) or ()
+    assert "no structured content" in missing.message
+
+
+@pytest.mark.parametrize("result", [None, {"isError": True, "content": []}, {"cut": True, "size": 9, "head": "{"}])
+def test_a_result_that_failed_or_was_cut_is_not_measured(result: Any) -> None:
+    assert check_result({"outputSchema": {"type": "object"}}, result) is None
+
+
+def test_a_result_of_a_tool_without_an_output_schema_is_not_measured() -> None:
+    assert check_result({}, {"structuredContent": {}}) is None
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,8 @@ async def test_what_changed_is_a_difference_with_versions(page: Page) -> None:
     assert change is not None
     record = await page.get(f"/api/record/{change.seq}")
     assert record["data"]["times"]["received"] > 0
-    assert record["data"]["fresh_in"] > 0
+    assert change.fresh_in is not None
+    assert change.fresh_in > 0
     await page.post("/api/servers/demo/unsubscribe", {"uri": "note://one"})
 
 
@@ -177,7 +178,8 @@ async def test_forms_come_from_schemas_and_values_are_checked(page: Page) -> Non
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     assert (await page.post("/api/form", {"schema": schema}))["field"]["kind"] == "object"
     wrong = await page.post("/api/check", {"schema": schema, "value": {"n": "x"}})
-    assert wrong["problems"][0]["path"] == ["n"]
+    message = 'n: expected an integer, got "x"'
+    assert wrong["problems"] == [{"path": ["n"], "place": "n", "message": message, "fault": "value"}]
 
 
 async def test_a_request_is_copied_as_json_python_and_for_a_shell(page: Page) -> None:
@@ -256,10 +258,6 @@ async def test_the_connection_is_ended_and_made_anew(page: Page) -> None:
     await page.until(lambda: added.view.state == "connected")
     await page.post("/api/servers/second/reconnect")
     assert added.view.state == "connected"
-    assert (await page.post("/api/servers/second/ping"))["ms"] > 0
-    await page.post("/api/servers/second/list/tools/reload")
-    await page.post("/api/servers/second/forget")
-    assert "second" not in page.session.servers
 
 
 async def test_help_pages_are_served_by_code(page: Page) -> None:

@@ -14,8 +14,7 @@ from tests.inspector.http.page import PATIENCE, Page, opened
 from tests.inspector.http.sample import sample
 from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.http import feed as feeding
-from tidings.inspector.http.feed import PageFeed
-from tidings.inspector.http.stream import MOST_STREAMS, EventStream
+from tidings.inspector.http.feed import MOST_STREAMS, EventStream, PageFeed
 from tidings.inspector.session import Session
 
 pytestmark = pytest.mark.anyio
@@ -114,16 +113,16 @@ async def test_a_slow_reader_gets_the_newest_and_the_number_of_the_rest() -> Non
         feed = PageFeed(session)
         with feed.reader(session.seq) as reader:
             flood(session, 12_000)
-            batch = reader.take()
+            batch = feed.batch(reader)
             assert batch is not None
             assert len(batch["rows"]) == feeding.MOST_IN_BATCH
             assert batch["held"] == 12_000 - feeding.MOST_IN_BATCH
             assert batch["rows"][-1]["text"] == "line 11999"
             flood(session, 50_000)
-            batch = reader.take()
+            batch = feed.batch(reader)
             assert batch is not None
             assert len(batch["rows"]) + batch["held"] == 50_000
-            assert reader.take() is None
+            assert feed.batch(reader) is None
 
 
 async def test_each_step_of_a_request_is_told_so_that_a_page_asks_how_far_it_is() -> None:
@@ -133,9 +132,24 @@ async def test_each_step_of_a_request_is_told_so_that_a_page_asks_how_far_it_is(
         session.record("it", "request", {"id": "r1", "method": "tools/call", "params": {}, "status": "in_progress"})
         with feed.reader(session.seq) as reader:
             session.record("it", "progress", {"id": "r1", "progress": 1, "total": 2})
-            batch = reader.take()
+            batch = feed.batch(reader)
     assert batch is not None
     assert [(row["kind"], row["id"]) for row in batch["rows"]] == [("request", "r1")]
+
+
+async def test_the_row_of_a_change_is_sent_again_when_its_content_was_read() -> None:
+    async with Session() as session:
+        await session.add(ConnectionSpec("it", sample()[0]), connect=False)
+        feed = PageFeed(session)
+        with feed.reader(session.seq) as reader:
+            times = {"received": session.clock()}
+            change = session.record("it", "change", {"change": "resource-updated", "uri": "x:y", "times": times})
+            assert change is not None
+            contents = [{"uri": "x:y", "text": "new"}]
+            session.record("it", "content", {"uri": "x:y", "contents": contents, "hash": "1", "change": change.seq})
+            batch = feed.batch(reader)
+    assert batch is not None
+    assert [(row["seq"], "fresh_ms" in row) for row in batch["rows"]] == [(change.seq, False), (change.seq, True)]
 
 
 async def test_a_reader_who_does_not_read_is_cut_off_and_costs_one_batch() -> None:

@@ -14,7 +14,6 @@ from tidings.inspector.view.diffs import (
     content_text,
     diff_texts,
     diff_values,
-    diff_versions,
     pretty_text,
 )
 from tidings.inspector.view.items import ContentVersion
@@ -93,15 +92,14 @@ def version(*parts: dict[str, str], hash_: str = "1") -> ContentVersion:
 def test_versions_are_compared_part_by_part_and_binary_content_is_described() -> None:
     old = version({"uri": "a://1", "text": "x"}, {"uri": "a://1/b", "blob": "AAAA", "mimeType": "image/png"})
     new = version({"uri": "a://1", "text": "y"}, {"uri": "a://1/b", "blob": "AAAB", "mimeType": "image/png"})
-    diff = diff_versions(old, new)
+    diff = change_shown(old, new)
     assert (diff.added, diff.removed) == (2, 2)
     assert "image/png, 3 bytes" in content_text(new.contents)
-    assert diff_versions(None, new).note == "This is the first version that was read."
 
 
 def test_content_that_was_too_large_is_compared_by_its_beginning() -> None:
     large = ContentVersion(1, 1.0, "a://1", "1", cut("x" * 100, 100), 100)
-    diff = diff_versions(version({"uri": "a://1", "text": "y"}), large)
+    diff = change_shown(version({"uri": "a://1", "text": "y"}), large)
     assert diff.note is not None
     assert "too large" in diff.note
     assert large.cut
@@ -160,5 +158,5 @@ def test_what_is_no_patch_or_does_not_say_that_it_is_one_is_compared() -> None:
 
 def test_a_patch_that_lies_about_its_lines_is_shown_as_far_as_it_can_be() -> None:
     lying = "@@ -1,999 +1,999 @@\n+a\n\\ No newline at end of file\n@@ nonsense @@\n"
-    assert change_shown(None, patch_version(lying)).words == "1 line added"
-    assert change_shown(None, patch_version("@@ -1 +1 @@\n same\n")).note == "This is the first version that was read."
+    assert change_shown(patch_version("x"), patch_version(lying)).words == "1 line added"
+    assert change_shown(patch_version("x"), patch_version("@@ -1 +1 @@\n same\n")).words == "2 lines added, 1 removed"

@@ -1,6 +1,7 @@
 """Errors say who is at fault and what to do."""
 
 import asyncio
+from dataclasses import asdict
 
 import pytest
 
@@ -15,14 +16,14 @@ from tidings.errors import (
     TidingsError,
     leaves,
 )
-from tidings.inspector.view.error_report import error_data
+from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import ErrorView
 
 
 @pytest.mark.parametrize("kind", list(leaves()), ids=lambda kind: kind.code)
 def test_every_error_has_somebody_at_fault_and_a_cure(kind: type[TidingsError]) -> None:
-    view = ErrorView.read(error_data(kind("It went wrong.", method="tools/call", elapsed=1.5)))
-    assert view is not None
+    view = error_view(kind("It went wrong.", method="tools/call", elapsed=1.5))
+    assert ErrorView.read(asdict(view)) == view
     assert view.who in ("you", "the network", "the server", "this program")
     assert view.cure
     assert (view.code, view.category, view.message) == (kind.code, kind.category.value, "It went wrong.")
@@ -46,14 +47,14 @@ def test_every_error_has_somebody_at_fault_and_a_cure(kind: type[TidingsError]) 
     ],
 )
 def test_who_is_at_fault_depends_on_what_happened(error: BaseException, who: str) -> None:
-    assert error_data(error).get("who") == who
+    assert error_view(error).who == who
 
 
 @pytest.mark.parametrize("kind", [ConnectionLost, ConnectTimedOut, EffectUnknown, GaveUp])
 def test_between_here_and_a_process_there_is_no_network_to_blame(kind: type[TidingsError]) -> None:
-    assert error_data(kind("gone"), is_command=True).get("who") == "the server"
-    assert error_data(kind("gone")).get("who") == "the network"
+    assert error_view(kind("gone"), is_command=True).who == "the server"
+    assert error_view(kind("gone")).who == "the network"
 
 
 def test_a_huge_payload_is_cut() -> None:
-    assert error_data(RequestFailed("no", data={"rpc_data": "x" * 100_000})).get("payload", {})["cut"] is True
+    assert error_view(RequestFailed("no", data={"rpc_data": "x" * 100_000})).payload["cut"] is True

@@ -53,10 +53,10 @@ def paths(vault: Vault) -> list[str]:
     return sorted(seen.path for seen in FolderWalk(vault).everything())
 
 
-def entry(vault: Vault, path: str, **limits: int) -> IndexEntry:
+def entry(vault: Vault, path: str) -> IndexEntry:
     seen = FolderWalk(vault).file(path)
     assert seen
-    found = read_file(seen, **limits)
+    found = read_file(seen)
     assert isinstance(found, IndexEntry)
     return found
 
@@ -347,7 +347,7 @@ def test_what_is_read_again_and_is_the_same_is_not_parsed_again(
     assert ([each.path for each in batch.same], batch.entries) == (["a.md"], [])
     index.apply([], [], batch.same)
     assert plan(vault, index) == ([], [])
-    assert (index.queries.text("a.md"), index.queries.stats().tags) == ("#tag [[b]]", 1)
+    assert (index.queries.text("a.md"), index.queries.stats()["tags"]) == ("#tag [[b]]", 1)
 
 
 def test_that_a_file_is_the_same_says_nothing_of_what_is_known_by_then(
@@ -478,15 +478,16 @@ def test_a_note_that_grows_beyond_the_limit_while_it_is_read_is_not_read_without
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(root / "a.md", "x" * 10)
-    read_bytes = os.read
+    open_descriptor = os.fdopen
 
-    def growing(file: int, size: int) -> bytes:
+    def growing(*arguments: Any, **options: Any) -> Any:
         with (root / "a.md").open("ab") as more:
             more.write(b"x" * 10)
-        return read_bytes(file, size)
+        return open_descriptor(*arguments, **options)
 
-    monkeypatch.setattr(os, "read", growing)
-    assert "larger" in (entry(vault, "a.md", largest=15).problem or "")
+    monkeypatch.setattr(os, "fdopen", growing)
+    monkeypatch.setattr("tidings.vault.index.read_file.LARGEST", 15)
+    assert "larger" in (entry(vault, "a.md").problem or "")
 
 
 def test_a_million_lines_are_read(root: Path, vault: Vault, index: Index) -> None:
@@ -526,17 +527,16 @@ def test_a_file_that_changes_once_while_it_is_read_is_read_again(
 ) -> None:
     place = put(root / "a.md", "before")
     changes = iter(["after!"])
-    read_bytes = os.read
+    open_descriptor = os.fdopen
 
-    def changing(file: int, size: int) -> bytes:
-        data = read_bytes(file, size)
+    def changing(*arguments: Any, **options: Any) -> Any:
         for text in changes:
             place.write_text(text)
             os.utime(place, (1, 1))
             break
-        return data
+        return open_descriptor(*arguments, **options)
 
-    monkeypatch.setattr(os, "read", changing)
+    monkeypatch.setattr(os, "fdopen", changing)
     assert entry(vault, "a.md").text == "after!"
 
 
@@ -546,19 +546,17 @@ def test_a_file_that_changes_whenever_it_is_read_is_left_for_later(
     place = put(root / "a.md", "0")
     build(vault, index)
     reads = 0
-    read_bytes = os.read
+    open_descriptor = os.fdopen
 
-    def changing(file: int, size: int) -> bytes:
+    def changing(*arguments: Any, **options: Any) -> Any:
         nonlocal reads
-        data = read_bytes(file, size)
-        if data:
-            reads += 1
-            place.write_text("x" * reads)
-        return data
+        reads += 1
+        place.write_text("x" * reads)
+        return open_descriptor(*arguments, **options)
 
-    monkeypatch.setattr(os, "read", changing)
+    monkeypatch.setattr(os, "fdopen", changing)
     assert build(vault, index) == ["a.md"]
-    assert 3 <= reads < 10  # It is read three times, each time to its end.
+    assert reads == 3
     assert index.queries.text("a.md") == "0"
 
 

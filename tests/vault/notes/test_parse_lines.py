@@ -83,7 +83,7 @@ def test_these_are_the_headings_of_a_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", TASKS)
 def test_these_are_the_tasks_of_a_text(text: str) -> None:
-    assert [tuple(task) for task in parse(text, "n.md").tasks] == TASKS[text]
+    assert [(task.status, task.text, task.line) for task in parse(text, "n.md").tasks] == TASKS[text]
 
 
 @pytest.mark.parametrize("text", BLOCKS)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.notes.properties import load, load_simple, load_yaml, split
+from tidings.vault.notes.properties import load, split
 
 VALUES = {
     "a: b": {"a": "b"},
@@ -34,6 +34,8 @@ VALUES = {
     "a: b # comment\n# comment": {"a": "b"},
     "a: 'x: y # z'": {"a": "x: y # z"},
     "é: 日本 🎉": {"é": "日本 🎉"},
+    "a: [b, 'c']\nd:\n  - e\n  - 7\n\nf:": {"a": ["b", "c"], "d": ["e", 7], "f": None},
+    'up: "[[N]]"\ncreated: 2024-01-31T10:30': {"up": "[[N]]", "created": "2024-01-31T10:30"},
     '{"a": [1, {"b": null}]}': {"a": [1, {"b": None}]},
     '{\n\t"a": "\\ud83d\\ude00"\n}': {"a": "😀"},
     "{a: 1, b: [x]}": {"a": 1, "b": ["x"]},
@@ -201,17 +203,7 @@ lines = st.one_of(
 
 
 @given(st.lists(lines, max_size=6), st.sampled_from(["\n", "\r\n"]))
-def test_simple_blocks_are_read_without_the_parser_as_with_it(written: list[str], newline: str) -> None:
-    text = newline.join([*written, ""])
-    simple = load_simple(text)
-    if simple is not None:
-        parsed, problem = load_yaml(text)
-        assert problem is None
-        assert json.dumps(simple) == json.dumps(parsed)
-
-
-@pytest.mark.parametrize(
-    "block", ["a: b\n", "a: [b, 'c']\nd:\n  - e\n  - 7\n\nf:\n", 'up: "[[N]]"\r\ncreated: 2024-01-31T10:30\r\n']
-)
-def test_what_most_notes_have_is_simple(block: str) -> None:
-    assert load_simple(block) == load_yaml(block)[0]
+def test_any_lines_are_read_or_told(written: list[str], newline: str) -> None:
+    properties, problem = load(split(newline.join(["---", *written, "---", ""])))
+    assert json.loads(json.dumps(properties)) == properties
+    assert problem is None or problem.startswith("The properties cannot be read: ")

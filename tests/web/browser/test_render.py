@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_network
@@ -15,17 +15,19 @@ import anyio
 import pytest
 
 from tests.web.fetch.servers import LOOPBACK, ROOMY, Ask, Names, Site, fetcher, leads_to, silent, site, text
-from tidings.web.browser import chromium as browsers
-from tidings.web.browser.chromium import Browser, NoBrowser
-from tidings.web.browser.render import NotRendered, PageCamera, RenderedPage, Renderer
-from tidings.web.browser.routing import RenderBudget, Routing, site_of
+from tidings.web import wiring
 from tidings.web.fetch import client as clients
 from tidings.web.fetch.request import BadRequest, Blocked, FetchError, FetchLimits, FetchTimedOut, Request
 from tidings.web.page_options import RenderOptions
-from tidings.web.pages import HttpFailed
+from tidings.web.pages import HttpFailed, NoRenderer, RenderedPage
+from tidings.web.settings import Settings
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright: pip install 'tidings[render]'")
 BrowserContext, Error = playwright.BrowserContext, playwright.Error
+
+from tidings.web.browser.chromium import Browser, NoBrowser  # noqa: E402 - needs playwright
+from tidings.web.browser.render import NotRendered, PageCamera, Renderer  # noqa: E402
+from tidings.web.browser.routing import RenderBudget, Routing, site_of  # noqa: E402
 
 pytestmark = pytest.mark.anyio
 in_browser = pytest.mark.browser
@@ -576,10 +578,13 @@ async def test_a_page_that_lets_nobody_look_is_given_as_it_came(
 
 
 async def test_without_playwright_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browsers, "find_spec", lambda _: None)
-    async with fetcher() as fetching:
-        with pytest.raises(NoBrowser, match=r"tidings\[render\]"):
-            await Renderer(fetching).__aenter__()
+    async def unheard(_uris: Sequence[str], _listed: bool) -> None:
+        raise AssertionError("nothing runs")
+
+    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    with pytest.raises(NoRenderer, match=r"tidings\[render\]"):
+        async with wiring.running(Settings(render=True), unheard):
+            pass
 
 
 @pytest.mark.parametrize(

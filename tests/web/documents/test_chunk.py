@@ -151,9 +151,6 @@ def test_nothing_has_no_chunks() -> None:
     [
         ({"max_tokens": 10}, "max_tokens"),
         ({"max_tokens": 4000, "margin_ratio": 0.999}, "max_tokens"),
-        ({"margin_ratio": 1.0}, "margin"),
-        ({"margin_ratio": -0.1}, "margin"),
-        ({"strategy": "sideways"}, "headings_first or balanced"),
     ],
 )
 def test_a_budget_that_is_none_is_refused_with_what_to_give(options: dict[str, object], said: str) -> None:

@@ -58,7 +58,7 @@ def test_applying_the_diff_to_what_was_before_gives_what_is_after(before: str, a
     assert found.left_out is None
     signs = [line.sign for hunk in found.hunks for line in hunk.lines]
     assert (signs.count("+"), signs.count("-")) == (found.added, found.removed)
-    assert found.same == (before == after)
+    assert (found.places == 0) == (before == after)
 
 
 @given(TEXTS, TEXTS)

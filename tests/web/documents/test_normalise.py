@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tidings.web.documents.model import LLMPacket, source_id
 from tidings.web.documents.normalise import normalise, without_hashes
 from tidings.web.extract.model import Extracted, ExtractWarning
+from tidings.web.fetch.request import Response
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MARKDOWN = """# Harbour news
@@ -51,16 +52,17 @@ PAGE = Extracted(
 
 
 def packet(extracted: Extracted = PAGE, **changes: Any) -> LLMPacket:
-    options: dict[str, Any] = {
-        "original_url": "http://example.org/harbour?x",
-        "final_url": "https://example.org/harbour?x",
-        "status": 200,
-        "content_type": "text/html; charset=utf-8",
-        "retrieved_at": NOON,
-        "raw": b"<p>Harbour</p>",
-        **changes,
-    }
-    return normalise(extracted, **options)
+    excerpt = changes.pop("include_raw_excerpt", False)
+    response = Response(
+        "https://example.org/harbour?x",
+        "http://example.org/harbour?x",
+        200,
+        {},
+        b"<p>Harbour</p>",
+        "text/html; charset=utf-8",
+        NOON,
+    )
+    return normalise(extracted, replace(response, **changes), include_raw_excerpt=excerpt)
 
 
 def kinds(one: LLMPacket) -> list[str]:
@@ -170,7 +172,7 @@ def test_the_time_is_given_in_utc() -> None:
 
 
 def test_an_excerpt_is_there_if_it_is_wanted() -> None:
-    one = packet(include_raw_excerpt=True, raw=b"<p>\xff\x1b" + b"x" * 9_000)
+    one = packet(include_raw_excerpt=True, body=b"<p>\xff\x1b" + b"x" * 9_000)
     assert one.get("raw_excerpt") == "<p>\ufffd" + "x" * 1_996
 
 
@@ -218,7 +220,7 @@ def test_a_page_without_text_is_empty_even_if_nobody_said_so() -> None:
     ],
 )
 def test_notes_become_warnings(note: str, kind: str) -> None:
-    assert packet(notes=[note])["warnings"] == [{"type": kind, "message": note}]
+    assert packet(notes=(note,))["warnings"] == [{"type": kind, "message": note}]
 
 
 def test_an_error_page_is_said_to_be_one() -> None:
@@ -272,9 +274,9 @@ def test_instructions_to_models_are_found_wherever_they_stand(changes: dict[str,
     ("raw", "where"), [(f"<!-- {ORDER} -->", "in a comment"), (f"<img alt='{ORDER}'>", "in an attribute")]
 )
 def test_comments_and_attributes_of_html_are_looked_at(raw: str, where: str) -> None:
-    (found,) = packet(raw=raw.encode())["unsafe_instructions_detected"]
+    (found,) = packet(body=raw.encode())["unsafe_instructions_detected"]
     assert found["reason"].startswith(where)
-    assert packet(raw=raw.encode(), content_type="text/plain")["unsafe_instructions_detected"] == []
+    assert packet(body=raw.encode(), content_type="text/plain")["unsafe_instructions_detected"] == []
 
 
 def test_several_instructions_are_counted() -> None:

@@ -71,7 +71,6 @@ def test_markdown_is_kept_and_its_words_are_known() -> None:
         "The winter\n\nBoats lie still, see the log and code.\n\n- one\n- two\n\nsaid\n\n# no heading\n\na picture bold"
     )
     assert (found.kind, found.method, found.title, found.empty) == ("document", "markdown", "The winter", None)
-    assert [(link.text, link.url) for link in found.links] == [("the log", "https://harbour.example/log")]
 
 
 @pytest.mark.parametrize(
@@ -92,19 +91,19 @@ def test_the_title_is_the_first_heading(text: str, title: str | None) -> None:
 
 def test_front_matter_is_known_and_kept_as_code() -> None:
     found = read(
-        '---\ntitle: "Winter"\nauthor: Ada Brook\ndate: 2024-01-01\nlastmod: 2024-02-01\nlang: en\n'
+        '---\ntitle: "Winter"\nauthor: Ada Brook\ndate: 2024-01-01\nlang: en\n'
         "description: Cold.\ncanonical: /winter\ntags: [a, b]\n---\n\n# Heading\n"
     )
     assert (found.title, found.author, found.description, found.language) == ("Winter", "Ada Brook", "Cold.", "en")
-    assert (found.published_at, found.modified_at) == ("2024-01-01", "2024-02-01")
+    assert found.published_at == "2024-01-01"
     assert found.canonical_url == "https://harbour.example/winter"
     assert found.markdown.startswith('```yaml\ntitle: "Winter"')
     assert found.markdown.endswith("```\n\n# Heading")
 
 
 def test_other_front_matter_is_understood_too() -> None:
-    found = read("+++\ntitle = 'Winter'\nauthors = ['Ada Brook']\nupdated = null\n+++\ntext")
-    assert (found.title, found.author, found.modified_at) == ("Winter", "Ada Brook", None)
+    found = read("+++\ntitle = 'Winter'\nauthors = ['Ada Brook']\ndate = null\n+++\ntext")
+    assert (found.title, found.author, found.published_at) == ("Winter", "Ada Brook", None)
     assert found.markdown.startswith("```toml\n")
     assert read("---\n\n---\ntext").markdown == "text"
 
@@ -121,11 +120,8 @@ def test_comments_are_told_of_and_not_kept() -> None:
     assert found.markdown.endswith("<!-- open")
 
 
-def test_links_within_the_page_are_no_links() -> None:
-    assert (
-        read("[up](#top) [mail](mailto:a@b.example) [x](<https://e.example/a>)").links[0].url == "https://e.example/a"
-    )
-    assert len(read("[up](#top) [mail](mailto:a@b.example)").links) == 0
+def test_links_are_their_words_in_the_text() -> None:
+    assert read("[up](#top) [mail](mailto:a@b.example) [x](<https://e.example/a>)").text == "up mail x"
 
 
 @pytest.mark.parametrize(

@@ -29,17 +29,13 @@ def test_text_among_elements_is_prose() -> None:
     assert found.text == "doc\n  p: The old boat."
 
 
-def test_addresses_are_links() -> None:
+def test_addresses_are_kept() -> None:
     found = read(
         b"<urlset><url><loc>https://harbour.example/a</loc></url><see href='https://harbour.example/b'/>"
         b"<n>http://a b</n></urlset>"
     )
-    assert [link.url for link in found.links] == ["https://harbour.example/a", "https://harbour.example/b"]
-
-
-def test_links_end_somewhere() -> None:
-    body = b"<u>" + b"".join(b"<l>https://harbour.example/%d</l>" % number for number in range(3_000)) + b"</u>"
-    assert len(read(body).links) == 1_000
+    assert "loc: https://harbour.example/a" in found.text
+    assert "see (href: https://harbour.example/b)" in found.text
 
 
 def test_a_page_labelled_as_xml_is_a_page() -> None:

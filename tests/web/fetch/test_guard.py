@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.web.fetch.servers import LOOPBACK, Names, site
 from tidings.web.fetch import client as client_module
 from tidings.web.fetch.client import AddressRefused, Guard, NoSuchHost, look_up
-from tidings.web.fetch.guard import Address, policy, real, refusal
+from tidings.web.fetch.guard import Address, FetchPolicy, real, refusal
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_nothing_that_python_takes_for_private_gets_through(address) -> None:
 
 @pytest.mark.parametrize("port", [1, 22, 23, 25, 53, 110, 143, 445, 587, 3306, 5432, 6379, 6667, 11211, 27017])
 def test_ports_of_other_protocols_are_refused(port: int) -> None:
-    assert f"port {port}" in (policy().refuses("example.org", port) or "")
+    assert f"port {port}" in (FetchPolicy().refuses("example.org", port) or "")
 
 
 @pytest.mark.parametrize("port", [80, 443, 3000, 8000, 8080, 8443, 9000, 50_000])
 def test_ports_where_the_web_is_are_not(port: int) -> None:
-    assert policy().refuses("example.org", port) is None
+    assert FetchPolicy().refuses("example.org", port) is None
 
 
 def test_with_domains_allowed_nothing_else_is() -> None:
-    some = policy(allow_domains=["Example.org", "*.bücher.example"])
+    some = FetchPolicy(allow_domains=["Example.org", "*.bücher.example"])
     assert some.refuses("example.org", 443) is None
     assert some.refuses("docs.example.org", 443) is None
     assert some.refuses("a.xn--bcher-kva.example", 443) is None
@@ -93,20 +93,20 @@ def test_with_domains_allowed_nothing_else_is() -> None:
 
 
 def test_many_allowed_domains_are_not_all_listed() -> None:
-    reason = policy(allow_domains=[f"site{n}.example" for n in range(50)]).refuses("other.example", 443) or ""
+    reason = FetchPolicy(allow_domains=[f"site{n}.example" for n in range(50)]).refuses("other.example", 443) or ""
     assert "site4.example, …" in reason
     assert "site5" not in reason
 
 
 def test_a_blocked_domain_is_blocked_though_it_is_allowed() -> None:
-    some = policy(allow_domains=["example.org"], block_domains=["private.example.org."])
+    some = FetchPolicy(allow_domains=["example.org"], block_domains=["private.example.org."])
     assert some.refuses("example.org", 443) is None
     assert "blocked" in (some.refuses("private.example.org", 443) or "")
     assert "blocked" in (some.refuses("a.private.example.org", 443) or "")
 
 
 def test_an_allowed_domain_does_not_open_a_private_address() -> None:
-    some = policy(allow_domains=["intranet.example"], allow_private=[ip_network("10.0.0.0/8")])
+    some = FetchPolicy(allow_domains=["intranet.example"], allow_private=[ip_network("10.0.0.0/8")])
     assert some.refuses_address("intranet.example", ip_address("10.0.0.1")) is None
     reason = some.refuses_address("intranet.example", ip_address("192.168.0.1")) or ""
     assert "intranet.example resolves to 192.168.0.1" in reason
@@ -115,7 +115,7 @@ def test_an_allowed_domain_does_not_open_a_private_address() -> None:
 
 def test_what_is_no_domain_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match=r"write it like example\.org"):
-        policy(block_domains=["exa mple"])
+        FetchPolicy(block_domains=["exa mple"])
 
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +127,7 @@ async def test_the_addresses_of_a_name_are_vetted_all_of_them() -> None:
         mixed_example=[["93.184.215.14", "10.0.0.1"]],
         last_example=[[*["93.184.215.14"] * 9, "::1"]],
     )
-    guard = Guard(policy(), names)
+    guard = Guard(FetchPolicy(), names)
     assert await guard.vetted("good.example", 443) == [ip_address("93.184.215.14"), ip_address("2606:2800::1")]
     with pytest.raises(AddressRefused, match=r"mixed\.example resolves to 10\.0\.0\.1, which is a private network"):
         await guard.vetted("mixed.example", 443)
@@ -142,13 +142,13 @@ async def test_the_addresses_of_a_name_are_vetted_all_of_them() -> None:
 async def test_a_written_address_is_vetted_like_any_other(address: str) -> None:
     names = Names()
     with pytest.raises(AddressRefused):
-        await Guard(policy(), names).vetted(address, 80)
+        await Guard(FetchPolicy(), names).vetted(address, 80)
     assert names.asked == []
 
 
 async def test_a_refused_domain_or_port_is_not_even_resolved() -> None:
     names = Names(a_example=[["93.184.215.14"]])
-    guard = Guard(policy(block_domains=["a.example"]), names)
+    guard = Guard(FetchPolicy(block_domains=["a.example"]), names)
     with pytest.raises(AddressRefused, match="blocked"):
         await guard.vetted("a.example", 443)
     with pytest.raises(AddressRefused, match="port 22"):
@@ -157,7 +157,7 @@ async def test_a_refused_domain_or_port_is_not_even_resolved() -> None:
 
 
 async def test_a_mapped_address_is_connected_to_as_what_it_is() -> None:
-    assert await Guard(policy()).vetted("::ffff:93.184.215.14", 80) == [ip_address("93.184.215.14")]
+    assert await Guard(FetchPolicy()).vetted("::ffff:93.184.215.14", 80) == [ip_address("93.184.215.14")]
 
 
 async def test_a_name_without_addresses_is_said_to_be_so() -> None:
@@ -165,19 +165,19 @@ async def test_a_name_without_addresses_is_said_to_be_so() -> None:
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
 
     with pytest.raises(NoSuchHost, match="has no addresses"):
-        await Guard(policy(), Names(a_example=[[]])).vetted("a.example", 80)
+        await Guard(FetchPolicy(), Names(a_example=[[]])).vetted("a.example", 80)
     with pytest.raises(NoSuchHost, match="no such name") as gone:
-        await Guard(policy(), Names()).vetted("b.example", 80)
+        await Guard(FetchPolicy(), Names()).vetted("b.example", 80)
     assert not gone.value.retryable
     with pytest.raises(NoSuchHost, match="Temporary failure") as later:
-        await Guard(policy(), broken).vetted("c.example", 80)
+        await Guard(FetchPolicy(), broken).vetted("c.example", 80)
     assert later.value.retryable
 
 
 async def test_the_connection_goes_to_the_address_that_was_vetted() -> None:
     async with site() as here:
         names = Names(a_example=[["127.0.0.1"], ["10.0.0.1"]])
-        stream = await Guard(policy(LOOPBACK), names).connect_tcp("a.example", here.port)
+        stream = await Guard(FetchPolicy(LOOPBACK), names).connect_tcp("a.example", here.port)
         assert stream.get_extra_info("server_addr")[:2] == ("127.0.0.1", here.port)
         await stream.aclose()
         assert names.asked == ["a.example"]
@@ -186,7 +186,7 @@ async def test_the_connection_goes_to_the_address_that_was_vetted() -> None:
 async def test_an_address_that_does_not_answer_makes_way_for_the_next() -> None:
     async with site(host="127.0.0.1") as here:
         names = Names(a_example=[["::1", "127.0.0.2", "127.0.0.1"]])
-        stream = await Guard(policy(LOOPBACK), names).connect_tcp("a.example", here.port)
+        stream = await Guard(FetchPolicy(LOOPBACK), names).connect_tcp("a.example", here.port)
         assert stream.get_extra_info("server_addr")[0] == "127.0.0.1"
         await stream.aclose()
 
@@ -196,7 +196,7 @@ async def test_where_no_address_answers_the_first_failure_is_told() -> None:
         pass
     names = Names(a_example=[["127.0.0.1", "127.0.0.2"]])
     with pytest.raises(httpcore2.ConnectError):
-        await Guard(policy(LOOPBACK), names).connect_tcp("a.example", here.port)
+        await Guard(FetchPolicy(LOOPBACK), names).connect_tcp("a.example", here.port)
 
 
 class Streams:
@@ -226,7 +226,7 @@ async def test_a_silent_address_costs_a_head_start_not_the_whole_time(monkeypatc
     monkeypatch.setattr(client_module, "_HEAD_START", 0.0)
     streams = Streams()
     streams.answering = {"2.2.2.2"}
-    guard = Guard(policy(), Names(a_example=[["2600::1", "2600::2", "2.2.2.2"]]))
+    guard = Guard(FetchPolicy(), Names(a_example=[["2600::1", "2600::2", "2.2.2.2"]]))
     monkeypatch.setattr(guard, "_connect", streams.connect)
     with anyio.fail_after(10):
         stream = await guard.connect_tcp("a.example", 443)
@@ -249,7 +249,7 @@ async def test_of_two_that_answer_at_once_one_is_closed(monkeypatch: pytest.Monk
             await both.wait()
         return Stream(str(address), streams)
 
-    guard = Guard(policy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
+    guard = Guard(FetchPolicy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
     monkeypatch.setattr(guard, "_connect", connect)
     stream = await guard.connect_tcp("a.example", 443)
     assert isinstance(stream, Stream)
@@ -258,7 +258,7 @@ async def test_of_two_that_answer_at_once_one_is_closed(monkeypatch: pytest.Monk
 
 async def test_whoever_is_cancelled_leaves_no_connection_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = Streams()
-    guard = Guard(policy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
+    guard = Guard(FetchPolicy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
     with anyio.CancelScope() as scope:
 
         async def connect(address: Address, _: int) -> Stream:
@@ -273,7 +273,7 @@ async def test_whoever_is_cancelled_leaves_no_connection_behind(monkeypatch: pyt
 
 async def test_whoever_is_cancelled_before_anybody_answered_just_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = Streams()
-    guard = Guard(policy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
+    guard = Guard(FetchPolicy(), Names(a_example=[["1.1.1.1", "2.2.2.2"]]))
     monkeypatch.setattr(guard, "_connect", streams.connect)
     with anyio.move_on_after(0.01) as scope:
         await guard.connect_tcp("a.example", 443)
@@ -283,8 +283,8 @@ async def test_whoever_is_cancelled_before_anybody_answered_just_goes(monkeypatc
 
 async def test_there_is_no_way_to_a_local_socket() -> None:
     with pytest.raises(AddressRefused):
-        await Guard(policy()).connect_unix_socket("/run/some.sock")
-    await Guard(policy()).sleep(0)
+        await Guard(FetchPolicy()).connect_unix_socket("/run/some.sock")
+    await Guard(FetchPolicy()).sleep(0)
 
 
 async def test_the_system_resolves_names_and_each_address_once() -> None:

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.web.store.sample import BEGIN, MIB, Clock, entry, opened, packet, page_id_of, put
+from tests.web.store.sample import BEGIN, Clock, entry, opened, packet, page_id_of, put
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import EntryTooLarge, PageFacts, StoreCursorInvalid
-from tidings.web.store.store import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -269,28 +268,16 @@ async def test_a_text_larger_than_the_store_is_refused_and_nothing_is_lost() -> 
         assert await store.page_of(B) is None
 
 
-@pytest.mark.parametrize("setting", ["ttl", "max_entries", "max_bytes", "max_pages"])
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_a_store_without_room_is_refused(setting: str, value: float) -> None:
-    settings = {"ttl": 1, "max_entries": 1, "max_bytes": MIB} | {setting: value}
-    with pytest.raises(ValueError, match="has to be more than 0"):
-        Store(**settings)  # pyright: ignore[reportArgumentType]
-
-
-async def test_a_time_that_is_none_sorts_as_now() -> None:
+async def test_versions_are_listed_by_their_times_however_they_came_and_were_written() -> None:
     async with opened(clock=Clock(BEGIN + 5)) as store:
-        odd = entry(A, "odd")
-        odd.packet["retrieved_at"] = "yesterday"
-        await put(store, B, "before", BEGIN)
-        await store.put(odd, PageFacts(A))
         await put(store, C, "after", BEGIN + 10)
-        naive = entry(C, "naive")
-        naive.packet["retrieved_at"] = "2026-03-01T12:00:07"
-        await store.put(naive, PageFacts(C))
+        other = entry(A, "between")
+        other.packet["retrieved_at"] = "2026-03-01T14:00:07+02:00"
+        await store.put(other, PageFacts(A))
+        await put(store, B, "before", BEGIN)
         summaries, _ = await store.listing()
         assert [summary.retrieved_at[-14:] for summary in summaries] == [
             "12:00:10+00:00",
-            "03-01T12:00:07",
-            "yesterday",
+            "14:00:07+02:00",
             "12:00:00+00:00",
         ]

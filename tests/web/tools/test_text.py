@@ -1,5 +1,7 @@
 """`chunk`, `compact` and `diff`: what is made of pages that are there already. None of them fetches."""
 
+from typing import Any
+
 import pytest
 from mcp_types import CreateMessageResult, TextContent
 
@@ -84,9 +86,24 @@ async def test_a_budget_that_nothing_fits_is_refused() -> None:
         assert "Give" in await agent.refused("chunk", content=STORY, max_tokens=50, margin_ratio=0.9)
 
 
-async def test_a_question_is_needed_to_focus_on_one() -> None:
+@pytest.mark.parametrize(
+    ("tool", "options", "said"),
+    [
+        ("chunk", {"margin_ratio": 1.0}, "margin_ratio"),
+        ("chunk", {"margin_ratio": -0.1}, "margin_ratio"),
+        ("chunk", {"strategy": "sideways"}, "headings_first"),
+        ("compact", {"max_tokens": 10}, "max_tokens"),
+        ("compact", {"mode": "poetic"}, "structural"),
+        ("compact", {"mode": "question_focused"}, "needs a `question`"),
+        ("compact", {"mode": "question_focused", "question": " "}, "needs a `question`"),
+        ("compact", {"preserve": ["jokes"]}, "numbers"),
+    ],
+)
+async def test_an_option_that_is_none_is_refused_with_what_to_give(
+    tool: str, options: dict[str, Any], said: str
+) -> None:
     async with at() as agent:
-        assert "needs a `question`" in await agent.refused("compact", content=STORY, mode="question_focused")
+        assert said in await agent.refused(tool, content=STORY, **options)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -142,7 +142,7 @@ export const cloneServer = (name: string, as: string) => post<T.CatalogEntry>(`/
 export const clients = () => get<{ clients: T.FoundClient[] }>('/api/clients')
 /** Imports from a file that `clients` found, or from the text of an `mcpServers` file. */
 export const importServers = (from: { path: string } | { text: string }, names?: string[]) =>
-  post<{ added: string[]; renamed: Record<string, string>; skipped: { name: string; reason: string }[] }>('/api/catalog/import', { ...from, ...(names ? { names } : {}) })
+  post<{ added: string[]; skipped: { name: string; reason: string }[] }>('/api/catalog/import', { ...from, ...(names ? { names } : {}) })
 /** Exports without secrets; `variables` names their replacements. */
 export const exportServers = () => get<{ document: T.JsonObject; variables: Record<string, string> }>('/api/catalog/export')
 

@@ -18,23 +18,6 @@ export interface ChangeRow {
   different?: string
 }
 
-/** A content that was read. */
-export interface ContentRow {
-  seq: number
-  at: number
-  server: string
-  kind: 'content'
-  uri: string
-  hash: string
-  /** the seq of the change that it answers */
-  change?: number
-  took_ms?: number
-  /** of that change */
-  fresh_ms?: number
-  /** differs from the previous version */
-  is_new?: boolean
-}
-
 /** A JSON-RPC message. */
 export interface MessageRow {
   seq: number
@@ -124,7 +107,6 @@ export interface StateRow {
 /** The type of each kind of row. */
 export interface RowsByKind {
   change: ChangeRow
-  content: ContentRow
   message: MessageRow
   notification: NotificationRow
   log: LogRow
@@ -134,5 +116,5 @@ export interface RowsByKind {
   state: StateRow
 }
 
-export type Row = ChangeRow | ContentRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
+export type Row = ChangeRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
 export type RowKind = Row['kind']

@@ -4,7 +4,7 @@
  * Screens read it and call `api`; only this file changes it.
  */
 import * as api from './api'
-import type { Batch, ContentRow, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
+import type { Batch, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
 import { RowLog } from './row-log.svelte'
 import { followStream, type ConnectionState } from './stream'
 
@@ -16,7 +16,7 @@ export class ServerStore {
   readonly name: string
   facts = $state.raw<ServerFacts>() as ServerFacts
   readonly rows: { readonly [K in RowKind]: RowLog<RowsByKind[K]> } = {
-    change: new RowLog(), content: new RowLog(), message: new RowLog(), notification: new RowLog(), log: new RowLog(),
+    change: new RowLog(), message: new RowLog(), notification: new RowLog(), log: new RowLog(),
     stderr: new RowLog(), request: new RowLog(), exchange: new RowLog(), state: new RowLog(),
   }
   /** Counters that rise when a list may have changed: read them in an effect that fetches. */
@@ -147,7 +147,6 @@ class Store {
       if (!server) continue
       for (const [kind, some] of kinds) {
         const log = server.rows[kind] as RowLog<Row> | undefined
-        if (kind === 'content') for (const row of some) setFreshTime(server, row as ContentRow)
         if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) addOrUpdate(log as RowLog<Row>, row)
         else log?.append(some)
       }
@@ -156,20 +155,12 @@ class Store {
 }
 
 /**
- * Adds a row, or updates it: a request, an HTTP exchange or a list change is reported several times. The first report of a
+ * Adds a row, or updates it: a request, an HTTP exchange or a change is reported several times. The first report of a
  * row may arrive after that of a later row.
  */
 function addOrUpdate(log: RowLog<Row>, row: Row): void {
   if (row.seq > (log.last()?.seq ?? -1)) log.append([row])
   else log.update(row)
-}
-
-/** Copies the time that reading again took from a content's row to the row of its change. */
-function setFreshTime(server: ServerStore, { change, fresh_ms }: ContentRow): void {
-  if (change === undefined || fresh_ms === undefined) return
-  const log = server.rows.change
-  const found = log.find(change)
-  if (found) log.update({ ...found, fresh_ms })
 }
 
 /** Exchanges the token in the address for a cookie, once, and removes it from the address and the history. */

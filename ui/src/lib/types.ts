@@ -202,10 +202,10 @@ export interface Field {
   definitions?: Record<string, Field>
 }
 /** A validation problem: its place, for programs (`path`) and for people (`place`), and its cause (`fault`). */
-export interface Problem { path: (string | number)[]; place?: string; message: string; expected?: string; got?: string; fault?: 'value' | 'schema' }
+export interface Problem { path: (string | number)[]; place?: string; message: string; fault?: 'value' | 'schema' }
 
 /** An entry as in its file (command, args, env, cwd | url, headers; tidings: {era, timeouts, logLevel, autoConnect, roots}), secrets as ***. */
-export interface CatalogEntry { name: string; target?: string; in_session?: boolean; in_catalog?: boolean; [key: string]: Json | undefined }
+export interface CatalogEntry { name: string; target?: string; [key: string]: Json | undefined }
 export interface Catalog { path: string | null; read_only: boolean; entries: CatalogEntry[]; problems: string[] }
 export interface FoundClient { client: string; path: string; project: string | null; servers: string[]; problem: string | null }
 export interface SessionFacts { id: string; name: string | null; began: number; last: number; ended: number | null; running: boolean; records: number; bytes: number; servers: string[]; current: boolean }

@@ -65,9 +65,6 @@ class NatsAddress:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'tls' if self.tls else 'nats'}://{host}:{self.port}"
 
-    def __str__(self) -> str:
-        return self.url
-
 
 @dataclass(frozen=True, slots=True)
 class Access:

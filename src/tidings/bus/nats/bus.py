@@ -47,7 +47,7 @@ class NatsServers:
         self._last: NatsAddress | None = None
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.named))
+        return ", ".join(one.url for one in self.named)
 
     async def connect(self, seconds: float) -> NatsConnection:
         """Returns a connection to a server that answers within `seconds`. The one that was used last is tried last.
@@ -164,12 +164,12 @@ class NatsSession:
     async def _keep(self, link: StreamLink) -> None:
         """Uses a connection until it ends, and then another one, for ever."""
         while True:
+            place = link.connection.address.url
             try:
                 await self._use(link)
-                reason = link.connection.ended.result()
-                self._away(explain(reason, link.connection.address.url, seconds=self._timeout))
+                self._away(explain(link.connection.ended.result(), place, seconds=self._timeout))
             except Exception:
-                logger.exception("The connection to %s is closed after an unexpected error", link.connection.address)
+                logger.exception("The connection to %s is closed after an unexpected error", place)
             finally:
                 self._link = None
                 self._servers.learn(link.connection)
@@ -189,7 +189,7 @@ class NatsSession:
                 await self._watch(link)
         finally:
             await end(sending)
-            self._sender.interrupted()
+            self._sender.take_back(everything=False)
             if self._sender.stored > stored:
                 self._failures = 0
 
@@ -200,7 +200,7 @@ class NatsSession:
                 await self._attention.wait()
                 self._attention.clear()
         except TimeoutError:
-            link.check()
+            link.reader.check()
             if self._sender.is_late(self._timeout):
                 link.connection.fail(Interrupted(f"it has not stored a change for {self._timeout:g} s. {_FULL}"))
             if self._engine.state.connected:
@@ -246,7 +246,7 @@ class NatsSession:
         log = self._log
         found, mark, place = await join(stream, log.known)
         if place is not log.known:
-            self._sender.lost()
+            self._sender.take_back(everything=True)
             if log.begin(place, mark):
                 self._engine.lost(log.head)
             self._listeners.head = log.head

@@ -272,7 +272,7 @@ class NatsConnection:
         if "$js.event." in str(error):
             return
         if not isinstance(error, nats.errors.Error | OSError | TransportError):
-            logger.error("The connection to %s is closed after an unexpected error", self.address, exc_info=error)
+            logger.error("The connection to %s is closed after an unexpected error", self.address.url, exc_info=error)
         self.fail(error)
 
     async def _closed(self) -> None:

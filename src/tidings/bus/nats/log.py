@@ -45,10 +45,6 @@ class Recorded(NamedTuple):
     at: int
 
     @property
-    def seq(self) -> int:
-        return self.entry[0].version
-
-    @property
     def change(self) -> Change:
         return self.entry[1]
 
@@ -94,7 +90,7 @@ class Tail:
     def _drop(self, records: Sequence[Recorded]) -> None:
         for record in records:
             del self._records[record.change]
-            self.start = self.floor = record.seq
+            self.start = self.floor = record.entry[0].version
 
     def unknown(self, seq: int) -> None:
         """Notes that the entries after `seq` exceed the history, or no longer exist."""

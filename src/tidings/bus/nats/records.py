@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from tidings.bus import Record
+from tidings.bus import StoredRecord
 from tidings.bus.nats.connection import NatsConnection
 from tidings.bus.nats.errors import ApiError, NatsTimeout, explain
 from tidings.bus.nats.stream import OUTDATED, NatsStream, RecordsShape, nanoseconds
@@ -35,7 +35,7 @@ class RecordStream:
         self._subjects = stream.shape.subjects
         self._ahead = now - time.monotonic_ns()  # The broker's clock, compared with one that is never set.
 
-    async def get(self, key: str) -> tuple[int, Record | None]:
+    async def get(self, key: str) -> tuple[int, StoredRecord | None]:
         """Returns the number of the message of `key`, 0 if there is none, and the record if it has not expired."""
         message = await self._stream.newest(self._subjects.of_record(key))
         if message is None:
@@ -46,9 +46,9 @@ class RecordStream:
             expires = nanoseconds(message["time"]) + float(seconds) * 10**9
         except ValueError:  # Somebody else's.
             expires = 0.0
-        return seq, Record(value, seq) if expires > self._ahead + time.monotonic_ns() else None
+        return seq, StoredRecord(value, seq) if expires > self._ahead + time.monotonic_ns() else None
 
-    async def put(self, key: str, value: bytes, seconds: float, revision: int | None) -> Record | None:
+    async def put(self, key: str, value: bytes, seconds: float, revision: int | None) -> StoredRecord | None:
         headers, data = {"Nats-TTL": f"{math.ceil(seconds) + 1}s"}, f"{float(seconds)!r}\n".encode() + value
         for _ in range(_ATTEMPTS):
             if revision is not None:
@@ -57,7 +57,7 @@ class RecordStream:
                     return None
                 headers["Nats-Expected-Last-Subject-Sequence"] = str(seq)
             try:
-                return Record(value, await self._stream.store(self._subjects.of_record(key), data, headers))
+                return StoredRecord(value, await self._stream.store(self._subjects.of_record(key), data, headers))
             except ApiError as error:
                 if error.code not in OUTDATED:
                     raise
@@ -84,10 +84,10 @@ class NatsRecords:
         self._stream: RecordStream | None = None
         self._closed = False
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         return (await self._do(lambda stream: stream.get(key)))[1]
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         return await self._do(lambda stream: stream.put(key, value, seconds, revision))
 
     async def delete(self, key: str) -> None:

@@ -138,15 +138,11 @@ class StreamLink:
         self._log = log
         self._engine = engine
         self._attend = attend
-        self._reader = StreamReader(stream, self._heard)
+        self.reader = StreamReader(stream, self._heard)
         self._warned = False
 
     async def open(self) -> None:
-        await self._reader.open(self._log.place.seq + 1, beat=self.beat, watch=True)
-
-    def check(self) -> None:
-        """Checks that the broker still sends. Called at each beat."""
-        self._reader.check()
+        await self.reader.open(self._log.place.seq + 1, beat=self.beat, watch=True)
 
     async def tend(self) -> None:
         """Writes the mark anew if it is old. One process does it for all."""
@@ -160,7 +156,7 @@ class StreamLink:
 
     async def close(self) -> None:
         if not self.connection.ended.done():
-            await self._reader.close()
+            await self.reader.close()
         await self.connection.close()
 
     def _heard(self, delivery: Delivery) -> None:
@@ -274,19 +270,16 @@ class Sender:
         oldest = next((sent for sent in self._sent.values() if not sent.stored), None)
         return oldest is not None and asyncio.get_running_loop().time() - oldest.at > seconds
 
-    def interrupted(self) -> None:
-        """Takes back what was not stored, because the connection has ended."""
-        self._give_back([sent for sent in self._sent.values() if not sent.stored])
+    def take_back(self, *, everything: bool) -> None:
+        """Takes back what was not stored, because the connection has ended.
 
-    def lost(self) -> None:
-        """Takes back everything, also what was stored and not received yet, because the log was lost."""
-        self._give_back(list(self._sent.values()))
-
-    def _give_back(self, sent: list[_Sent]) -> None:
+        With `everything`, also what was stored and not received yet, because the log was lost.
+        """
         self._on_the_way = 0
-        for one in sent:
-            del self._sent[one.held]
-        self.waiting.give_back([one.held for one in sent])
+        held = [sent.held for sent in self._sent.values() if everything or not sent.stored]
+        for one in held:
+            del self._sent[one]
+        self.waiting.give_back(held)
         self._more.set()
 
     async def drained(self, seconds: float) -> None:

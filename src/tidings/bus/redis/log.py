@@ -43,6 +43,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -238,16 +239,13 @@ class RedisLog:
 
     async def look(self, told: Cursor) -> NewEntries:
         """Returns what is new after `told`, a cursor of this log."""
-        return (await self._calls.do(lambda connection: self._run(connection, told)))[0]
+        return (await self._calls.do(partial(self._run, told=told)))[0]
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the newest entry of each distinct change after `cursor`, a cursor from outside; None if unknown."""
         found: dict[Any, Entry] = {}
         while True:
-            place = cursor
-            news, _ = await self._calls.do(
-                lambda connection, place=place: self._run(connection, place, told_by_us=False)
-            )
+            news, _ = await self._calls.do(partial(self._run, told=cursor, told_by_us=False))
             if news.entries is None:
                 return None
             for entry in news.entries:

@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.bus import Record
+from tidings.bus import StoredRecord
 from tidings.bus.redis.connection import Server
 from tidings.bus.redis.log import RedisCalls, Script, explain
 from tidings.errors import BusUnavailable
@@ -30,14 +30,14 @@ class RedisRecords:
         self._room = asyncio.Semaphore(_CONNECTIONS)
         self._closed = False
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         value, revision = await self._run(key, "get")
-        return None if revision is None else Record(value, int(revision))
+        return None if revision is None else StoredRecord(value, int(revision))
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         expected = "" if revision is None else revision
         stored = await self._run(key, "put", expected, value, math.ceil(seconds * 1000))
-        return None if stored is None else Record(value, int(stored))
+        return None if stored is None else StoredRecord(value, int(stored))
 
     async def delete(self, key: str) -> None:
         await self._run(key, "delete")

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidings.bus import BusState, Entry, History, Listener, Record
+from tidings.bus import BusState, Entry, History, Listener, StoredRecord
 from tidings.bus.shared import CheckedRecords, Engine, Listeners, NewEntries, SharedBus, storable_key
 from tidings.bus.sqlite.log import SqliteLog
 from tidings.bus.sqlite.records import RecordWork, delete_record, read_record, write_record
@@ -46,7 +46,7 @@ class RecordJob(NamedTuple):
 
     work: RecordWork
     size: int | None
-    answer: asyncio.Future[Record | None]
+    answer: asyncio.Future[StoredRecord | None]
 
 
 class Stop(NamedTuple):
@@ -198,18 +198,18 @@ class SqliteRecords:
     def __init__(self, thread: SqliteThread) -> None:
         self._thread = thread
 
-    async def get(self, key: str) -> Record | None:
+    async def get(self, key: str) -> StoredRecord | None:
         return await self._ask(partial(read_record, key=key))
 
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> Record | None:
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         work = partial(write_record, key=key, value=value, seconds=seconds, expected=revision)
         return await self._ask(work, len(value))
 
     async def delete(self, key: str) -> None:
         await self._ask(partial(delete_record, key=key), 0)
 
-    async def _ask(self, work: RecordWork, size: int | None = None) -> Record | None:
-        answer: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
+    async def _ask(self, work: RecordWork, size: int | None = None) -> StoredRecord | None:
+        answer: asyncio.Future[StoredRecord | None] = asyncio.get_running_loop().create_future()
         self._thread.ask(RecordJob(work, size, answer))
         return await answer
 

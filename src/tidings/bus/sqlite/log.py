@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from tidings._kit.sqlite import Database, Schema
 from tidings._kit.sqlite_errors import DatabaseUnreadable, Trouble, Wording
-from tidings.bus import Entry, History, Record
+from tidings.bus import Entry, History, StoredRecord
 from tidings.bus.shared import NewEntries, Terms, new_term
 from tidings.bus.sqlite.records import TABLES, RecordWork
 from tidings.changes import Cursor, change_from_key
@@ -148,10 +148,10 @@ class SqliteLog:
         """Returns the newest entry for each distinct change after `cursor`, or None if the log cannot know."""
         return self._database.read(lambda connection: self._after(connection, _read_state(connection), cursor).entries)
 
-    def records(self, works: Sequence[RecordWork], size: int | None) -> list[Record | None]:
+    def records(self, works: Sequence[RecordWork], size: int | None) -> list[StoredRecord | None]:
         """Does everything in `works` at one moment, all or nothing. It writes `size` bytes; None: it only reads."""
 
-        def work(connection: sqlite3.Connection) -> list[Record | None]:
+        def work(connection: sqlite3.Connection) -> list[StoredRecord | None]:
             now = self._clock()
             return [each(connection, now) for each in works]
 

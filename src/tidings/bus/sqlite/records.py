@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
-from tidings.bus import Record
+from tidings.bus import StoredRecord
 
 TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS records (
@@ -17,21 +17,21 @@ TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS records_by_expiry ON records (expires)",
 )
 
-RecordWork = Callable[[sqlite3.Connection, float], Record | None]
+RecordWork = Callable[[sqlite3.Connection, float], StoredRecord | None]
 """Reads or writes a record, with the present time."""
 
 _REMOVED: Final = 20  # Expired records that one write removes: more than it adds, so that they come to an end.
 
 
-def read_record(connection: sqlite3.Connection, now: float, key: str) -> Record | None:
+def read_record(connection: sqlite3.Connection, now: float, key: str) -> StoredRecord | None:
     """Returns the record, if there is one that has not expired."""
     row = connection.execute("SELECT value, revision FROM records WHERE key = ? AND expires > ?", (key, now)).fetchone()
-    return Record(*row) if row else None
+    return StoredRecord(*row) if row else None
 
 
 def write_record(
     connection: sqlite3.Connection, now: float, key: str, value: bytes, *, seconds: float, expected: int | None
-) -> Record | None:
+) -> StoredRecord | None:
     """Writes a record, and removes some that have expired. Returns None if it does not have the expected revision."""
     row = connection.execute("SELECT revision FROM records WHERE key = ? AND expires > ?", (key, now)).fetchone()
     if expected is not None and expected != (row[0] if row else 0):
@@ -41,7 +41,7 @@ def write_record(
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
     revision = max(row[0] + 1 if row else 1, int(now * 1_000_000))
     connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (revision, key, value, now + seconds))
-    return Record(value, revision)
+    return StoredRecord(value, revision)
 
 
 def delete_record(connection: sqlite3.Connection, _: float, key: str) -> None:

@@ -6,7 +6,7 @@ the events limits each of them.
 
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import httpx2
 
@@ -50,13 +50,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-class BodyReader(Protocol):
-    """Reads along while a body arrives: its parts, decompressed, and its end or failure. The first end counts."""
-
-    def part(self, part: bytes) -> None: ...
-    def over(self, error: Exception | None = None) -> None: ...
-
-
 class BoundedBody(httpx2.AsyncByteStream):
     """The body of an answer, decompressed."""
 
@@ -72,7 +65,9 @@ class BoundedBody(httpx2.AsyncByteStream):
         self.on_failure: Callable[[Exception], None] = lambda _: None  # Called with an error while it is read.
         self.on_end: Callable[[], None] = lambda: None  # Called when all of it was read, or nobody reads on.
         self.on_data: Callable[[bytes], None] = lambda _: None  # Called with each piece as it arrives.
-        self.reader: BodyReader | None = None
+        # For the tap: called with each part, decompressed, and with the end or failure. The first end counts.
+        self.tap_part: Callable[[bytes], None] = lambda _: None
+        self.tap_end: Callable[[Exception | None], None] = lambda _: None
         self._is_over = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -85,8 +80,7 @@ class BoundedBody(httpx2.AsyncByteStream):
                 for part in decompressor.feed(piece) if decompressor else (piece,):
                     size += len(part)
                     self._check(size)
-                    if self.reader is not None:
-                        self.reader.part(part)
+                    self.tap_part(part)
                     yield part
         except Corrupt as error:
             raise self._failed(BodyUnreadable(f"Body corrupt: {error}.")) from error
@@ -101,16 +95,14 @@ class BoundedBody(httpx2.AsyncByteStream):
         return Decompressor([self.encoding], None) if self.encoding == ENCODING else None
 
     def _failed(self, error: Exception) -> Exception:
-        if self.reader is not None:
-            self.reader.over(error)
+        self.tap_end(error)
         self.on_failure(error)
         return error
 
     def _end(self) -> None:
         if not self._is_over:
             self._is_over = True
-            if self.reader is not None:
-                self.reader.over()
+            self.tap_end(None)
             self.on_end()
 
     def _check(self, size: int) -> None:

@@ -51,6 +51,8 @@ _PROBES: Final = 3
 _LONGEST_PROBING: Final = 32_767  # Seconds between probes that systems allow.
 _SESSION_HEADER: Final = MCP_SESSION_ID.encode()
 _SESSION_PARAMETERS: Final = {"sessionId", "session_id"}
+# A server with one of these answers to the first message may know only the older transport.
+MAY_BE_SSE: Final = (400, 404, 405, 406, 415)
 _NEVER_SENT: Final = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -58,11 +60,6 @@ _NEVER_SENT: Final = (
     httpx2.ProxyError,
     httpx2.UnsupportedProtocol,
 )
-
-
-def fallback_to_sse(status: int) -> bool:
-    """Returns whether a server with this answer to the first message may know only the older transport."""
-    return status in (400, 404, 405, 406, 415)
 
 
 @asynccontextmanager
@@ -325,31 +322,11 @@ def watch_sockets(transport: httpx2.AsyncHTTPTransport, timeouts: Timeouts) -> h
     if backend is None:
         logger.warning("this version of httpx2 is not known: dead networks are noticed later than they could be")
         return transport
-    pool._network_backend = _Backend(backend, _probing(timeouts))  # noqa: SLF001 - pinned by test_private_names.py
-    return transport
+    connect, socket_options = backend.connect_tcp, _probing(timeouts)
 
-
-def _probing(timeouts: Timeouts) -> list[tuple[int, int, int]]:
-    """Returns the socket options that break off a silent connection as fast as pings would, in whole seconds."""
-    seconds = (timeouts.ping_interval, timeouts.ping / _PROBES)
-    idle, between = (math.ceil(min(value, _LONGEST_PROBING)) for value in seconds)
-    # On macOS, the first is called TCP_KEEPALIVE.
-    values = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": between, "TCP_KEEPCNT": _PROBES}
-    known = {getattr(socket, name): value for name, value in values.items() if hasattr(socket, name)}
-    options = [(socket.IPPROTO_TCP, option, value) for option, value in known.items()]
-    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]
-
-
-class _Backend(httpcore2.AsyncNetworkBackend):
-    def __init__(self, inner: httpcore2.AsyncNetworkBackend, options: list[tuple[int, int, int]]) -> None:
-        self._inner = inner
-        self._options = options
-        self.connect_unix_socket = inner.connect_unix_socket
-        self.sleep = inner.sleep
-
-    async def connect_tcp(self, *arguments: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
-        stream = await self._inner.connect_tcp(*arguments, **options)
-        for option in self._options:
+    async def connect_tcp(*arguments: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
+        stream = await connect(*arguments, **options)
+        for option in socket_options:
             with suppress(OSError):  # Not every system supports every option that Python knows.
                 stream.get_extra_info("socket").setsockopt(*option)
         start = stream.start_tls
@@ -364,3 +341,17 @@ class _Backend(httpcore2.AsyncNetworkBackend):
 
         stream.start_tls = start_tls
         return stream
+
+    backend.connect_tcp = connect_tcp
+    return transport
+
+
+def _probing(timeouts: Timeouts) -> list[tuple[int, int, int]]:
+    """Returns the socket options that break off a silent connection as fast as pings would, in whole seconds."""
+    seconds = (timeouts.ping_interval, timeouts.ping / _PROBES)
+    idle, between = (math.ceil(min(value, _LONGEST_PROBING)) for value in seconds)
+    # On macOS, the first is called TCP_KEEPALIVE.
+    values = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": between, "TCP_KEEPCNT": _PROBES}
+    known = {getattr(socket, name): value for name, value in values.items() if hasattr(socket, name)}
+    options = [(socket.IPPROTO_TCP, option, value) for option, value in known.items()]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]

@@ -5,12 +5,11 @@ length.
 """
 
 import asyncio
-import contextlib
 import logging
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +19,9 @@ from anyio.abc import AsyncResource
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
+from tidings._kit.bounded_json import as_dict
 from tidings._kit.process import GRACE, explain_start
 from tidings._kit.program import Program
 from tidings._kit.tasks import run_to_end
@@ -36,8 +37,6 @@ _IDLE: Final = 0.25
 """Seconds of silence after which a program that has ended is taken to have written everything. Other processes may hold
 its pipes open."""
 _CHUNK: Final = 64 * 2**10
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]|[^"{}\[\]\s,:]++')
-_KEY: Final = re.compile(rb"\s*:\s*")
 _LAST_ID: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*\}\s*$')
 _id_adapter: Final = TypeAdapter[types.RequestId](types.RequestId)
 
@@ -54,40 +53,19 @@ class LineTooLong:
 
     def answers(self) -> types.RequestId | None:
         """Returns the id of the request that the line would have answered, if that can be seen."""
-        keys = _outer_keys(self.head)
-        # It may be a request of the server, with an id of the server's own: that answers nothing.
-        if not keys.keys().isdisjoint((b'"method"', b'"params"')):
-            return None
-        found = keys.get(b'"id"')
-        if not found and not keys.keys().isdisjoint((b'"result"', b'"error"')):
-            # Many servers put the id last. The brace that ends the line is the outermost one.
-            last = _LAST_ID.search(self.tail)
-            found = last[1] if last else None
         try:
-            return None if not found else _id_adapter.validate_json(found, strict=True)
+            seen = as_dict(from_json(self.head, allow_partial="trailing-strings"))
+            # It may be a request of the server, with an id of the server's own: that answers nothing.
+            if not seen.keys().isdisjoint(("method", "params")):
+                return None
+            found = seen["id"] if "id" in list(seen)[:-1] else None  # The last value may have been cut.
+            if found is None and not seen.keys().isdisjoint(("result", "error")):
+                # Many servers put the id last. The brace that ends the line is the outermost one.
+                last = _LAST_ID.search(self.tail)
+                found = last and from_json(last[1])
+            return _id_adapter.validate_python(found, strict=True)
         except ValueError:
             return None
-
-
-def _outer_keys(head: bytes) -> dict[bytes, bytes]:
-    """Returns the keys of the outermost object that `head` shows, with the first token of their values."""
-    keys: dict[bytes, bytes] = {}
-    depth = 0
-    key: bytes | None = None
-    for found in _TOKEN.finditer(head):
-        token = found[0]
-        if depth == 1 and key is not None:
-            # A number at the very end may have been cut.
-            keys[key] = token if found.end() < len(head) else b""
-            key = None
-        elif depth == 1 and token.startswith(b'"') and _KEY.match(head, found.end()):
-            key = token
-            continue
-        if token in b"{[":
-            depth += 1
-        elif token in b"}]":
-            depth -= 1
-    return keys
 
 
 class LineSplitter:
@@ -134,32 +112,19 @@ def _shown(line: bytes, clean: Callable[[str], str]) -> str:
     return clean(line[: 64 * 2**10].decode(errors="replace")).rstrip()[:4096]
 
 
-@asynccontextmanager
-async def open_command(
-    target: CommandTarget, max_message: int, on_stderr: OnText, on_garbage: OnText, tap: TapReporter | None = None
-) -> AsyncGenerator["RunningCommand"]:
-    """Runs a command while this is entered. It is gone when this is left, however that happens.
+@dataclass(eq=False, repr=False)
+class RunningCommand:
+    """A command that speaks MCP, and how it ended.
 
     A message of more than `max_message` bytes is skipped, and the request that waits for it fails. `on_garbage` gets
     the beginning of each line of standard output that is not a message. Secrets are masked.
     """
-    command = RunningCommand(target, max_message, on_stderr, on_garbage, tap)
-    try:
-        await run_to_end(command.start())
-        yield command
-    finally:
-        await run_to_end(command.close())
-
-
-@dataclass(eq=False, repr=False)
-class RunningCommand:
-    """A command that speaks MCP, and how it ended."""
 
     target: CommandTarget
     max_message: int
     on_stderr: OnText
     on_garbage: OnText
-    tap: TapReporter | None
+    tap: TapReporter | None = None
 
     def __post_init__(self) -> None:
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -187,7 +152,16 @@ class RunningCommand:
         """The end of its standard error, secrets masked: 20 lines, 4 KB at most."""
         return "\n".join(self._stderr)[-4096:]
 
-    async def start(self) -> None:
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[TransportStreams]:
+        """Runs the command while this is entered. It is gone when this is left, however that happens."""
+        try:
+            await run_to_end(self._start())
+            yield self.streams
+        finally:
+            await run_to_end(self._close())
+
+    async def _start(self) -> None:
         target = self.target
         env = get_default_environment() | dict(target.env)
         words = (target.command, *target.args)
@@ -207,7 +181,7 @@ class RunningCommand:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Ends the program, in good order if it cooperates. Takes a few seconds at most."""
         self._read.close()  # Its output is still read, and dropped: a program that cannot write does not read.
         self._input.closed = True
@@ -285,12 +259,12 @@ class RunningCommand:
 
     async def _pass_out(self, item: SessionMessage | Exception) -> None:
         # If the stream is closed, the session is over, and nobody needs the message.
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             await self._read_writer.send(item)
 
     async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
         lines = LineSplitter(64 * 2**10)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             while data := await stderr.read(_CHUNK):
                 for line in lines.feed(data):
                     self._keep_stderr(line)

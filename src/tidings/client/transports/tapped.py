@@ -8,15 +8,15 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
 from itertools import count
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 import httpx2
-from anyio.abc import AsyncResource
+from anyio.abc import AsyncResource, ObjectReceiveStream
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
-from tidings.client.sdk_seam import ReadStream, TransportStreams, WriteStream
+from tidings.client.sdk_seam import TransportStreams
 from tidings.client.transports.bodies import body_of
 from tidings.client.transports.tap import Exchange, TapReporter
 
@@ -50,7 +50,8 @@ class TappedTransport(httpx2.AsyncBaseTransport):
         if body is None:
             self._tap.ended(exchange)
         else:
-            body.reader = _BodyTap(self._tap, exchange, SseParser(self._limit) if is_stream else None)
+            reader = _BodyTap(self._tap, exchange, SseParser(self._limit) if is_stream else None)
+            body.tap_part, body.tap_end = reader.part, reader.over
         return response
 
     async def aclose(self) -> None:
@@ -79,7 +80,7 @@ class _BodyTap:
             else:
                 self._tap.message(data, incoming=True, exchange=self._exchange.id)
 
-    def over(self, error: Exception | None = None) -> None:
+    def over(self, error: Exception | None) -> None:
         if self._is_over:
             return
         self._is_over = True
@@ -93,8 +94,7 @@ class SseParser:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line: list[bytes] = []  # The pieces of the line that has begun.
-        self._pending = 0
+        self._line = bytearray()  # The line that has begun.
         self._data: list[bytes] = []
         self._size = 0
         self._is_message = True
@@ -102,17 +102,13 @@ class SseParser:
 
     def feed(self, piece: bytes) -> Iterator[bytes | int]:
         """Yields what `piece` completes."""
-        may_end = bool(self._line) and self._line[-1].endswith(b"\r")
-        if may_end or b"\n" in piece or b"\r" in piece:
-            *lines, piece = _LINE_END.split(b"".join((*self._line, piece)))
+        if self._line.endswith(b"\r") or b"\n" in piece or b"\r" in piece:
+            *lines, piece = _LINE_END.split(bytes(self._line) + piece)
             self._line.clear()
-            self._pending = 0
             for line in lines:
                 yield from self._take(line)
-        if piece:
-            self._line.append(piece)
-            self._pending += len(piece)
-        if self._size + self._pending > self._limit:
+        self._line += piece
+        if self._size + len(self._line) > self._limit:
             yield from self._skip()
 
     def _take(self, line: bytes) -> Iterator[bytes | int]:
@@ -135,12 +131,11 @@ class SseParser:
         """Drops the event so far. The rest is skipped up to the event's end."""
         if not self._is_skipped:
             self._is_skipped = True
-            yield self._size + self._pending
+            yield self._size + len(self._line)
         self._data, self._size = [], 0
         if self._line:
             # Only the fact that the line is not empty is kept.
-            self._line = [b":\r" if self._line[-1].endswith(b"\r") else b":"]
-            self._pending = 1
+            self._line = bytearray(b":\r" if self._line.endswith(b"\r") else b":")
 
 
 @asynccontextmanager
@@ -166,7 +161,7 @@ class _Wrapper(AsyncResource):
             self._tap.values(body, incoming=incoming)
 
 
-class _TappedReader(_Wrapper, ReadStream[SessionMessage | Exception]):
+class _TappedReader(_Wrapper, ObjectReceiveStream[SessionMessage | Exception]):
     @property
     def last_context(self) -> Context | None:
         return getattr(self._inner, "last_context", None)
@@ -176,16 +171,8 @@ class _TappedReader(_Wrapper, ReadStream[SessionMessage | Exception]):
         self._report(item, incoming=True)
         return item
 
-    def __aiter__(self) -> Self:
-        return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        item = await self._inner.__anext__()
-        self._report(item, incoming=True)
-        return item
-
-
-class _TappedWriter(_Wrapper, WriteStream[SessionMessage]):
+class _TappedWriter(_Wrapper):
     async def send(self, item: SessionMessage, /) -> None:
         self._report(item, incoming=False)
         await self._inner.send(item)

@@ -8,7 +8,7 @@ a variable, `${NAME}`, which Claude Code and Tidings fill in from the environmen
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -88,7 +88,6 @@ class ImportedServers:
 
     added: tuple[ServerEntry, ...] = ()
     known: tuple[str, ...] = ()  # The names of those that were there already.
-    renamed: Mapping[str, str] = field(default_factory=dict[str, str])  # The new names where a name was taken.
 
 
 class Catalog:
@@ -172,17 +171,13 @@ class Catalog:
         def edit(servers: dict[str, Any]) -> ImportedServers:
             added: list[ServerEntry] = []
             known: list[str] = []
-            renamed: dict[str, str] = {}
             for entry in given:
                 if (same := _same(entry, servers)) is not None:
                     known.append(same)
                     continue
-                name = free_name(entry.name, servers)
-                if name != entry.name:
-                    renamed[entry.name] = name
-                servers[name] = entry.raw()
-                added.append(replace(entry, name=name))
-            return ImportedServers(tuple(added), tuple(known), renamed)
+                added.append(replace(entry, name=free_name(entry.name, servers)))
+                servers[added[-1].name] = entry.raw()
+            return ImportedServers(tuple(added), tuple(known))
 
         return self._change(edit) if given else ImportedServers()
 

@@ -12,7 +12,7 @@ Unknown keys are kept. `keep_secrets` restores the secrets of an entry that was 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
@@ -27,24 +27,12 @@ LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", 
 _KNOWN: Final = frozenset({"command", "args", "env", "cwd", "url", "headers", "tidings"})
 _CHECKED: Final = _KNOWN - {"tidings"} | {"type", "transport"}
 _OWN: Final = frozenset({"era", "timeouts", "logLevel", "autoConnect", "roots"})
+_TIMEOUTS: Final = ("connect", "request", "total")
 _ERA: Final = re.compile(r"auto|legacy|\d{4}-\d\d-\d\d")
 _PLACEHOLDER: Final = re.compile(r"\$\{[^}]*\}")
 _PLACEHOLDERS_ONLY: Final = re.compile(r"(?i)(?:(?:bearer|basic|token)\s+)?(?:\$\{(?:env:|input:)?[\w.-]+\})+")
 _PLAIN_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
 _NOT_LETTERS: Final = re.compile(r"[^A-Za-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True)
-class EntryTimeouts:
-    """Timeouts of one server in seconds. None is the client's default."""
-
-    connect: float | None = None
-    request: float | None = None
-    total: float | None = None
-
-    def raw(self) -> dict[str, float]:
-        """Returns those that are set."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
 def map_texts(value: Any, change: Callable[[str], str], depth: int) -> Any:
@@ -79,16 +67,15 @@ def _own_settings(where: str, own: Any) -> dict[str, Any]:
     need(as_texts(roots) == roots, ".roots", "a list of texts")
     timeouts = facts.get("timeouts", {})
     need(isinstance(timeouts, dict), ".timeouts", "an object")
-    known = sorted(each.name for each in fields(EntryTimeouts))
     for key, seconds in as_dict(timeouts).items():
-        need(key in known, f".timeouts.{key}", f"one of {', '.join(known)}")
+        need(key in _TIMEOUTS, f".timeouts.{key}", f"one of {', '.join(_TIMEOUTS)}")
         need(is_number(seconds) and 0 < seconds < 1e9, f".timeouts.{key}", "a number of seconds above 0")
     return {
         "era": era,
         "log_level": level,
         "auto_connect": connects,
         "roots": tuple(as_texts(roots)),
-        "timeouts": EntryTimeouts(**as_dict(timeouts)),
+        "timeouts": as_dict(timeouts),
     }
 
 
@@ -123,7 +110,7 @@ class ServerEntry:
     cwd: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     era: str = "auto"  # Or `legacy`, or a modern version of the protocol.
-    timeouts: EntryTimeouts = field(default_factory=EntryTimeouts)
+    timeouts: Mapping[str, float] = field(default_factory=dict[str, float])  # In seconds, by a name of `_TIMEOUTS`.
     log_level: str | None = None
     auto_connect: bool = False
     roots: tuple[str, ...] = ()
@@ -197,7 +184,7 @@ class ServerEntry:
             others.pop("type", None)
         own = {
             "era": self.era if self.era != "auto" else None,
-            "timeouts": self.timeouts.raw() or None,
+            "timeouts": dict(self.timeouts) or None,
             "logLevel": self.log_level,
             "autoConnect": self.auto_connect or None,
             "roots": list(self.roots) or None,

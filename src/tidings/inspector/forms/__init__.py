@@ -13,7 +13,7 @@ longer than its limits allow. The SDK and `jsonschema` are not imported before s
 """
 
 from tidings.inspector.forms.build import FormLimits, form, prompt_form, template_form
-from tidings.inspector.forms.check import check, check_output
+from tidings.inspector.forms.check import check, check_result
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, expand
 from tidings.inspector.forms.pairs import parse_pairs
 from tidings.inspector.forms.values import from_texts, initial, to_texts
@@ -24,7 +24,7 @@ __all__ = [
     "Filled",
     "FormLimits",
     "check",
-    "check_output",
+    "check_result",
     "expand",
     "form",
     "from_texts",

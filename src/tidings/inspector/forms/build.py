@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from tidings._kit.bounded_json import as_dict, as_dicts, as_list, as_text, as_texts, is_number
 from tidings._kit.uri_templates import variables
 from tidings.inspector.forms import words
-from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema, conditions, dependents
+from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema, conditions
 from tidings.inspector.forms.model import Field, Kind
 
 _KINDS: Final[dict[str, Kind]] = {
@@ -111,7 +111,6 @@ def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field
         default=schema.get("default"),
         examples=tuple(as_list(examples)[:20]),
         format=words.text_of(schema, "format"),
-        limits={key: schema[key] for key in words.LIMITS if key in schema},
         hints=words.hints(schema),
     )
 
@@ -227,12 +226,9 @@ class _Builder:
     def _choice(self, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         kept = branches[: self._limits.alternatives]
         fields = [self._field(branch, place.below()) for branch in kept]
-        discriminator = words.discriminator_of(schema, fields)
-        made = replace(
-            _common("choice", schema, place),
-            fields=words.labelled(fields, [_referred_name(branch) for branch in kept], discriminator),
-            discriminator=discriminator,
-        )
+        called = [_referred_name(branch) for branch in kept]
+        labelled = words.labelled(fields, called, words.discriminator_of(schema, fields))
+        made = replace(_common("choice", schema, place), fields=labelled)
         left_out = len(branches) - len(kept)
         return _noted(made, f"{left_out} further alternatives are not shown.") if left_out else made
 
@@ -255,7 +251,6 @@ class _Builder:
         further: Any = shape.get("additionalProperties", shape.get("unevaluatedProperties"))
         # A tool without arguments has the schema `{"type": "object"}`: it needs no rows for further keys.
         free = further is not False and (further is not None or ("properties" not in shape and place.depth > 0))
-        dependent, dependent_notes = dependents(shape)
         patterns = list(as_dict(shape.get("patternProperties")).items())[:most]
         made = replace(
             _common("object", schema, place),
@@ -264,9 +259,8 @@ class _Builder:
             patterns=tuple((pattern, self._field(each, place.below())) for pattern, each in patterns),
             closed=further is False,
             hidden=len(properties) - len(names),
-            dependent=dependent,
         )
-        return _noted(made, *notes, *dependent_notes)
+        return _noted(made, *notes)
 
     def _array(self, schema: Schema, place: FieldContext) -> Field:
         items: Any = schema.get("items")

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.bounded_json import as_dict, as_list, is_cut
 from tidings._kit.suggest import did_you_mean, there_are
-from tidings._kit.text import listed
 from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema
 from tidings.inspector.forms.model import FieldProblem, Key, place, problem, unexpected
 from tidings.inspector.forms.words import either, expected, is_secret, shown
@@ -59,14 +58,14 @@ def check(schema: object, value: object, *, seconds: float = 1.0) -> list[FieldP
     return [FieldProblem("", message, fault="schema")]
 
 
-def check_output(output_schema: object, structured: object) -> list[FieldProblem]:
-    """Returns the problems of the structured content of a tool's result. None stands for a missing one."""
-    if output_schema is None:
-        return []
-    if structured is None:
-        message = "The tool has an output schema, but its result has no structured content."
-        return [FieldProblem("", message, expected="structured content", got="nothing")]
-    return check(output_schema, structured)
+def check_result(tool: Mapping[str, Any], result: object) -> list[FieldProblem] | None:
+    """Returns the problems of a tool's result by the tool's output schema; None if there is nothing to check."""
+    schema, answer = tool.get("outputSchema"), as_dict(result)
+    if schema is None or not answer or answer.get("isError") is True or is_cut(answer):
+        return None
+    if (structured := answer.get("structuredContent")) is None:
+        return [FieldProblem("", "The tool has an output schema, but its result has no structured content.")]
+    return check(schema, structured)
 
 
 def _server_fault(where: str, what: str) -> FieldProblem:
@@ -102,13 +101,13 @@ class _FailureWords:
             case "anyOf" | "oneOf":
                 return self._alternatives(error, keys, depth)
             case "dependentRequired" | "dependencies":
-                rules = [(name, as_list(needed)) for name, needed in as_dict(error.validator_value).items()]
-                missing = [(other, name) for name, needed in rules if name in value for other in needed]
-                return [
-                    problem((*keys, other), f"is needed, because {name} is given", expected="a value", got="nothing")
-                    for other, name in missing
-                    if other not in value
-                ] or [problem(keys, error.message)]
+                found = [
+                    problem((*keys, other), f"is needed, because {name} is given")
+                    for name, needed in as_dict(error.validator_value).items()
+                    for other in as_list(needed)
+                    if name in value and other not in value
+                ]
+                return found or [problem(keys, error.message)]
             case "not":
                 unwanted: Any = error.validator_value
                 words = "nothing here" if unwanted in ({}, True) else f"anything but {self._wanted(unwanted)}"
@@ -147,7 +146,7 @@ class _FailureWords:
             branches.setdefault(each.schema_path[0], []).append(each)
         words = either([self._wanted(each) for each in cast("list[Any]", error.validator_value)])
         if not branches:
-            return [problem(keys, f"fits more than one of: {words}", expected="exactly one alternative")]
+            return [problem(keys, f"fits more than one of: {words}")]
         meant = [found for found in branches.values() if not any(_rules_out(each, error) for each in found)]
         if not meant or depth > _DEEPEST:
             if (distinct := _discriminator(error, branches)) is not None:
@@ -155,8 +154,7 @@ class _FailureWords:
                 return [unexpected((*keys, distinct[0]), distinct[1], shown(given))]
             return [unexpected(keys, words, _given(keys, as_dict(error.schema), error.instance))]
         if len(meant) > 1 and all(each.validator == "required" for found in meant for each in found):
-            names = either(" and ".join(_names_missing(found)) for found in meant)
-            return [problem(keys, f"needs {names}", expected=names, got="neither")]
+            return [problem(keys, f"needs {either(' and '.join(_names_missing(found)) for found in meant)}")]
         best = min(meant, key=lambda found: (len(found), [by_relevance()(each) for each in found][:1]))
         return [found for each in best for found in self.problems(each, depth + 1)]
 
@@ -203,6 +201,5 @@ def _unknown_keys(keys: tuple[Key, ...], schema: Schema, value: Any) -> list[Fie
             continue
         close = did_you_mean(name, names, show=str) if len(found) < _MOST_SUGGESTIONS else ""
         hint = close or (there_are(names) if names else "")
-        words = listed(names, none="nothing")
-        found.append(problem((*keys, name), f"is not known.{hint}", expected=words, got=name))
+        found.append(problem((*keys, name), f"is not known.{hint}"))
     return found

@@ -167,15 +167,9 @@ def conditions(schema: Schema) -> tuple[Schema, list[str]]:
     if added:
         notes.append(f"Used under some conditions only: {', '.join(list(added)[:20])}.")
         schema = {**schema, "properties": {**own, **added}}
-    return schema, notes
-
-
-def dependents(schema: Schema) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Returns the fields that are needed once another is given, and notes about them."""
-    found: dict[str, tuple[str, ...]] = {}
+    needed: dict[str, list[str]] = {}
     for key in ("dependentRequired", "dependencies"):
-        for name, needed in as_dict(schema.get(key)).items():
-            if isinstance(needed, list):
-                found[name] = (*found.get(name, ()), *as_texts(cast("object", needed)))
-    notes = [f"If {name} is given, {' and '.join(needed)} is needed." for name, needed in found.items() if needed]
-    return found, notes[:20]
+        for name, others in as_dict(schema.get(key)).items():
+            needed.setdefault(name, []).extend(as_texts(others))
+    told = [f"If {name} is given, {' and '.join(others)} is needed." for name, others in needed.items() if others]
+    return schema, [*notes, *told[:20]]

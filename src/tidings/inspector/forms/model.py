@@ -4,15 +4,15 @@ A form is a tree of `Field`s. `kind` says what to draw:
 
 | kind | drawn as | value | besides the common attributes |
 |---|---|---|---|
-| `text` | one line; dots if `secret` | text | `format` (`date`, `date-time`, `uri`, `email` …), `limits` |
-| `multiline` | several lines | text | `limits` |
-| `number`, `integer` | one line | number | `limits` |
+| `text` | one line; dots if `secret` | text | `format` (`date`, `date-time`, `uri`, `email` …) |
+| `multiline` | several lines | text | |
+| `number`, `integer` | one line | number | |
 | `boolean` | a box to tick | true or false | |
 | `enum` | a list to choose one from | the option's `value` | `options` |
-| `multi` | a list to choose several from | list of the options' values | `options`, `limits` |
+| `multi` | a list to choose several from | list of the options' values | `options` |
 | `object` | `fields` below each other; rows of key and value for `extra` | object | `extra`, `patterns`, `closed`, … |
-| `array` | `fields` (the first places), then any number of `items` | list | `fields`, `items`, `limits` |
-| `choice` | a list of the labels of `fields`, then the chosen one | as the chosen one | `fields`, `discriminator` |
+| `array` | `fields` (the first places), then any number of `items` | list | `fields`, `items` |
+| `choice` | a list of the labels of `fields`, then the chosen one | as the chosen one | `fields` |
 | `const` | nothing to fill in | `value` | `value` |
 | `ref` | a button that opens `expand(root, field)`: the schema contains itself | | `ref` |
 | `json` | several lines of JSON | anything | `reason`: why there is no better widget |
@@ -22,7 +22,7 @@ A form is a tree of `Field`s. `kind` says what to draw:
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, cast
 
 Kind = Literal[
@@ -61,9 +61,7 @@ class Field:
     default: Any = None
     examples: tuple[Any, ...] = ()
     format: str = ""
-    # The schema's own keywords: minimum, maximum, minLength, pattern, minItems, uniqueItems …
-    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    hints: tuple[str, ...] = ()  # The limits in plain words: "at least 1".
+    hints: tuple[str, ...] = ()  # The limits of the schema in plain words: "at least 1".
     notes: tuple[str, ...] = ()  # Conditions that only the check enforces: "If a is given, b is needed.".
     options: tuple[Option, ...] = ()
     fields: "tuple[Field, ...]" = ()
@@ -73,9 +71,6 @@ class Field:
     patterns: "tuple[tuple[str, Field], ...]" = ()
     closed: bool = False  # Keys or entries other than those in `fields` are refused.
     hidden: int = 0  # The number of fields that were left out because there are too many. JSON can set them.
-    # The fields that are needed once another is given.
-    dependent: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    discriminator: str = ""
     value: Any = None
     ref: str = ""
     reason: str = ""
@@ -164,26 +159,20 @@ class FieldProblem:
 
     path: str  # The place, as people write it: `filter.tags[0]`. Empty: the whole.
     message: str  # A sentence that includes the place: `limit: expected an integer of at least 1, got "many"`.
-    expected: str = ""
-    got: str = ""
     keys: tuple[Key, ...] = ()  # The place, for programs.
     fault: Literal["value", "schema"] = "value"  # `schema`: the server's schema is wrong. The value may be right.
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the problem as JSON."""
-        return asdict(self) | {"keys": list(self.keys)}
 
-
-def problem(keys: Iterable[Key], complaint: str, *, expected: str = "", got: str = "") -> FieldProblem:
+def problem(keys: Iterable[Key], complaint: str) -> FieldProblem:
     """Returns a problem of the value at this place."""
     keys = tuple(keys)
     path = place(keys)
-    return FieldProblem(path, f"{path}: {complaint}" if path else complaint, expected, got, keys)
+    return FieldProblem(path, f"{path}: {complaint}" if path else complaint, keys)
 
 
 def unexpected(keys: Iterable[Key], expected: str, got: str) -> FieldProblem:
     """Returns the problem that the value at this place is of the wrong kind."""
-    return problem(keys, f"expected {expected}, got {got}", expected=expected, got=got)
+    return problem(keys, f"expected {expected}, got {got}")
 
 
 @dataclass(frozen=True, slots=True)

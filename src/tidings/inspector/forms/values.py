@@ -193,7 +193,7 @@ class ValueReader:
             case _ if field.nullable:
                 return None
             case _:
-                self.problems.append(problem(keys, "is needed", expected=wanted(field), got="nothing"))
+                self.problems.append(problem(keys, "is needed"))
                 return LEFT_OUT
 
     def _object(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:

@@ -23,7 +23,6 @@ NOUNS: Final[dict[str, str]] = _WORDS["nouns"]  # By type: one value of it, and 
 _MANY: Final[dict[str, str]] = _WORDS["many"]
 _FORMATS: Final[dict[str, str]] = _WORDS["formats"]
 _SIZES: Final[list[tuple[str, str, str, str]]] = _WORDS["sizes"]  # A keyword, its words, and the unit for one and many.
-LIMITS: Final = (*(size[0] for size in _SIZES), "multipleOf", "pattern", "uniqueItems", "contentEncoding")
 # The limits if `exclusiveMinimum` or `exclusiveMaximum` is true, as in draft 4.
 _DRAFT_4: Final = {"minimum": "more than {}", "maximum": "less than {}"}
 

@@ -19,7 +19,7 @@ from tidings._kit.bounded_json import as_texts, dumps, is_number
 from tidings._kit.suggest import closest, question
 from tidings.errors import HELP_PAGES, TidingsError
 from tidings.inspector.records import type_of
-from tidings.inspector.view.error_report import error_data
+from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import ErrorView
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def answered(value: Any, status: int = 200) -> Response:
 
 def error_facts(error: BaseException) -> dict[str, Any] | None:
     """Returns an exception as the page shows it."""
-    return error_of(ErrorView.read(error_data(error)))
+    return error_of(error_view(error))
 
 
 def error_of(view: ErrorView | None) -> dict[str, Any] | None:

@@ -1,20 +1,35 @@
-"""The feed: what the page has to be sent, kept until every reader has it, and bounded.
+"""The feed: what the page has to be sent, kept until every reader has it, and bounded; and the stream that sends it.
 
-It listens to a session. For each record it keeps a row, and notes which parts of a server's facts the record changed.
-A reader that has everything up to a record gets the rows since then, and the parts that changed since then, made on
-request: however many records came in between, each part is sent once.
+The feed listens to a session. For each record it keeps a row, and notes which parts of a server's facts the record
+changed. A reader that has everything up to a record gets the rows since then, and the parts that changed since then,
+made on request: however many records came in between, each part is sent once.
+
+The stream sends server-sent events, at most one for each frame of a screen:
+
+- `batch`, with the number of its last record as its id: `{to, now, rows, facts, held, stale?}`. A reader that was
+  disconnected asks again with that number and continues from there.
+- `reset`: the records since that number are not kept any more, or are of another session. Fetch a snapshot.
+- `rest`: newer pages read now. A visible page asks again at once; one in the background waits until it is visible.
+
+A slow reader gets fewer and larger batches, with at most `MOST_IN_BATCH` rows each: the rest is counted as `held`, and
+stays in the session. A reader that does not read at all is disconnected.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any, Final
 
-from tidings._kit.bounded_json import as_dict, as_text
-from tidings.inspector.http.rows import PARTS, VIEW_PARTS, Facts, Row, facts_of, rows_of, subscription_of
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tidings._kit.bounded_json import as_dict, as_text, dumps
+from tidings.inspector.http.exchange import is_index
+from tidings.inspector.http.rows import PARTS, VIEW_PARTS, Facts, Row, facts_of, row_of_record, subscription_of
 from tidings.inspector.records import Record
 from tidings.inspector.session import Session
 from tidings.inspector.view.fold import covering
@@ -22,6 +37,12 @@ from tidings.inspector.view.view import PACE_SECONDS, ServerView
 
 MOST_KEPT: Final = 20_000  # Rows for readers that are behind. The rings of the session have more.
 MOST_IN_BATCH: Final = 5_000
+FRAME_SECONDS: Final = 0.033
+BEAT_SECONDS: Final = 15.0
+PATIENCE_SECONDS: Final = 30.0  # A reader that does not read for so long is disconnected.
+_GOODBYE_SECONDS: Final = 0.5
+# At the same time. A browser has six connections to a host for all its tabs, and pages need some for requests.
+MOST_STREAMS: Final = 4
 _PACES: Final = ("resource-updated", "resources-list-changed", "tools-list-changed", "prompts-list-changed")
 
 
@@ -37,7 +58,6 @@ class _ServerNotes:
     replaced: int = 0  # The last record that changed the list of subscriptions.
     level: str | None = None  # The log level that was set last.
     states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=2_000))
-    contents: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=5_000))
 
     @classmethod
     def of(cls, view: ServerView, seq: int) -> "_ServerNotes":
@@ -59,6 +79,16 @@ class _ServerNotes:
                 self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
             case _:
                 pass
+
+
+@dataclass(eq=False)
+class FeedReader:
+    """One page that follows. A slow one costs no more than a quick one: rows that it misses are counted."""
+
+    seq: int  # The record up to which the page has everything.
+    had: int  # The number of rows up to then.
+    stale: dict[str, int]  # The marks of `mark_stale` up to then.
+    news: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PageFeed:
@@ -84,10 +114,10 @@ class PageFeed:
         """Returns whether all rows since this record are still kept."""
         return self._lost <= seq <= self.seq
 
-    def noted_rows(self, server: str) -> tuple[deque[Row], ...]:
-        """Returns the rows of a server's connection, and of the contents that were read: no view has them."""
+    def states(self, server: str) -> Iterable[Row]:
+        """Returns the rows of a server's connection: no view has them."""
         notes = self._servers.get(server)
-        return () if notes is None else (notes.states, notes.contents)
+        return () if notes is None else notes.states
 
     def mark_stale(self, what: str) -> None:
         """Tells pages that something without records has changed: saved calls or sessions, the catalog, the tour."""
@@ -103,9 +133,9 @@ class PageFeed:
             self._wake()
 
     @contextmanager
-    def reader(self, after: int) -> "Generator[FeedReader]":
+    def reader(self, after: int) -> Generator[FeedReader]:
         """Registers a reader that has everything up to this record."""
-        reader = FeedReader(self, after, self._total - sum(seq > after for seq, _ in self._rows), dict(self._stale))
+        reader = FeedReader(after, self._total - sum(seq > after for seq, _ in self._rows), dict(self._stale))
         reader.news.set()
         self._readers.add(reader.news)
         try:
@@ -113,8 +143,9 @@ class PageFeed:
         finally:
             self._readers.discard(reader.news)
 
-    def batch(self, reader: "FeedReader") -> dict[str, Any] | None:
+    def batch(self, reader: FeedReader) -> dict[str, Any] | None:
         """Returns what a reader does not have yet; None if there is nothing."""
+        reader.news.clear()
         waiting = self._total - reader.had
         kept = min(waiting, len(self._rows), MOST_IN_BATCH)
         rows = [row for _, row in islice(reversed(self._rows), kept)][::-1]
@@ -144,15 +175,13 @@ class PageFeed:
             server = self._servers[record.server] = _ServerNotes.of(view, self.seq)
             self._removed.pop(record.server, None)
         server.note(view, record)
-        for row in rows_of(record, view):
+        if (row := row_of_record(record, view)) is not None:
             if len(self._rows) == MOST_KEPT:
                 self._lost = self._rows[0][0]
             self._rows.append((record.seq, row))
             self._total += 1
             if row["kind"] == "state":
                 server.states.append(row)
-            elif row["kind"] == "content":
-                server.contents.append(row)
         self._wake()
 
     def _wake(self) -> None:
@@ -196,26 +225,89 @@ class PageFeed:
         return facts
 
 
-@dataclass(eq=False)
-class FeedReader:
-    """One page that follows. A slow one costs no more than a quick one: rows that it misses are counted."""
+class EventStream(Response):
+    """A response that lasts until the page is closed or the inspector ends."""
 
-    feed: PageFeed
-    seq: int  # The record up to which the page has everything.
-    had: int  # The number of rows up to then.
-    stale: dict[str, int]  # The marks of `mark_stale` up to then.
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(
+        self,
+        feed: PageFeed,
+        after: int,
+        stopping: asyncio.Event,
+        others: deque[asyncio.Event] | None = None,
+        *,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        super().__init__()
+        self._feed = feed
+        self._others: deque[asyncio.Event] = deque() if others is None else others
+        self._after = after
+        self._stopping = stopping
+        self._patience = patience
 
-    async def wait(self, seconds: float) -> bool:
-        """Waits at most so long for something new, and returns whether there is."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        rest = asyncio.Event()
+        self._others.append(rest)
+        while len(self._others) > MOST_STREAMS:
+            self._others.popleft().set()
+        tasks: set[asyncio.Task[object]] = {
+            asyncio.create_task(self._send_batches(send)),
+            asyncio.create_task(_disconnected(receive)),
+            asyncio.create_task(self._stopping.wait()),
+            asyncio.create_task(rest.wait()),
+        }
         try:
-            async with asyncio.timeout(seconds):
-                await self.news.wait()
-        except TimeoutError:
-            return False
-        return True
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            with suppress(ValueError):
+                self._others.remove(rest)
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        if not any(isinstance(end, TimeoutError) for end in ends):  # A reader that was disconnected must notice it.
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    body = b"event: rest\ndata: {}\n\n" if rest.is_set() else b""
+                    await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    def take(self) -> dict[str, Any] | None:
-        """Returns what is new since the last time; None if there is nothing."""
-        self.news.clear()
-        return self.feed.batch(self)
+    async def _send_batches(self, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+
+        async def write(text: str) -> None:
+            async with asyncio.timeout(self._patience):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+        if not self._feed.knows(self._after):
+            await write("retry: 1000\nevent: reset\ndata: {}\n\n")
+            return
+        await write("retry: 1000\n\n")
+        with self._feed.reader(self._after) as reader:
+            while True:
+                try:
+                    async with asyncio.timeout(BEAT_SECONDS):
+                        await reader.news.wait()
+                except TimeoutError:
+                    await write(": still here\n\n")
+                    continue
+                began = loop.time()
+                if (batch := self._feed.batch(reader)) is not None:
+                    await write(f"id: {batch['to']}\nevent: batch\ndata: {dumps(batch)}\n\n")
+                await asyncio.sleep(max(0.0, FRAME_SECONDS - (loop.time() - began)))
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def after_of(request: Request) -> int:
+    """Returns the last record that a reader has, as its browser or its page says; -1 if neither does."""
+    for text in (request.headers.get("last-event-id"), request.query_params.get("after")):
+        if text and is_index(text):
+            return int(text)
+    return -1

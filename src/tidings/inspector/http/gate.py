@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidings._kit.text import is_ip
@@ -110,25 +111,28 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> int:  # noqa: PLR0911 - one for each reason
         """Returns the status of the refusal; 0 if the request may pass."""
-        headers = _headers(scope)
-        host = headers.get("host", "")
+        headers = Headers(scope=scope)
+
+        def given(name: str, joint: str = ", ") -> str:
+            return joint.join(headers.getlist(name))  # Of a repeated header, no value is overlooked.
+
+        host = given("host")
         if not self._is_ours(host):
             return 421
         path = str(scope["path"])
         if not path.startswith("/api/") and path != "/api":
             return 0 if scope["method"] in _SAFE else 405
-        origin = headers.get("origin")
-        if origin is not None and origin != f"{scope.get('scheme', 'http')}://{host}":
+        if "origin" in headers and given("origin") != f"{scope.get('scheme', 'http')}://{host}":
             return 403
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if "sec-fetch-site" in headers and given("sec-fetch-site") not in ("same-origin", "none"):
             return 403
-        safe, said = scope["method"] in _SAFE, headers.get("x-tidings", "")
+        safe, said = scope["method"] in _SAFE, given("x-tidings")
         if path != ENTER:
             query = parse_qs(scope.get("query_string", b"").decode("latin-1")) if safe else {}
             word = said or query.get("key", [""])[0]
-            if not self._key.admits(headers.get("cookie", "")) or not self._key.is_said(word):
+            if not self._key.admits(given("cookie", "; ")) or not self._key.is_said(word):
                 return 401
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = given("content-type").partition(";")[0].strip().lower()
         if not safe and (not said or kind != "application/json"):
             return 403
         return 0
@@ -140,13 +144,3 @@ class Gate:
         name = found["name"].strip("[]")
         # An IP address cannot be a foreign name that leads here.
         return name in self._names or (self._beyond and is_ip(name))
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    """Returns the headers by name. Values of a repeated one are joined, so that none of them is overlooked."""
-    found: dict[str, str] = {}
-    for raw_name, raw in scope["headers"]:
-        name, value = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
-        joint = "; " if name == "cookie" else ", "
-        found[name] = f"{found[name]}{joint}{value}" if name in found else value
-    return found

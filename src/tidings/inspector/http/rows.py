@@ -1,18 +1,18 @@
 """Rows and facts: JSON for the page, made of a view.
 
 A row is one thing that happened, short enough for lists of 100,000; its fields are described in `view.items`. A
-request, an exchange and a list's change have one row each, with the `seq` they began with, which is sent again when it
-changes. The page fetches the whole thing (`/api/record/{seq}`) when it is shown.
+request, an exchange and a change have one row each, with the `seq` they began with, which is sent again when more is
+known of it. The page fetches the whole thing (`/api/record/{seq}`) when it is shown.
 
 Facts are what is known of a server, in parts that are sent again when they change; each part is some fields of the
 page's `ServerFacts`. `PARTS` lists the parts that each kind of record may change.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from tidings._kit.bounded_json import as_dict, as_text, head_of
+from tidings._kit.bounded_json import as_dict, as_int, as_text, head_of
 from tidings._kit.diff import DiffLine
 from tidings._kit.text import shortened
 from tidings.inspector.http.exchange import error_of
@@ -152,57 +152,37 @@ _ROWS: Final[dict[str, Callable[[str, Any], items.Row]]] = {
 }
 
 
-def rows_of(record: Record, view: ServerView) -> Iterator[Row]:
-    """Yields the rows of a record that was just folded into the view."""
+def row_of_record(record: Record, view: ServerView) -> Row | None:
+    """Returns the row of a record that was just folded into the view; None if the page needs none."""
+    if record.kind == "state":
+        head, words = _head(view.name, record.seq, record.at), view.words_at(record.at)
+        return _sent({**head, "kind": "state", "state": view.state, "words": words})
+    kind, thing = _thing_of(record, view)
+    return None if thing is None else row_of(kind, view.name, thing)
+
+
+def _thing_of(record: Record, view: ServerView) -> tuple[str, Any]:
+    """Returns what a record is about, and the kind of its row."""
     data = record.data
     match record.kind:
         case "request" | "progress":  # Its progress is not in the row: the page fetches it when the row is sent again.
-            if (request := view.requests.get(as_text(data.get("id")) or "")) is not None:
-                yield row_of("request", view.name, request)
+            return "request", view.requests.get(as_text(data.get("id")) or "")
         case "exchange":
             known: Any = data.get("id")
             # One that ended with this record is nearly always among the newest.
             ended = (each for each in reversed(view.exchanges) if each.id == known)
-            if (exchange := view.open_exchanges.get(known) or next(ended, None)) is not None:
-                yield row_of("exchange", view.name, exchange)
+            return "exchange", view.open_exchanges.get(known) or next(ended, None)
         case "list":
             kind = LIST_CHANGES.get(as_text(data.get("list")) or "")
             change = None if kind is None else view.changes.get(view.list_changes.get(kind, 0))
-            if change is not None and change.read == record.at:
-                yield row_of("change", view.name, change)
-        case "state":
-            head, words = _head(view.name, record.seq, record.at), view.words_at(record.at)
-            yield _sent({**head, "kind": "state", "state": view.state, "words": words})
+            return "change", change if change is not None and change.read == record.at else None
         case "content":
-            yield from _content_rows(record, view)
+            # The change that it answers; or one that was found by it, because it happened while the server was away.
+            return "change", view.changes.get(as_int(data.get("change")) or record.seq)
         case _:
-            yield from _newest(record, view, "stderr" if record.kind == "garbage" else record.kind)
-
-
-def _newest(record: Record, view: ServerView, kind: str) -> Iterator[Row]:
-    """Yields the row of the newest thing of a kind, if it came with this record."""
-    newest = getattr(view, RINGS[kind]).last if kind in RINGS else None
-    if newest is not None and newest.seq == record.seq:
-        yield row_of(kind, view.name, newest)
-
-
-def _content_rows(record: Record, view: ServerView) -> Iterator[Row]:
-    versions, known = view.contents.get(as_text(record.data.get("uri")) or ""), record.data.get("change")
-    if versions is not None and (newest := versions.last) is not None:
-        change = view.changes.get(known) if isinstance(known, int) else None
-        yield _sent(
-            {
-                **_head(view.name, record.seq, record.at),
-                "kind": "content",
-                "uri": shortened(newest.uri, _LONGEST_URI),
-                "hash": newest.hash,
-                "change": None if change is None else change.seq,
-                "took_ms": _ms(newest.took),
-                "fresh_ms": None if change is None else _ms(change.fresh_in),
-                "is_new": newest.seq == record.seq,
-            }
-        )
-    yield from _newest(record, view, "change")
+            kind = "stderr" if record.kind == "garbage" else record.kind
+            newest = getattr(view, RINGS[kind]).last if kind in RINGS else None
+            return kind, newest if newest is not None and newest.seq == record.seq else None
 
 
 # The parts of the facts that are made of a view alone. The feed makes `level`, `queue`, `pace` and `subscriptions`.

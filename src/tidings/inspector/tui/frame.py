@@ -184,10 +184,7 @@ def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
     notice = question_parts(questions)
     asked = [*notice, BarPart("  ")] if notice else []
     bar.show(
-        [*keys, *asked, *subscriptions, *running],
-        kept,
-        ([*keys, *asked, *subscriptions], few),
-        ([*keys, *asked], few),
+        [*keys, *asked, *subscriptions, *running], kept, ([*keys, *asked, *subscriptions], few), ([*keys, *asked], few)
     )
 
 

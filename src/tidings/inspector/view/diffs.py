@@ -34,7 +34,7 @@ class Diff:
     added: int
     removed: int
     cut: bool = False  # True if some of it is left out because it is too much.
-    note: str | None = None  # A remark: for example that there was nothing before, or that the content is binary.
+    note: str | None = None  # A remark: for example that only a part is compared.
 
     @property
     def same(self) -> bool:
@@ -91,18 +91,12 @@ def diff_values(old: Any, new: Any) -> Diff:
     return diff_texts(pretty(old), pretty(new))
 
 
-def diff_versions(old: ContentVersion | None, new: ContentVersion, *, context: int = 3) -> Diff:
-    """Compares two versions of a resource. Without an old one, everything is new."""
-    before = "" if old is None else content_text(old.contents)
-    note = "This is the first version that was read." if old is None else None
-    if new.cut or (old is not None and old.cut):
-        note = "The content is too large to be kept: only its beginning is compared."
-    return diff_texts(before, content_text(new.contents), context=context, note=note)
-
-
-def change_shown(old: ContentVersion | None, new: ContentVersion, *, context: int = 3) -> Diff:
+def change_shown(old: ContentVersion, new: ContentVersion, *, context: int = 3) -> Diff:
     """Returns the changes from one version of a resource to another, or those that the new one lists as a patch."""
-    return _patch(new) or diff_versions(old, new, context=context)
+    if (patch := _patch(new)) is not None:
+        return patch
+    note = "The content is too large to be kept: only its beginning is compared." if old.cut or new.cut else None
+    return diff_texts(content_text(old.contents), content_text(new.contents), context=context, note=note)
 
 
 def content_text(contents: Sequence[Any] | dict[str, Any]) -> str:

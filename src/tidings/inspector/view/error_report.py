@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_int, cut, plain, weigh
 from tidings.errors import CommandFailed, ConnectFailed, TidingsError
-from tidings.inspector.records import ErrorData
-from tidings.inspector.view.items import Who
+from tidings.inspector.view.items import ErrorView, Who
 
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
@@ -26,8 +25,8 @@ _CURES: Final[dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("
 _KNOWN: Final[dict[str, tuple[Who, str]]] = _CURES["errors"]  # By the code of an error: its cause and its cure.
 
 
-def error_data(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorData:
-    """Returns any exception as a record keeps it. `is_command`: the server is a process on this machine."""
+def error_view(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorView:
+    """Returns any exception as people see it. `is_command`: the server is a process on this machine."""
     if not isinstance(error, TidingsError):
         return _foreign(error, method)
     who, cure = _KNOWN.get(error.code, ("this program", "Please report this error."))
@@ -43,33 +42,25 @@ def error_data(error: BaseException, *, is_command: bool = False, method: str | 
     elif isinstance(error, ConnectFailed) and "not an address" in error.message:
         who, cure = "you", "Correct the address of this server."
     size = weigh(error.data, _MOST_PAYLOAD)
-    return {
-        "code": error.code,
-        "category": error.category.value,
-        "who": who,
-        "message": error.message,
-        "cure": cure,
-        "help": error.help_page,
-        "retryable": error.retryable,
-        "method": error.method or method,
-        "elapsed": error.elapsed,
-        "payload": plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size),
-    }
+    return ErrorView(
+        error.message,
+        error.code,
+        error.category.value,
+        who,
+        cure,
+        error.help_page,
+        error.retryable,
+        error.method or method,
+        error.elapsed,
+        plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size),
+    )
 
 
-def _foreign(error: BaseException, method: str | None) -> ErrorData:
-    """Reports an exception that is not one of Tidings."""
+def _foreign(error: BaseException, method: str | None) -> ErrorView:
+    """Returns an exception that is not one of Tidings."""
     if isinstance(error, asyncio.CancelledError):
-        who, cure = _KNOWN["request-cancelled"]
-        return _simple("request-cancelled", "cancelled", who, "The request was cancelled.", cure)
+        return ErrorView("The request was cancelled.", "request-cancelled", "cancelled", *_KNOWN["request-cancelled"])
     if isinstance(error, ValueError):  # The client refuses to send it.
-        found = _simple("bad-input", "input", "you", str(error), "Correct the values.")
-    else:
-        text = f"{type(error).__name__}: {error}".rstrip(": ")
-        found = _simple("unforeseen", "program", "this program", text, "Please report this error.")
-    found["method"] = method
-    return found
-
-
-def _simple(code: str, category: str, who: Who, message: str, cure: str) -> ErrorData:
-    return {"code": code, "category": category, "who": who, "message": message, "cure": cure, "retryable": False}
+        return ErrorView(str(error), "bad-input", "input", "you", "Correct the values.", method=method)
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return ErrorView(text, "unforeseen", "program", "this program", "Please report this error.", method=method)

@@ -38,7 +38,7 @@ class ErrorView:
 
     @classmethod
     def read(cls, data: object) -> "ErrorView | None":
-        """Reads a record's `ErrorData`."""
+        """Reads an error in a record."""
         if (found := as_dict_or_none(data)) is None:
             return None
         names = ("code", "category", "who", "cure", "help", "method")
@@ -331,18 +331,6 @@ class ChangeRow(RowHead):
     different: str | None  #: the differences of a list, as text
 
 
-class ContentRow(RowHead):
-    """A content that was read."""
-
-    kind: Literal["content"]
-    uri: str
-    hash: str
-    change: int | None  #: the seq of the change that it answers
-    took_ms: float | None
-    fresh_ms: float | None  #: of that change
-    is_new: bool  #: differs from the previous version
-
-
 class MessageRow(RowHead):
     """A JSON-RPC message."""
 
@@ -413,4 +401,4 @@ class StateRow(RowHead):
     words: str
 
 
-Row = ChangeRow | ContentRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
+Row = ChangeRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow

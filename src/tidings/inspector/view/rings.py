@@ -41,25 +41,22 @@ class Ring(Generic[T]):
         self.bytes += size
         kept = len(self._items) - self._start
         while kept > self.max_entries or (self.bytes > self.max_bytes and kept > 1):
-            self._drop()
+            self.drop_oldest()
             kept -= 1
 
-    def _drop(self) -> None:
+    def drop_oldest(self) -> int:
+        """Drops the oldest entry, if there is one. Returns the bytes that this freed."""
         start = self._start
-        self.bytes -= self._sizes[start]
+        if start == len(self._items):
+            return 0
+        freed = self._sizes[start]
+        self.bytes -= freed
         self._items[start] = None
         self._start = start = start + 1
         if start > 512 and start * 2 > len(self._items):
             del self._items[:start], self._seqs[:start], self._sizes[:start]
             self._start = 0
-
-    def drop_oldest(self) -> int:
-        """Drops the oldest entry. Returns the bytes that this freed."""
-        if len(self) == 0:
-            return 0
-        before = self.bytes
-        self._drop()
-        return before - self.bytes
+        return freed
 
     def clear(self) -> None:
         """Drops all entries."""

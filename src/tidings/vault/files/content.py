@@ -9,11 +9,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from threading import Lock
 from typing import Final, Literal
 
 from tidings.vault.files.outcomes import NotText
+from tidings.vault.notes.model import version_of
 from tidings.vault.notes.sections import own_newline
 
 Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"]
@@ -38,11 +38,6 @@ class FileContent:
     size: int
     mtime: float  # In seconds since 1970.
     problem: str | None = None  # The reason why its text cannot be edited.
-
-
-def version_of(data: bytes) -> str:
-    """Returns the version that `if_match` compares."""
-    return blake2b(data, digest_size=8).hexdigest()
 
 
 def decode(data: bytes, *, mtime: float = 0.0) -> FileContent:

@@ -7,7 +7,6 @@ time works in each folder, or one alone in the whole vault.
 import os
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from tidings.vault.files import outcomes
-from tidings.vault.files.content import FileContent, Texts, decode, encode, version_of
+from tidings.vault.files.content import FileContent, Texts, decode, encode
 from tidings.vault.files.folders import OpenFolder, replace
 from tidings.vault.files.outcomes import FileWritten, explained
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
+from tidings.vault.notes.model import version_of
 
 Make = Callable[[FileContent | None], str]  # Makes a file's new text from its current content; None if it is new.
 LARGEST_WRITE: Final = 10_000_000  # Bytes of a file.
@@ -47,42 +47,32 @@ class OpenedFile:
 
 
 class Locks:
-    """Locks by key, and one over all of them."""
+    """Locks by key. The key None stands for all of them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._held: Counter[Hashable] = Counter()
-        self._alone = False
-        self._waiting = 0
+        self._held: set[Hashable] = set()
+        self._waiting = 0  # Threads that wait for all keys.
 
     @contextmanager
-    def one(self, what: Hashable) -> Generator[None]:
+    def held(self, what: Hashable) -> Generator[None]:
         with self._changed:
-            # `everything` goes first, or it would wait for ever while others come and go.
-            self._changed.wait_for(lambda: not self._alone and not self._waiting and not self._held[what])
-            self._held[what] += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                del self._held[what]
-                self._changed.notify_all()
-
-    @contextmanager
-    def everything(self) -> Generator[None]:
-        with self._changed:
-            self._waiting += 1
+            self._waiting += what is None
             try:
-                self._changed.wait_for(lambda: not self._alone and not +self._held)
+                self._changed.wait_for(lambda: self._is_free(what))
             finally:
-                self._waiting -= 1
-            self._alone = True
+                self._waiting -= what is None
+            self._held.add(what)
         try:
             yield
         finally:
             with self._changed:
-                self._alone = False
+                self._held.remove(what)
                 self._changed.notify_all()
+
+    def _is_free(self, what: Hashable) -> bool:
+        # Who wants all goes first, or would wait for ever while others come and go.
+        return not self._held if what is None else not self._waiting and self._held.isdisjoint({what, None})
 
 
 class Disk:
@@ -98,13 +88,13 @@ class Disk:
     def one(self, path: str, *, creating: bool = False) -> Generator[OpenedFile]:
         self._check_allowed()
         place = self.place(path, creating=creating)
-        with self._locks.one((place.mount.root, place.folder)):
+        with self._locks.held((place.mount.root, place.folder)):
             yield place
 
     @contextmanager
     def everything(self) -> Generator[None]:
         self._check_allowed()
-        with self._locks.everything():
+        with self._locks.held(None):
             yield
 
     def _check_allowed(self) -> None:
@@ -152,7 +142,8 @@ class Disk:
                 except FileNotFoundError:
                     make(None)  # Before any folder is created: this may be refused.
                     folder = place.enter(create=True)
-                with folder, folder.locked():
+                with folder:
+                    folder.lock()
                     written = self._attempt(folder, place, make)
                 if written is not None:
                     return written

@@ -14,10 +14,9 @@ import os
 import re
 import secrets
 import stat
-import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,9 +24,6 @@ from typing import Self
 from tidings._kit.files import READING, Locked, read_open, same_state, wait_for_lock, write_synced
 from tidings._kit.text import quoted
 from tidings.vault.files.paths import BadPath
-
-if sys.platform != "win32":
-    import fcntl
 
 _HOLDS = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.link} <= os.supports_dir_fd
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -115,22 +111,15 @@ class OpenFolder:
             with suppress(OSError):
                 os.fsync(self.fd)
 
-    @contextmanager
-    def locked(self) -> Generator[None]:
-        """Keeps out other Tidings processes that write here. Does nothing on disks without locks."""
-        held = self.fd is not None
+    def lock(self) -> None:
+        """Keeps out other Tidings processes that write here until it is closed, where the disk has locks."""
         try:
             if self.fd is not None:
                 wait_for_lock(self.fd, _LOCK_SECONDS)
         except Locked:
             raise
         except OSError:
-            held = False
-        try:
-            yield
-        finally:
-            if held and self.fd is not None and sys.platform != "win32":
-                fcntl.flock(self.fd, fcntl.LOCK_UN)
+            pass
 
     def at(self, name: str) -> str:
         """Returns the path of an entry for a system call that also takes `fd`."""

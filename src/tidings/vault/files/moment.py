@@ -61,23 +61,16 @@ _NUMBERS: dict[str, Callable[[datetime], int]] = {
 }
 
 
-def _padded(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
-    return lambda t: f"{number(t):02}"
+def _ordinal(value: int) -> str:
+    ending = "th" if value % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{value}{ending}"
 
 
-def _ordinal(number: Callable[[datetime], int]) -> Callable[[datetime], str]:
-    def shown(when: datetime) -> str:
-        value = number(when)
-        ending = "th" if value % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-        return f"{value}{ending}"
-
-    return shown
-
-
+_ORDINALS = ("Q", "M", "DDD", "D", "d", "w", "W")
 _TOKENS: dict[str, Callable[[datetime], object]] = {
     **_NUMBERS,
-    **{2 * token: _padded(_NUMBERS[token]) for token in "MDwWHhkms"},
-    **{f"{token}o": _ordinal(_NUMBERS[token]) for token in ("Q", "M", "DDD", "D", "d", "w", "W")},
+    **{2 * token: lambda t, token=token: f"{_NUMBERS[token](t):02}" for token in "MDwWHhkms"},
+    **{f"{token}o": lambda t, token=token: _ordinal(_NUMBERS[token](t)) for token in _ORDINALS},
     "YYYYYY": lambda t: f"+{t.year:06}",
     "YYYYY": lambda t: f"{t.year:05}",
     "YYYY": lambda t: f"{t.year:04}",
@@ -181,9 +174,8 @@ def _by_date(parts: dict[str, str]) -> date | None:
     if "YY" in parts and year < 100:
         year = _century(year, parts, "YYYY")
     day, month = _number(parts, "DD", "D", "Do"), _number(parts, "MM", "M", "Mo")
-    for token, letters in (("MMMM", None), ("MMM", 3)):
-        if month is None and token in parts:
-            month = [name[:letters] for name in _MONTHS].index(parts[token]) + 1
+    if month is None and (name := parts.get("MMMM") or parts.get("MMM")):
+        month = [each[:3] for each in _MONTHS].index(name[:3]) + 1
     if month is not None and day is not None:
         return date(year, month, day)
     day_of_year = _number(parts, "DDDD", "DDD", "DDDo")
@@ -192,9 +184,8 @@ def _by_date(parts: dict[str, str]) -> date | None:
 
 def _by_week(parts: dict[str, str]) -> date | None:
     day = _number(parts, "E", "d", "e", "do")
-    for token, letters in (("dd", 2), ("ddd", 3), ("dddd", None)):
-        if token in parts:
-            day = [name[:letters] for name in _DAYS].index(parts[token]) + 1
+    if name := parts.get("dddd") or parts.get("ddd") or parts.get("dd"):
+        day = [each[:2] for each in _DAYS].index(name[:2]) + 1
     if day is None or not 0 <= day <= 7:
         return None
     day = day or 7  # Of ISO: Monday is 1, Sunday 7.

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -115,7 +116,7 @@ def _rename(disk: Disk, step: _Step, if_match: str) -> OpenFolder:
         here = stack.enter_context(step.place.enter())
         there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
         for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
-            stack.enter_context(folder.locked())
+            folder.lock()
         _check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
         if _is_same(here, step.place.name, there, step.to.name):
             here.rename(step.place.name, there, step.to.name)  # Only the case of letters changes.
@@ -153,22 +154,18 @@ class _Plan:
     before: FileContent
     text: str
 
-    def make(self, now: FileContent | None) -> str:
-        if now is None or now.version != self.before.version:
+    def make(self, now: FileContent | None, *, back: bool = False) -> str:
+        """Returns the new text, or the one before; only in the place of the other."""
+        if now is None or (now.text != self.text if back else now.version != self.before.version):
             raise Conflict(self.path, self.before.version, now.version if now else None)
-        return self.text
-
-    def restore(self, now: FileContent | None) -> str:
-        if now is None or now.text != self.text:
-            raise Conflict(self.path, self.before.version, now.version if now else None)
-        return self.before.text
+        return self.before.text if back else self.text
 
 
 def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
     left: list[str] = []
     for plan in written:
         try:
-            disk.change(disk.place(plan.path), plan.restore)
+            disk.change(disk.place(plan.path), partial(plan.make, back=True))
         except (OSError, ValueError):
             left.append(repr(plan.path))
     try:
@@ -250,7 +247,7 @@ def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False
         found = folder = None
         with suppress(FileNotFoundError):
             folder = stack.enter_context(place.enter())
-            stack.enter_context(folder.locked())
+            folder.lock()
             found = folder.stat(place.name)
         if found is None or folder is None:
             raise NotThere(f"There is nothing at {path!r} to delete. Check the spelling.")
@@ -306,7 +303,8 @@ def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str
             trash = OpenFolder(place.mount.root, names, create=True)
         except NotADirectoryError:
             continue
-        with trash, trash.locked():
+        with trash:
+            trash.lock()
             for name in candidates:
                 if _take(folder, place.name, trash, name, is_folder=is_folder):
                     return "/".join(names), name

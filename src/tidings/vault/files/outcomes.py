@@ -97,9 +97,6 @@ class Conflict(WriteRefused):
     """A file is not the version that the caller has read; `actual` is None if it does not exist."""
 
     def __init__(self, path: str, expected: str, actual: str | None, details: str = "") -> None:
-        self.path = path
-        self.expected = expected
-        self.actual = actual
         what, cure = f"{path!r} has changed: it is version {actual} now, not {expected}.", "Read it, then try again."
         if actual is None:
             what = f"{path!r} does not exist, but version {expected} was expected."

@@ -79,11 +79,6 @@ def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
     return folder
 
 
-def has_index(vault: Vault, chosen: Path | None = None) -> bool:
-    """Returns whether an index of these vaults exists, even an old one."""
-    return any(folder_for(vault, chosen).glob("index-*.db"))
-
-
 def open_in(folder: Path) -> OpenedIndex:
     """Opens the first index in `folder` that no other server uses; one in memory if that is not possible."""
     try:

@@ -5,9 +5,8 @@ files of its own vault. Questions about one note are cheap; `broken` and `orphan
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, overload
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import name_key
@@ -139,75 +138,44 @@ class ResolvedLink(NamedTuple):
     start: int
     end: int
     leads_to: str | None = None  # The path of its target; None if it is broken.
-    text: str = ""  # The line of the link.
+    text: str = ""  # The line of the link, if it was asked for: see `with_lines`.
 
 
-@dataclass(eq=False)
-class LinkList(Sequence[ResolvedLink]):
-    """Links by number. Only those that are used are read, with their lines, by `read(first, after_last)`."""
-
-    queries: Queries
-    numbers: range
-    read: Callable[[int, int], list[ResolvedLink]]
-
-    @classmethod
-    def of(cls, queries: Queries, rows: list[ResolvedLink]) -> "LinkList":
-        return cls(queries, range(len(rows)), lambda start, stop: rows[start:stop])
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> ResolvedLink: ...
-    @overload
-    def __getitem__(self, index: slice) -> "LinkList": ...
-    def __getitem__(self, index: int | slice) -> "ResolvedLink | LinkList":
-        numbers = self.numbers[index]
-        if isinstance(numbers, range):
-            return LinkList(self.queries, numbers, self.read)
-        return next(iter(LinkList(self.queries, range(numbers, numbers + 1), self.read)))
-
-    def __iter__(self) -> Iterator[ResolvedLink]:
-        if not self.numbers:
-            return
-        first, last = min(self.numbers), max(self.numbers)
-        source, text = None, ""
-        for row in self.read(first, last + 1)[:: self.numbers.step]:
-            if row.source != source:
-                source, text = row.source, self.queries.text(row.source) or ""
-            yield _with_line(row, text)
+def with_lines(queries: Queries, links: Iterable[ResolvedLink]) -> Iterator[ResolvedLink]:
+    """Yields links with the text of their lines."""
+    source, text = None, ""
+    for link in links:
+        if link.source != source:
+            source, text = link.source, queries.text(link.source) or ""
+        yield _with_line(link, text)
 
 
-def outgoing(queries: Queries, path: str) -> LinkList:
-    """Returns the links in a file, in order."""
+def outgoing(queries: Queries, path: str, limit: int = -1) -> list[ResolvedLink]:
+    """Returns the links in a file, in order: the first ones, if a `limit` is given."""
     resolve = LinkNames(queries, mount_name(queries, path)).resolve
-
-    def read(start: int, stop: int) -> list[ResolvedLink]:
-        rows = _rows(queries, "files.path = ? AND n >= ? AND n < ?", (path, start, stop))
-        return [row._replace(leads_to=resolve(row.target, path, row.kind)) for row in rows]
-
-    return LinkList(queries, range(queries.count("links", path)), read)
+    rows = _rows(queries, "files.path = ?", (path,), limit)
+    return [row._replace(leads_to=resolve(row.target, path, row.kind)) for row in rows]
 
 
-def backlinks(queries: Queries, path: str) -> LinkList:
+def backlinks(queries: Queries, path: str) -> list[ResolvedLink]:
     """Returns the links to a file from other files, in the order of these files."""
     file = queries.file(path)
     if file is None:
-        return LinkList.of(queries, [])
+        return []
     mount = mount_name(queries, path)
     names = LinkNames(queries, mount)
     name = name_key(path, file.kind)
     rows = _rows(queries, "links.name IN (?, ?) AND target <> ''", (name, name.removesuffix(".md")))
     own = [row._replace(leads_to=path) for row in rows if mount_name(queries, row.source) == mount]
-    return LinkList.of(queries, [row for row in own if names.resolve(row.target, row.source, row.kind) == path])
+    return [row for row in own if names.resolve(row.target, row.source, row.kind) == path]
 
 
-def broken(queries: Queries) -> LinkList:
+def broken(queries: Queries) -> list[ResolvedLink]:
     """Returns the links without a target, in the order of their files."""
     nowhere = {link for link, path in _resolved(queries) if path is None}
     sources = json.dumps(sorted({source for source, _, _ in nowhere}))
     rows = _rows(queries, f"path IN {_SOME} AND target <> ''", (sources,))
-    return LinkList.of(queries, [row for row in rows if (row.source, row.target, row.kind) in nowhere])
+    return [row for row in rows if (row.source, row.target, row.kind) in nowhere]
 
 
 def orphans(queries: Queries) -> list[str]:
@@ -224,11 +192,9 @@ def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | No
         yield (source, target, kind), names[mount_name(queries, source)].resolve(target, source, kind)
 
 
-def _rows(queries: Queries, condition: str, arguments: tuple[str | int, ...]) -> list[ResolvedLink]:
-    rows = queries.connection.execute(
-        f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition} ORDER BY path, n",  # noqa: S608
-        arguments,
-    )
+def _rows(queries: Queries, condition: str, arguments: tuple[str, ...], limit: int = -1) -> list[ResolvedLink]:
+    found = f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition}"  # noqa: S608
+    rows = queries.connection.execute(f"{found} ORDER BY path, n LIMIT ?", (*arguments, limit))
     return [ResolvedLink(*row) for row in rows]
 
 

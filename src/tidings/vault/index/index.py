@@ -82,23 +82,16 @@ class TagChanges:
         rows = connection.execute(
             "SELECT file, key FROM tags WHERE file IN (SELECT value FROM json_each(?))", (json.dumps([*replaced]),)
         )
-        before: dict[int, set[str]] = {}
-        for file, tag in rows:
-            before.setdefault(file, set()).add(tag)
-        for tags in before.values():
-            self._count(tags, -1)
+        self._count(rows, -1)
 
-    def add(self, rows: Iterable[Row], paths: Mapping[int, str]) -> None:
-        after: dict[int, set[str]] = {}
+    def add(self, rows: Sequence[Row], paths: Mapping[int, str]) -> None:
+        self._count(((file, tag) for file, _, tag, *_ in rows), +1)
         for file, _, tag, shown, line in rows:
-            after.setdefault(file, set()).add(tag)
             for outer, outer_shown in zip(upward(tag), upward(shown), strict=True):
                 first = _First(paths[file], line, outer_shown)
                 # Of two in one line, the first.
                 if first[:2] < self._firsts.setdefault(outer, first)[:2]:
                     self._firsts[outer] = first
-        for tags in after.values():
-            self._count(tags, +1)
 
     def store(self) -> None:
         """Writes the changed counts, after the rows of the tags themselves."""
@@ -127,10 +120,12 @@ class TagChanges:
             [(tag, self._notes[tag], self._total[tag], *first) for tag, first in added.items()],
         )
 
-    def _count(self, tags: set[str], by: int) -> None:
-        for tag in tags:
+    def _count(self, rows: Iterable[tuple[int, str]], by: int) -> None:
+        """Counts the tags of files, given with the file's id: each once for a file."""
+        found = set(rows)
+        for _, tag in found:
             self._notes[tag] += by
-        for outer in {outer for tag in tags for outer in upward(tag)}:
+        for _, outer in {(file, outer) for file, tag in found for outer in upward(tag)}:
             self._total[outer] += by
 
     def _first(self, tag: str, known: _First) -> _First:
@@ -263,10 +258,10 @@ class Index:
             ids = _ids(connection, known, [path for path in new if path not in touched])
             rows = dict(collect([(id_, new[path]) for path, id_ in ids.items()]))
             rows = dict(cleaned(rows)) if clean else rows
-            rows["tags"] = list(rows["tags"])  # Stored, and counted below.
+            tag_rows = rows["tags"] = list(rows["tags"])  # Stored, and counted below.
             for table, some in rows.items():
                 connection.executemany(INSERTS[table], some)
-            tags.add(rows["tags"], {id_: path for path, id_ in ids.items()})
+            tags.add(tag_rows, {id_: path for path, id_ in ids.items()})
             tags.store()
 
     def _ask(self, question: str, about: tuple[str] | dict[str, str]) -> list[tuple[Any, ...]]:

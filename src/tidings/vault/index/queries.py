@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
-from tidings.vault.notes.model import Kind, key
+from tidings.vault.notes.model import Kind, NoteTask, key
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
 _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :within || '0'))"
@@ -90,30 +90,6 @@ class BlockRow(NamedTuple):
     line: int
 
 
-class TaskRow(NamedTuple):
-    """A task of a note."""
-
-    line: int
-    status: str  # The character in the checkbox: a space if it is open.
-    text: str
-
-
-class Stats(NamedTuple):
-    """Counts of everything in a vault."""
-
-    notes: int
-    canvases: int
-    bases: int
-    attachments: int
-    folders: int
-    tags: int  # Different ones.
-    links: int  # Embeds included.
-    tasks_open: int
-    tasks_done: int  # All with a character in the checkbox.
-    words: int  # 0 if it was not requested, like the size.
-    size: int  # Of all files, in bytes.
-
-
 class Queries:
     """Answers questions of one thread at a time. `mounts` are the vaults' names; an empty one for a single vault."""
 
@@ -163,7 +139,8 @@ class Queries:
             best += sorted(ends, key=_rank)
         return best
 
-    def near(self, text: str, limit: int = 5) -> list[str]:
+    def near(self, text: str) -> list[str]:
+        """Returns the five files, or fewer, with the most similar names."""
         wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
         pairs = _pairs(wanted)
         scored: list[tuple[float, int, str]] = []
@@ -174,7 +151,7 @@ class Queries:
                 score += 1
             if score >= 0.4:
                 scored.append((-score, len(path), path))
-        return [path for _, _, path in sorted(scored)[:limit]]
+        return [path for _, _, path in sorted(scored)[:5]]
 
     def candidates(self, name: str) -> list[str]:
         """Returns the paths of all files whose name has this key; notes without `.md`."""
@@ -266,10 +243,10 @@ class Queries:
         rows = self._found("shown, min(n) AS n", "tags", path, "n", grouped="GROUP BY key")
         return [shown for shown, _ in rows]
 
-    def tasks(self, path: str, *, done: bool | None = None, limit: int = -1) -> list[TaskRow]:
+    def tasks(self, path: str, *, done: bool | None = None, limit: int = -1) -> list[NoteTask]:
         """Returns the tasks in a note: all, the open or the done ones."""
         rows = self._found("line, status, text", "tasks", path)
-        found = (TaskRow(*row) for row in rows if done is None or (row[1] != " ") == done)
+        found = (NoteTask(*row) for row in rows if done is None or (row[1] != " ") == done)
         return list(found if limit < 0 else islice(found, limit))
 
     def properties_in_use(self) -> dict[str, int]:
@@ -278,8 +255,11 @@ class Queries:
         counted = f"SELECT key, count(*) AS notes FROM ({distinct}) GROUP BY key ORDER BY notes DESC, key"  # noqa: S608
         return dict(self.connection.execute(counted))
 
-    def stats(self, *, sums: bool = True) -> Stats:
-        """Returns counts of everything; with `sums` also the words and bytes of all files, which takes longer."""
+    def stats(self, *, sums: bool = True) -> dict[str, int]:
+        """Returns counts of everything; with `sums` also the words and bytes of all files, which takes longer.
+
+        Links include embeds. A task is done if there is any character in its checkbox.
+        """
         ask = self.connection.execute
         kinds: Counter[str] = Counter()
         folders = {mount for mount in self.mounts if mount}
@@ -288,22 +268,21 @@ class Queries:
             folders.update(upward(folder))
         tasks: int = ask("SELECT count(*) FROM tasks").fetchone()[0]
         still_open: int = ask("SELECT count(*) FROM tasks WHERE status = ' '").fetchone()[0]
-        words, size = (
-            ask("SELECT ifnull(sum(words), 0), ifnull(sum(size), 0) FROM files").fetchone() if sums else (0, 0)
-        )
-        return Stats(
-            notes=kinds["note"],
-            canvases=kinds["canvas"],
-            bases=kinds["base"],
-            attachments=kinds["attachment"],
-            folders=len(folders),
-            tags=ask("SELECT count(*) FROM tag_counts WHERE notes > 0").fetchone()[0],
-            links=ask("SELECT count(*) FROM links").fetchone()[0],
-            tasks_open=still_open,
-            tasks_done=tasks - still_open,
-            words=words,
-            size=size,
-        )
+        counts = {
+            "notes": kinds["note"],
+            "canvases": kinds["canvas"],
+            "bases": kinds["base"],
+            "attachments": kinds["attachment"],
+            "folders": len(folders),
+            "tags": ask("SELECT count(*) FROM tag_counts WHERE notes > 0").fetchone()[0],
+            "links": ask("SELECT count(*) FROM links").fetchone()[0],
+            "tasks_open": still_open,
+            "tasks_done": tasks - still_open,
+        }
+        if sums:
+            words, size = ask("SELECT ifnull(sum(words), 0), ifnull(sum(size), 0) FROM files").fetchone()
+            counts |= {"words": words, "size": size}
+        return counts
 
     def _found(self, columns: str, table: str, path: str, order: str = "n", *, grouped: str = "") -> sqlite3.Cursor:
         file = "file = (SELECT id FROM files WHERE path = ?)"

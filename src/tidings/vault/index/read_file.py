@@ -7,7 +7,6 @@ start fast.
 
 import codecs
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -23,7 +22,7 @@ from tidings._kit.files import READING
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
 from tidings.vault.notes.links import link_name
-from tidings.vault.notes.model import IndexEntry, Kind, Note, Stamp, key
+from tidings.vault.notes.model import IndexEntry, Kind, Note, Stamp, key, version_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ _ATTEMPTS: Final = 3
 _RACY_NS: Final = 2_000_000_000
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
-_HASH_BYTES: Final = 8
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
@@ -110,7 +108,7 @@ _FOUND: Final[Mapping[str, Callable[[Note], Iterable[Row]]]] = {
     ),
     "headings": lambda note: ((heading.level, heading.text, heading.line) for heading in note.headings),
     "blocks": lambda note: ((block.id, block.line) for block in note.blocks),
-    "tasks": lambda note: ((task.line, task.status, task.text) for task in note.tasks),
+    "tasks": lambda note: note.tasks,
     "properties": lambda note: ((key(name), *row) for name, some in note.properties.items() for row in _values(some)),
     "aliases": lambda note: ((key(alias), alias) for alias in note.aliases),
 }
@@ -143,23 +141,17 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode - (inode >> 63 << 64))
 
 
-def name_only(path: str, kind: Kind, stamp: Stamp, problem: str | None = None) -> IndexEntry:
+def name_only(seen: WalkedFile, problem: str | None = None) -> IndexEntry:
     """Returns the entry of a file that is not read."""
-    return make_entry(path, kind, _settled(stamp, time.time_ns()), problem=problem)
+    return make_entry(seen.path, seen.kind, _settled(seen.stamp, time.time_ns()), problem=problem)
 
 
 def read_attachment(seen: WalkedFile) -> IndexEntry:
     """Returns the entry of an attachment: its name, and its hash if it does not change while it is read."""
-    entry = name_only(seen.path, seen.kind, seen.stamp)
-    with suppress(OSError):
-        file = _open(seen)
-        try:
-            before = os.fstat(file)
-            if stat.S_ISREG(before.st_mode) and stamp_of(before) == seen.stamp:
-                version = _version(_content(file, before.st_size))
-                return entry._replace(hash=version) if stamp_of(os.fstat(file)) == seen.stamp else entry
-        finally:
-            os.close(file)
+    entry = name_only(seen)
+    with suppress(OSError, OverflowError):
+        stamp, data = _content(seen, seen.stamp.size)
+        return entry._replace(hash=version_of(data)) if stamp == seen.stamp else entry
     return entry
 
 
@@ -173,36 +165,44 @@ def read_files(files: list[WalkedFile]) -> list[IndexEntry | Missed | Same]:
     return list(map(read_file, files))
 
 
-def read_file(seen: WalkedFile, *, largest: int = LARGEST) -> IndexEntry | Missed | Same:
+def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
     """Reads a file."""
     try:
-        return _read(seen, largest)
+        for _ in range(_ATTEMPTS):
+            now = time.time_ns()
+            stamp, data = _content(seen, LARGEST)
+            if stamp is not None:
+                return _entry(seen, _settled(stamp, now), data)
     except (FileNotFoundError, NotADirectoryError):
         return Missed(seen.path, "gone")
     except PermissionError:
-        return name_only(seen.path, seen.kind, seen.stamp, "It may not be read: this user has no permission.")
+        return name_only(seen, "It may not be read: this user has no permission.")
+    except OverflowError:
+        return name_only(seen, f"It is larger than {LARGEST:,} bytes and was not read.")
     except (OSError, MemoryError):
-        return Missed(seen.path, "unsettled")
-
-
-def _read(seen: WalkedFile, largest: int) -> IndexEntry | Missed | Same:
-    for _ in range(_ATTEMPTS):
-        file = _open(seen)
-        try:
-            before = os.fstat(file)
-            if not stat.S_ISREG(before.st_mode):
-                return Missed(seen.path, "gone")
-            if before.st_size > largest:
-                problem = f"It is larger than {largest:,} bytes and was not read."
-                return name_only(seen.path, seen.kind, stamp_of(before), problem)
-            now = time.time_ns()
-            data = _content(file, before.st_size)
-            after = os.fstat(file)
-        finally:
-            os.close(file)
-        if stamp_of(before) == stamp_of(after) and len(data) == after.st_size:
-            return _entry(seen, _settled(stamp_of(after), now), data)
+        pass
     return Missed(seen.path, "unsettled")
+
+
+def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
+    """Returns the stamp of a regular file, or None if it changed while it was read, and its bytes.
+
+    Raises `OverflowError` if it has more than `largest` bytes.
+    """
+    file = _open(seen)
+    try:
+        before = os.fstat(file)
+        if not stat.S_ISREG(before.st_mode):
+            raise FileNotFoundError(seen.path)
+        if before.st_size > largest:
+            raise OverflowError(before.st_size)
+        with os.fdopen(file, "rb", closefd=False) as opened:
+            data = opened.read(before.st_size + 1)
+        after = os.fstat(file)
+    finally:
+        os.close(file)
+    stamp = stamp_of(after)
+    return stamp if stamp_of(before) == stamp and len(data) == stamp.size else None, data
 
 
 def _open(seen: WalkedFile) -> int:
@@ -216,19 +216,6 @@ def _open(seen: WalkedFile) -> int:
     if os.path.commonpath([seen.root, real]) != seen.root:
         raise FileNotFoundError(place)
     return os.open(real, _OPEN)
-
-
-def _content(file: int, size: int) -> bytes:
-    """Reads a file; at most one byte more than `size`, if it has grown."""
-    parts: list[bytes] = []
-    while size >= 0 and (part := os.read(file, size + 1)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
-def _version(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=_HASH_BYTES).hexdigest()
 
 
 def _settled(stamp: Stamp, now: int) -> Stamp:
@@ -245,15 +232,14 @@ def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
 
 
 def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry | Same:
-    version = _version(data)
+    version = version_of(data)
     if version == seen.hash and stamp[:2] == seen.stamp[:2]:
         return Same(seen.path, stamp, version)
     text, problem = decode(data)
     note = None
     try:
         if seen.kind == "canvas":
-            note = _canvas(text, seen.path)
-            text = canvas_text(text)
+            note, text = _canvas(text, seen.path)
         elif seen.kind == "note":
             note = parse.parse(text, seen.path)
     except Exception as error:
@@ -262,7 +248,8 @@ def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry | Same:
     return make_entry(seen.path, seen.kind, stamp, version=version, text=text, note=note, problem=problem)
 
 
-def _canvas(text: str, path: str) -> Note:
+def _canvas(text: str, path: str) -> tuple[Note, str]:
+    """Returns the note that a canvas would be, and its words."""
     problem = None
     try:
         json.loads(text)
@@ -270,7 +257,7 @@ def _canvas(text: str, path: str) -> Note:
         problem = f"It is not a canvas: {error}." if text.strip() else None
     words = canvas_text(text)
     title = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
-    return Note(title, {}, 0, (), (), (), (), tuple(canvas_links(text)), (), len(words.split()), problem)
+    return Note(title, {}, 0, (), (), (), (), tuple(canvas_links(text)), (), len(words.split()), problem), words
 
 
 def decode(data: bytes) -> tuple[str, str | None]:

@@ -13,20 +13,29 @@ is written there counts. Other paths of the same file, by a hard or a symbolic l
 """
 
 import os
+import pickle
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Final, NamedTuple
 
+from tidings._kit.pool import BulkPool, processes_for
+from tidings._kit.worker import WorkerLimits
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import read_file
 from tidings.vault.index.index import Index
-from tidings.vault.index.parallel import MANY_BYTES, MANY_FILES, Ahead, Answer, index_pool, tasks_of
 from tidings.vault.index.read_file import Missed, Same, WalkedFile
 from tidings.vault.index.walk import FolderWalk, VaultAway, identities, is_within
-from tidings.vault.notes.model import IndexEntry, key
+from tidings.vault.notes.model import IndexEntry, Stamp, key
 
+Answer = list[IndexEntry | Missed | Same]
+
+MANY_FILES, MANY_BYTES = 500, 5_000_000  # From this many files or bytes on, worker processes read them.
+_CHUNK_FILES, _CHUNK_BYTES = 50, 500_000  # The size of one task of a worker process.
+# The nice value leaves a core to the process that stores the answers, which takes longer. Entries contain no cycles,
+# and to look for garbage would take a tenth of the time.
+_LIMITS: Final = WorkerLimits(nice=10, collect=False)
 _LARGE_FILE: Final = 1_000_000  # Bytes that a worker process always parses: it would block all threads of this one.
 _SMALL_CHUNK: Final = 600_000  # Bytes of small files that do not block other threads for long.
 # Larger attachments, or more bytes at once, are not hashed: a vault may contain thousands of pictures.
@@ -56,21 +65,21 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
     known = index.stamps()
     vaults_seen: set[str] = set()
     changed: list[WalkedFile] = []
-    racy: set[str] = set()
+    before: dict[str, Stamp] = {}  # The known stamps of changed files.
     walking = FolderWalk(vault)
     for seen in walking.everything():
         vaults_seen.add(vault.mount_of(seen.path).name)
         if (stamp := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)
-            if stamp and read_file.is_same_but_racy(stamp, seen.stamp):
-                racy.add(seen.path)
-    emptied, before = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
+            if stamp:
+                before[seen.path] = stamp
+    emptied, old_roots = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
     for mount in vault.mounts:
-        if mount.name in emptied and before.get(mount.name, roots[mount.name]) != roots[mount.name]:
+        if mount.name in emptied and old_roots.get(mount.name, roots[mount.name]) != roots[mount.name]:
             cure = "its disk seems to be missing. Its index is kept until there are files."
             raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: {cure}")
     index.keep_roots(roots)
-    return ScanPlan(_with_hashes(changed, racy, index), [path for path in known if not walking.is_unread(path)])
+    return ScanPlan(_with_hashes(changed, before, index), [path for path in known if not walking.is_unread(path)])
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
@@ -86,15 +95,11 @@ def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
 
 
 def read_all(
-    vault: Vault,
-    files: Sequence[WalkedFile],
-    *,
-    stopped: Callable[[], bool] = lambda: False,
-    ahead: Ahead | None = None,
+    vault: Vault, files: Sequence[WalkedFile], *, stopped: Callable[[], bool] = lambda: False
 ) -> Generator[ScanBatch]:
-    """Reads files in batches, small ones first; of those read `ahead`, only the changed ones. Raises `VaultAway`."""
+    """Reads files in batches, small ones first. Raises `VaultAway`."""
     before = identities(vault)
-    with closing(_answers(files, stopped, ahead)) as answers:
+    with closing(_answers(files, stopped)) as answers:
         for batch in _batches(answers):
             if batch.gone and identities(vault) != before:
                 raise VaultAway("The folder of the vault disappeared while it was read.")
@@ -103,49 +108,55 @@ def read_all(
             yield batch
 
 
-def _answers(files: Sequence[WalkedFile], stopped: Callable[[], bool], ahead: Ahead | None) -> Generator[Answer]:
-    pool, begun = ahead.take() if ahead else (None, frozenset[str]())
-    with pool or nullcontext():
-        yield _attachments([seen for seen in files if seen.kind == "attachment"])
-        texts = [seen for seen in files if seen.kind != "attachment"]
-        # Files over the limit are not read at all.
-        sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= read_file.LARGEST}
-        many = len(sizes) > MANY_FILES or sum(sizes.values()) > MANY_BYTES
-        large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
-        for task in tasks_of(seen for seen in texts if seen.path not in large):
-            yield read_file.read_files(task)
-        by_workers = [seen for seen in texts if seen.path in large]
-        if pool is not None:
-            early = {seen.path: seen for seen in by_workers if seen.path in begun}
-            tasks = tasks_of(seen for seen in by_workers if seen.path not in begun)
-            for answer in pool.read(tasks, stopped):
-                yield [item for item in answer if item.path not in begun or _is_valid(item, early)]
-            by_workers = list(early.values())
-    if by_workers and not stopped():
-        tasks = list(tasks_of(by_workers))
+def _answers(files: Sequence[WalkedFile], stopped: Callable[[], bool]) -> Generator[Answer]:
+    yield _attachments([seen for seen in files if seen.kind == "attachment"])
+    texts = [seen for seen in files if seen.kind != "attachment"]
+    # Files over the limit are not read at all.
+    sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= read_file.LARGEST}
+    many = len(sizes) > MANY_FILES or sum(sizes.values()) > MANY_BYTES
+    large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
+    for task in tasks_of(seen for seen in texts if seen.path not in large):
+        yield read_file.read_files(task)
+    tasks = list(tasks_of(seen for seen in texts if seen.path in large))
+    if tasks and not stopped():
         with index_pool(len(tasks), small=_SMALL_CHUNK) as pool:
             yield from pool.read(tasks, stopped)
 
 
-def _is_valid(item: IndexEntry | Missed | Same, early: dict[str, WalkedFile]) -> bool:
-    """Returns whether a file that was read early has not changed since, and if so removes it from `early`."""
-    seen = early.get(item.path)
-    if seen is None or not isinstance(item, IndexEntry) or item.stamp != seen.stamp:
-        return False
-    del early[item.path]
-    return True
+def index_pool(
+    tasks: int, *, small: int = 0, command: Sequence[str] | None = None
+) -> BulkPool[list[WalkedFile], Answer]:
+    """Returns a pool, not yet started. Until it is, tasks of at most `small` bytes are read here."""
+    return BulkPool(
+        "tidings.vault.index.read_file:answer",
+        pickle.loads,
+        read_file.read_files,
+        count=processes_for(tasks),
+        limits=_LIMITS,
+        small=lambda files: sum(seen.stamp.size for seen in files) <= small,
+        command=command,
+    )
+
+
+def tasks_of(files: Iterable[WalkedFile]) -> Iterator[list[WalkedFile]]:
+    """Yields the tasks that read files, each of a bounded size."""
+    chunk: list[WalkedFile] = []
+    size = 0
+    for seen in files:
+        chunk.append(seen)
+        size += seen.stamp.size
+        if len(chunk) == _CHUNK_FILES or size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _attachments(files: Sequence[WalkedFile]) -> Answer:
     """Returns the entries of attachments. A few are hashed, so that a change of them is noticed."""
     sizes = [seen.stamp.size for seen in files if seen.stamp.size <= _LARGEST_HASHED]
     most = _LARGEST_HASHED if sum(sizes) <= _HASHED_BYTES else -1
-    return [
-        read_file.read_attachment(seen)
-        if seen.stamp.size <= most
-        else read_file.name_only(seen.path, seen.kind, seen.stamp)
-        for seen in files
-    ]
+    return [read_file.read_attachment(seen) if seen.stamp.size <= most else read_file.name_only(seen) for seen in files]
 
 
 def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
@@ -167,9 +178,11 @@ def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
         yield batch._replace(same=same)
 
 
-def _with_hashes(files: list[WalkedFile], racy: Iterable[str], index: Index) -> list[WalkedFile]:
-    # Files that are read again only to be sure get their known hash.
-    hashes = index.hashes(racy)
+def _with_hashes(files: list[WalkedFile], before: Mapping[str, Stamp], index: Index) -> list[WalkedFile]:
+    """Returns files with their known hashes, if they are read again only to be sure."""
+    hashes = index.hashes(
+        seen.path for seen in files if seen.path in before and read_file.is_same_but_racy(before[seen.path], seen.stamp)
+    )
     return [seen._replace(hash=hashes.get(seen.path)) for seen in files] if hashes else files
 
 
@@ -182,7 +195,7 @@ class _Look:
         self._waiting: list[str] = []
         self._added: set[str] = set()
         self._changed: dict[str, WalkedFile] = {}
-        self._racy: set[str] = set()
+        self._before: dict[str, Stamp] = {}
         self._gone: set[str] = set()
 
     def add(self, path: str) -> None:
@@ -195,7 +208,7 @@ class _Look:
             self.add(path)
         while self._waiting:
             self._look(self._waiting.pop())
-        changed = _with_hashes([self._changed[path] for path in sorted(self._changed)], self._racy, self._index)
+        changed = _with_hashes([self._changed[path] for path in sorted(self._changed)], self._before, self._index)
         return ScanPlan(changed, sorted(self._gone - set(self._changed)))
 
     def _look(self, path: str) -> None:
@@ -204,11 +217,7 @@ class _Look:
         changed = {seen.path: seen for seen in found.values() if known.get(seen.path) != seen.stamp}
         gone = {path for path in known if path not in found and not self._walk.is_unread(path)}
         self._changed |= changed
-        self._racy.update(
-            path
-            for path, seen in changed.items()
-            if path in known and read_file.is_same_but_racy(known[path], seen.stamp)
-        )
+        self._before |= known
         self._gone |= gone
         inodes = {seen.stamp.inode for seen in changed.values()} | {known[path].inode for path in gone}
         for other in self._index.sharing(inodes):

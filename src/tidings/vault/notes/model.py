@@ -1,10 +1,11 @@
 """The contents of a file as values: made by the parser, stored by the index, sent between processes.
 
-Offsets count characters of the note's text; lines count from 1. Imports nothing, so that worker processes start fast.
+Offsets count characters of the note's text; lines count from 1. Imports little, so that worker processes start fast.
 """
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["note", "canvas", "base", "attachment"]
@@ -62,9 +63,9 @@ class NoteTag(NamedTuple):
 class NoteTask(NamedTuple):
     """A list item with a checkbox: `- [ ] …`."""
 
+    line: int
     status: str  # The character in the checkbox: a space if the task is open.
     text: str
-    line: int
 
 
 class Note(NamedTuple):
@@ -104,6 +105,11 @@ class TextChange(NamedTuple):
     start: int
     end: int
     text: str
+
+
+def version_of(data: bytes) -> str:
+    """Returns the version of a file with these bytes, which `if_match` compares."""
+    return blake2b(data, digest_size=8).hexdigest()
 
 
 def key(text: str) -> str:

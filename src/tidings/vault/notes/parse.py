@@ -17,7 +17,6 @@ from tidings.vault.notes.model import Heading, Note, NoteLink, NoteTag, NoteTask
 from tidings.vault.notes.properties import Frontmatter, load, split
 
 _NAME = r"[^\0\u2000-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\\s]+"
-_TAG = re.compile(rf"#({_NAME})")
 _WIKI, _NAMED = 1, 2
 _ANY = re.compile(rf"{WIKI_LINK}|#({_NAME})|{DESTINATION}|\[|\]")
 _VALID = re.compile(_NAME)
@@ -41,18 +40,6 @@ _ESCAPE = re.compile(r"\\([\"\\/])")
 _TAGS_KEY = re.compile(r"[{,\n][ \t]*[\"']?tags[\"']?[ \t]*:", re.IGNORECASE)
 _WHOLE_LINK = re.compile(rf"\s*{WIKI_LINK}\s*")
 _LINKS = re.compile(WIKI_LINK)
-
-
-def _tags(page: str, shift: int, line: int) -> list[NoteTag]:
-    tags: list[NoteTag] = []
-    seen, last = 1, -1
-    for found in _TAG.finditer(page):
-        start = found.start()
-        if (name := _tag_name(page, start, found[1], last)) is not None:
-            line += page.count("\n", seen, start)
-            seen, last = start, found.end()
-            tags.append(NoteTag(name, line, start + 1 + shift, start + 1 + shift + len(name)))
-    return tags
 
 
 def _tags_and_links(  # noqa: C901 - one loop: a call for each find would take a third longer
@@ -115,9 +102,6 @@ def wiki_link(
     kind: Literal["wiki", "property"], embed: bool, content: str, place: tuple[int, int, int]
 ) -> NoteLink | None:
     """Returns the link with this text between its brackets, if any. `place` is its line, start and end."""
-    if "|" not in content and "#" not in content:
-        target = content.strip()
-        return NoteLink(kind, embed, target, "", None, *place) if target else None
     path, bar, shown = content.partition("|")
     if bar and path.endswith("\\"):
         path = path[:-1]
@@ -165,10 +149,9 @@ def parse(text: str, name: str) -> Note:
     first_line = text.count("\n", 0, start) + 1
     shift = start - 1
 
-    if "[[" in page or "](" in page:
+    tags, links = list[NoteTag](), list[NoteLink]()
+    if "#" in page or "[" in page:
         tags, links = _tags_and_links(page, text, shift, first_line)
-    else:
-        tags, links = _tags(page, shift, first_line) if "#" in page else [], list[NoteLink]()
     headings, tasks = _lines(page, text, shift, first_line)
     blocks = find_blocks(page, code, shift, first_line) if "^" in page else []
     title = name.rpartition("/")[2]
@@ -209,7 +192,7 @@ def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], 
             headings.append(Heading(len(found[1]), _CLOSING_MARKS.sub("", title).rstrip(), line, begin + shift))
         elif kind == 2:
             box = found.end(2)
-            tasks.append(NoteTask(text[box - 1 + shift], text[box + 1 + shift : end + shift].strip(), line))
+            tasks.append(NoteTask(line, text[box - 1 + shift], text[box + 1 + shift : end + shift].strip()))
         elif (above := page.rfind("\n", 0, begin - 1)) >= 0 and not _NO_TITLE.match(page, above + 1, begin - 1):
             title = text[above + 1 + shift : begin - 1 + shift].strip()
             headings.append(Heading(1 if found[3][0] == "=" else 2, title, line - 1, above + 1 + shift))

@@ -2,14 +2,10 @@
 
 Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are booleans; dates, times and `yes`
 are texts. A block that cannot be read is reported in words, never raised: such a note is still a note.
-
-Most blocks are simple: names with a text, a number or a list of these. `load_simple` reads them in a third of the time
-of the YAML parser, which gets every other block.
 """
 
 import json
 import re
-import string
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -18,6 +14,17 @@ import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent, Event
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Base
+else:
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml.
+
+_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
+_TYPED = (":int", ":float", ":bool", ":null")
+_MOST_NODES = 100_000
+_DEEPEST = 100
+_LONGEST = 1 << 20
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SPECIAL = {
@@ -27,69 +34,6 @@ _SPECIAL = {
 }
 _MOST_DIGITS = 300
 _NUMERIC = frozenset("0123456789+-.")
-_NEVER = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
-"""Characters that YAML does not accept unescaped: line ends, the byte order mark, surrogates."""
-
-
-def _one_of(allowed: str) -> str:
-    """Returns a set of these ASCII characters and all others; negated, since large ranges compile slowly."""
-    others = "".join(re.escape(character) for character in map(chr, range(0x20, 0x7F)) if character not in allowed)
-    return f"[^{others}{_NEVER}]"
-
-
-_LETTERS = string.ascii_letters + string.digits + "_"
-_PRINTED = "".join(map(chr, range(0x20, 0x7F)))
-_FIRST = _one_of(string.ascii_letters + "_")
-_LETTER = _one_of(_LETTERS)
-_WORD = _one_of(_LETTERS + "-")
-_IN_PLAIN = _one_of(_LETTERS + " .,/+()'\"=;?!&*@$%<>|~^-")
-_IN_ITEM = _one_of(_LETTERS + " ./+()-")
-_IN_DOUBLE = _one_of(_PRINTED.replace('"', "").replace("\\", ""))
-_IN_SINGLE = _one_of(_PRINTED.replace("'", ""))
-_PLAIN = rf"(?:{_LETTER}|-(?=[0-9]))(?:{_IN_PLAIN}|:(?=[^ ]))*+"
-_QUOTED = rf"\"{_IN_DOUBLE}*+\"|'{_IN_SINGLE}*+'"
-_ITEM = rf"{_LETTER}{_IN_ITEM}*+|{_QUOTED}"
-_LINE = re.compile(
-    rf"(?:({_FIRST}{_WORD}{{0,40}}(?: {_WORD}{{1,20}}){{0,4}}):|( *)-)"
-    rf"(?: +(?:({_PLAIN})|({_QUOTED}) *|\[ *((?:(?:{_ITEM}) *(?:, *(?:{_ITEM}) *)*)?)\] *))? *"
-)
-_ITEMS = re.compile(_ITEM)
-
-
-def load_simple(text: str) -> dict[str, Any] | None:
-    """Returns the properties, or None if they are not simple."""
-    result: dict[str, Any] = {}
-    items: list[Any] | None = None
-    indent: str | None = None
-    name = ""
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if not line:
-            continue
-        if (found := _LINE.fullmatch(line)) is None:
-            return None
-        key, dash, plain, quoted, listed = found.groups()
-        value = _value(plain, quoted, listed)
-        if key is not None:
-            if key in result:
-                return None
-            name, result[key], indent = key, value, None
-            items = [] if found.lastindex == 1 else None  # Items may follow if there is no value.
-        elif items is None or value is None or listed is not None or indent not in (None, dash):
-            return None
-        else:
-            items.append(value)
-            result[name], indent = items, dash
-    return result
-
-
-def _value(plain: str | None, quoted: str | None, listed: str | None) -> Any:
-    if plain is not None:
-        return scalar(plain.rstrip(" "))
-    if quoted is not None:
-        return quoted[1:-1]
-    if listed is None:
-        return None
-    return [item[1:-1] if item[0] in "\"'" else scalar(item.rstrip(" ")) for item in _ITEMS.findall(listed)]
 
 
 def scalar(text: str) -> Any:
@@ -104,19 +48,6 @@ def scalar(text: str) -> Any:
         number = float(text)
         return text if number in (float("inf"), float("-inf")) else number
     return text
-
-
-if TYPE_CHECKING:
-    from yaml import SafeLoader as _Base
-else:
-    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml.
-
-_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
-_CLOSING = re.compile(r"\n---[ \t]*(?:\r?\n|\Z)")
-_TYPED = (":int", ":float", ":bool", ":null")
-_MOST_NODES = 100_000
-_DEEPEST = 100
-_LONGEST = 1 << 20
 
 
 class Frontmatter(NamedTuple):
@@ -148,8 +79,7 @@ def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
     if block.kind == "json":
         with suppress(ValueError, RecursionError):
             return json.loads(block.text, parse_constant=_refuse, object_pairs_hook=_unique), None
-    simple = load_simple(block.text)
-    return (simple, None) if simple is not None else load_yaml(block.text)
+    return _load_yaml(block.text)
 
 
 class _Loader(_Base):
@@ -198,8 +128,7 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
-    """Does what `load` does with the YAML parser."""
+def _load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
     reader = _PropertyReader()
     try:
         properties = reader.properties(compose(text))

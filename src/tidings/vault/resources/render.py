@@ -122,7 +122,7 @@ def attachment(view: VaultView, file: FileRow) -> RenderedResource:
         away = " The vault cannot be reached at present." if view.status.phase == "away" else ""
         raise ResourceMissing(f"{file.path!r} cannot be read: {error.strerror}.{away}") from error
     kind = mime_type(file.path)
-    if is_text(kind):
+    if kind.startswith("text/") or kind in _TEXTS:
         try:
             return RenderedResource(kind, data.decode("utf-8-sig"))
         except UnicodeDecodeError:
@@ -156,7 +156,7 @@ def _summary(view: VaultView, file: FileRow) -> Json:
         "links": [
             {"target": link.target + link.subpath, "path": link.leads_to, "line": link.line}
             | ({"embed": True} if link.embed else {})
-            for link in graph.outgoing(queries, path)[:_MOST]
+            for link in graph.outgoing(queries, path, _MOST)
         ],
         "tasks": [task._asdict() for task in queries.tasks(path, limit=_MOST)],
     }
@@ -194,9 +194,9 @@ def recent(view: VaultView, address: VaultAddress) -> Json:
 
 def stats(view: VaultView, address: VaultAddress) -> Json:
     """Returns the counts of the vault. Words change with nearly every edit, so they are shown only in `mode=full`."""
-    counts = view.queries.stats(sums=address.full)._asdict()
+    counts = view.queries.stats(sums=address.full)
     tasks = {"open": counts.pop("tasks_open"), "done": counts.pop("tasks_done")}
-    sums = {"words": counts.pop("words"), "size": counts.pop("size")}
+    sums = {name: counts.pop(name) for name in ("words", "size") if address.full}
     names = [mount.name for mount in view.vault.mounts if mount.name]
     content: Json = _if_any(vaults=names) | counts | {"tasks": tasks}
     if address.full:
@@ -261,7 +261,7 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
     file = find_file(view, address.argument)
     every = graph.backlinks(view.queries, file.path)
     items: list[Json] = []
-    for link in every[address.offset :][: _size(address)]:
+    for link in graph.with_lines(view.queries, every[address.offset :][: _size(address)]):
         item: Json = {"path": link.source, "line": link.line, "text": one_line(link.text, _LINE + 1)}
         source = view.queries.file(link.source) if address.full else None
         items.append(item | details(view, source) if source else item)
@@ -423,8 +423,3 @@ def mime_type(path: str) -> str:
         return known
     guessed, packed = mimetypes.guess_type(f"x.{ending}", strict=False) if dot else (None, None)
     return guessed if guessed and not packed else "application/octet-stream"
-
-
-def is_text(mime_type: str) -> bool:
-    """Returns whether a content type is text."""
-    return mime_type.startswith("text/") or mime_type in _TEXTS

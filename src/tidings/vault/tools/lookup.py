@@ -100,16 +100,16 @@ def links(  # noqa: C901 - one case for each direction
     match direction:
         case "back":
             target = meant(view, path)[0]
-            links, about = graph.backlinks(queries, target), f" to {target}"
+            every, about = graph.backlinks(queries, target), f" to {target}"
         case "out":
             source = meant(view, path)[0]
-            links, about = graph.outgoing(queries, source), f" in {source}"
+            every, about = graph.outgoing(queries, source), f" in {source}"
         case "broken" if path:
             source = meant(view, path)[0]
-            links = [link for link in graph.outgoing(queries, source) if link.target and link.leads_to is None]
+            every = [link for link in graph.outgoing(queries, source) if link.target and link.leads_to is None]
             about = f" to nowhere in {source}"
         case "broken":
-            links, about = graph.broken(queries), " to nowhere"
+            every, about = graph.broken(queries), " to nowhere"
         case "orphans":
             notes = graph.orphans(queries)
             shown = span.of(notes)
@@ -123,8 +123,8 @@ def links(  # noqa: C901 - one case for each direction
             head = " → ".join(way) or f"No links lead from {start} to {end}, in either direction."
             return _said(view, [head], {"total": len(way), "notes": way})
     items: list[LinkSeen] = []
-    lines = [f"{counted(len(links), 'link')}{about}"]
-    for link in span.of(links):
+    lines = [f"{counted(len(every), 'link')}{about}"]
+    for link in graph.with_lines(queries, span.of(every)):
         text, written = link.text, link.target + link.subpath
         if len(text) > _ROOM:
             start = max(0, text.find(link.target) - _ROOM // 2)
@@ -134,7 +134,7 @@ def links(  # noqa: C901 - one case for each direction
             item["target"] = link.leads_to
         items.append(item)
         lines.append(f"{link.source}:{link.line}: {written} → {link.leads_to or 'nowhere'}: {text}")
-    return _said(view, lines, {"total": len(links), "links": items}, more=span.next(len(links)))
+    return _said(view, lines, {"total": len(every), "links": items}, more=span.next(len(every)))
 
 
 def recent(view: VaultView, span: ResultRange) -> CallToolResult:

@@ -246,14 +246,14 @@ def _file_info(view: VaultView, path: str) -> Info:
             "left_out": max(len(headings) - _MOST, 0) + max(len(blocks) - _MOST, 0) or None,
             "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
         }
-    facts["links"] = {"out": len(graph.outgoing(queries, file.path)), "back": len(graph.backlinks(queries, file.path))}
+    facts["links"] = {"out": queries.count("links", file.path), "back": len(graph.backlinks(queries, file.path))}
     return facts | {"note": view.status.standing}
 
 
 def _vault_info(view: VaultView) -> Info:
     return {
         "vaults": [mount.name for mount in view.vault.mounts if mount.name],
-        **view.queries.stats()._asdict(),
+        **view.queries.stats(),
         "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
         "index": view.status.phase,
         "note": " ".join(filter(None, [view.status.standing, *view.status.notes])),

@@ -149,12 +149,8 @@ class ReadTools:
         return await self.library.ask(lambda view: read.daily(view, self.texts, day, max_tokens, cure=cure))
 
 
-@dataclass(frozen=True)
-class WriteTools:
-    """The tools that write."""
-
-    library: VaultLibrary
-    texts: Texts
+class WriteTools(ReadTools):
+    """The tools of a vault that may be written."""
 
     async def write(
         self, *, path: str, content: str, if_match: IfMatch = "", overwrite: bool = False
@@ -304,22 +300,19 @@ def register(server: ExactServer, library: VaultLibrary, texts: Texts, *, read_o
         )
         server.add_documented_tool(tool, title, hints, refusals_told)
 
-    read = ReadTools(library, texts)
-    add(read.search, "Search the vault")
-    add(read.read, "Read notes")
-    add(read.links, "Follow links")
-    add(read.tags, "List tags")
-    add(read.recent, "See what changed last")
-    add(read.structure, "List folders and files")
-    add(read.info, "Get facts of a note or the vault")
-    if read_only:
-        add(read.daily_note, "Open a daily note")
-        return
-    write = WriteTools(library, texts)
-    add(write.daily_note, "Open a daily note", destroys=False)
-    add(write.write, "Write a note", destroys=True, idempotent=True)
-    add(write.edit, "Edit a note", destroys=True)
-    add(write.append, "Add to a note", destroys=False)
-    add(write.move, "Move or rename", destroys=True)
-    add(write.delete, "Delete to the trash", destroys=True)
-    add(write.rename_tag, "Rename a tag everywhere", destroys=True, idempotent=True)
+    tools = ReadTools(library, texts) if read_only else WriteTools(library, texts)
+    add(tools.search, "Search the vault")
+    add(tools.read, "Read notes")
+    add(tools.links, "Follow links")
+    add(tools.tags, "List tags")
+    add(tools.recent, "See what changed last")
+    add(tools.structure, "List folders and files")
+    add(tools.info, "Get facts of a note or the vault")
+    add(tools.daily_note, "Open a daily note", destroys=None if read_only else False)
+    if isinstance(tools, WriteTools):
+        add(tools.write, "Write a note", destroys=True, idempotent=True)
+        add(tools.edit, "Edit a note", destroys=True)
+        add(tools.append, "Add to a note", destroys=False)
+        add(tools.move, "Move or rename", destroys=True)
+        add(tools.delete, "Delete to the trash", destroys=True)
+        add(tools.rename_tag, "Rename a tag everywhere", destroys=True, idempotent=True)

@@ -9,17 +9,14 @@ import os
 import shutil
 from collections.abc import Awaitable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import anyio
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import BrowserContext, Error, Playwright, async_playwright
 
 from tidings.web.fetch.request import FetchError
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser as Chromium
-    from playwright.async_api import BrowserContext, Playwright
 
 # The names of the program on different systems. The first has no windows, and needs half the processor time.
 NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -37,7 +34,7 @@ _END_SECONDS: Final = 10.0
 
 
 class NoBrowser(FetchError, kind="no-browser"):
-    """Chromium or Playwright is missing, or does not start. The message says what to do."""
+    """Chromium is missing, or does not start. The message says what to do."""
 
 
 class Browser:
@@ -51,9 +48,6 @@ class Browser:
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        if find_spec("playwright") is None:
-            how = "install it with `pip install 'tidings[render]'`, or leave out --render"
-            raise NoBrowser(f"Pages cannot be rendered without Playwright: {how}.", url="")
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -66,10 +60,8 @@ class Browser:
         """True while it runs."""
         return self._chromium is not None and self._chromium.is_connected()
 
-    async def context(self, **options: Any) -> "BrowserContext":
+    async def context(self, **options: Any) -> BrowserContext:
         """Returns a new context, which shares nothing with others. Raises `NoBrowser`."""
-        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
-
         try:
             return await (await self._running()).new_context(**options)
         except Error:
@@ -82,16 +74,14 @@ class Browser:
         async with self._starting:
             await self._stop()
 
-    async def _running(self) -> "Chromium":
+    async def _running(self) -> Chromium:
         async with self._starting:
             if self._chromium is None or not self._chromium.is_connected():
                 await self._stop()
                 self._chromium = await self._start()
             return self._chromium
 
-    async def _start(self) -> "Chromium":
-        from playwright.async_api import Error, async_playwright  # noqa: PLC0415
-
+    async def _start(self) -> Chromium:
         if self._closed:
             raise NoBrowser("No page can be rendered: the server is stopping.", url="")
         self._playwright = await async_playwright().start()
@@ -130,7 +120,5 @@ class Browser:
 
 async def attempt(step: Awaitable[object], seconds: float = _END_SECONDS) -> None:
     """Awaits a step that may fail because the page or the browser is gone already."""
-    from playwright.async_api import Error  # noqa: PLC0415
-
     with anyio.move_on_after(seconds), suppress(Error, OSError):
         await step

@@ -11,10 +11,12 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import Any, Final, Self, cast
 from urllib.parse import urldefrag
 
 import anyio
+from playwright.async_api import CDPSession, Error, FloatRect, Page
+from playwright.async_api import TimeoutError as PageTimeout
 
 from tidings.web.browser.chromium import Browser, attempt
 from tidings.web.browser.routing import RenderBudget, Routing
@@ -23,10 +25,6 @@ from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import BadRequest, FetchError, FetchTimedOut, Request, Response
 from tidings.web.page_options import RenderOptions
 from tidings.web.pages import RenderedPage, failed
-
-if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, FloatRect, Page
-
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +58,8 @@ self.open = () => null;
 class PageCamera:
     """Reads and photographs one page. Opened before the page loads, because a busy page cannot be entered later."""
 
-    page: "Page"
-    session: "CDPSession"
+    page: Page
+    session: CDPSession
     most: int  # Bytes of HTML.
     # Warnings about parts that were left out.
     warnings: list[ExtractWarning] = field(default_factory=list[ExtractWarning])
@@ -70,8 +68,6 @@ class PageCamera:
 
     async def settle(self, routing: Routing, until: float) -> None:
         """Waits until nothing is being fetched, for a few seconds at most by the page's own clock."""
-        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
-
         until = min(until, anyio.current_time() + _SETTLING)
         quiet = 0
         while quiet < 2 and anyio.current_time() < until:
@@ -84,8 +80,6 @@ class PageCamera:
 
     async def html(self, until: float) -> tuple[bytes, str | None] | None:
         """Returns the HTML as it is now, and the web address; None if it cannot be read. Stops busy scripts."""
-        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
-
         try:
             for patience in (0.5, 1.0):
                 room = max((until - anyio.current_time()) * patience, _LEAST)
@@ -119,8 +113,6 @@ class PageCamera:
 
     async def screenshot(self, until: float) -> bytes | None:
         """Returns a PNG of the page from its top, or of one screen if that is too large; None if both fail."""
-        from playwright.async_api import Error  # noqa: PLC0415
-
         width, height = min(max(self._width, 1), 2_000), min(max(self._height, 1), _TALLEST)
         whole: FloatRect = {"x": 0, "y": 0, "width": width, "height": height}
         for clip in (whole, None):
@@ -206,18 +198,8 @@ class Renderer:
         self, asked: Request, first: Response, options: RenderOptions, until: float, reserve: float
     ) -> RenderedPage | None:
         """Renders the page once; returns None if the browser crashed."""
-        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
-
         limits = self._fetcher.limits
-        routing = Routing(
-            self._fetcher,
-            asked,
-            first,
-            until=until - reserve,
-            budget=self._budget,
-            block_third_party=options.block_third_party,
-            pictures=options.screenshot,
-        )
+        routing = Routing(self._fetcher, asked, first, options, self._budget, until - reserve)
         try:
             async with self._page(asked, routing) as page:
                 most = min(asked.max_bytes or limits.max_bytes, limits.max_bytes)
@@ -244,7 +226,7 @@ class Renderer:
         return RenderedPage(html, url or first.url, picture, warnings)
 
     @asynccontextmanager
-    async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator["Page"]:
+    async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator[Page]:
         context = await self._browser.context(
             user_agent=asked.user_agent or self._fetcher.limits.user_agent,
             viewport={"width": _WIDTH, "height": _HEIGHT},
@@ -272,8 +254,6 @@ class Renderer:
         self, camera: PageCamera, url: str, options: RenderOptions, until: float, routing: Routing
     ) -> ExtractWarning | None:
         """Waits as the options say; returns a warning if the time was up before."""
-        from playwright.async_api import Error, TimeoutError  # noqa: A004, PLC0415 - an optional package
-
         pending = f"it had not reached {options.wait_until!r}"
         try:
             with routing.loading:
@@ -284,7 +264,7 @@ class Renderer:
                 pending = f"{options.selector!r} was not there"
                 selector, timeout = f"css={options.selector}", _milliseconds(until)
                 await camera.page.wait_for_selector(selector, state="attached", timeout=timeout)
-        except TimeoutError:
+        except PageTimeout:
             return ExtractWarning("render_timeout", f"The time was up when {pending}: this is the page at that time.")
         except Error as error:
             if "parsing css selector" in error.message:

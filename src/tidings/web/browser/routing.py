@@ -10,19 +10,18 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
+from playwright.async_api import Error, Route
+from playwright.async_api import Request as Asked
 
 from tidings.web.browser.chromium import attempt
 from tidings.web.extract.model import ExtractWarning
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchError, FetchTimedOut, RateLimited, Request, Response, RobotsRefused
 from tidings.web.fetch.urls import Url, parse
-
-if TYPE_CHECKING:
-    from playwright.async_api import Request as Asked
-    from playwright.async_api import Route
+from tidings.web.page_options import RenderOptions
 
 logger = logging.getLogger(__name__)
 
@@ -53,31 +52,21 @@ class RenderBudget:
     navigations: int = 20
 
 
+@dataclass(eq=False)
 class Routing:
-    """Answers all requests of one page."""
+    """Answers all requests of one page, beginning with `first`: the response to `request`, which is the page itself."""
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        request: Request,
-        first: Response,
-        *,
-        until: float,
-        budget: RenderBudget,
-        block_third_party: bool = True,
-        pictures: bool = False,
-    ) -> None:
-        """Starts with `first`, the response to `request`, which is the page itself; fetches nothing after `until`."""
-        self._fetcher = fetcher
-        self._request = request
-        self._meant = parse(request.url)
-        self._ready: Response | None = first
-        self._home = parse(first.url)
-        self._private = first.private
-        self._until = until
-        self._budget = budget
-        self._block = block_third_party
-        self._skipped = _NEVER if pictures else _NEVER | _PICTURES
+    fetcher: Fetcher
+    request: Request
+    first: Response
+    options: RenderOptions
+    budget: RenderBudget
+    until: float  # nothing is fetched after this
+
+    def __post_init__(self) -> None:
+        self._ready: Response | None = self.first
+        self._meant, self._home = parse(self.request.url), parse(self.first.url)
+        self._skipped = _NEVER if self.options.screenshot else _NEVER | _PICTURES
         # The scope of waiting until the page is loaded; ends when that may never be reported.
         self.loading = anyio.CancelScope()
         self._scopes: set[anyio.CancelScope] = set()
@@ -105,7 +94,7 @@ class Routing:
             message = f"{self._forbidden} parts of the page were left out, because robots.txt forbids them."
             yield ExtractWarning("robots_blocked", message)
 
-    async def __call__(self, route: "Route") -> None:
+    async def __call__(self, route: Route) -> None:
         """Answers one request."""
         asked = route.request
         try:
@@ -131,9 +120,7 @@ class Routing:
             self._ready = None if response is self._ready else self._ready
             await attempt(route.fulfill(status=response.status, headers=headers, body=response.body))
 
-    async def _refuse(self, route: "Route") -> None:
-        from playwright.async_api import Error  # noqa: PLC0415 - an optional package
-
+    async def _refuse(self, route: Route) -> None:
         # The page stays when a navigation is aborted; for any other error the browser would show an error page.
         navigates = route.request.is_navigation_request()
         await attempt(route.abort("aborted" if navigates else "blockedbyclient"))
@@ -142,7 +129,7 @@ class Routing:
                 # The browser never reports a page as loaded that was about to be left.
                 self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
 
-    async def _response(self, asked: "Asked") -> Response | None:
+    async def _response(self, asked: Asked) -> Response | None:
         """Returns the response for the browser, or None to refuse the request."""
         if asked.method != "GET" or asked.resource_type in self._skipped or self._ended:
             return None
@@ -155,40 +142,39 @@ class Routing:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                response = await self._fetcher.fetch(self._to_fetch(asked, url))
+                response = await self.fetcher.fetch(self._to_fetch(asked, url))
             finally:
                 self._scopes.discard(scope)
             self._bytes += len(response.body)
             return None if self._is_forbidden(response, asked, url) else response
         return None
 
-    def _within_budget(self, asked: "Asked") -> bool:
+    def _within_budget(self, asked: Asked) -> bool:
         self._requests += 1
         self._navigations += asked.is_navigation_request()
-        budget = self._budget
-        counted = self._requests <= budget.requests and self._navigations <= budget.navigations
-        return counted and self._bytes < budget.bytes and anyio.current_time() < self._until
+        counted = self._requests <= self.budget.requests and self._navigations <= self.budget.navigations
+        return counted and self._bytes < self.budget.bytes and anyio.current_time() < self.until
 
-    def _to_fetch(self, asked: "Asked", url: Url) -> Request:
+    def _to_fetch(self, asked: Asked, url: Url) -> Request:
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
         # The caller's headers go only to the page's own origin, and only if it was not redirected to another one.
         if url.origin == self._home.origin and self._meant.trusts(url):
-            given |= self._request.headers
-        left = self._budget.bytes - self._bytes
+            given |= self.request.headers
+        left = self.budget.bytes - self._bytes
         return Request(
             str(url),
             headers=given,
             accept=asked.headers.get("accept", "*/*"),
-            respect_robots=self._request.respect_robots,
-            timeout=self._until - anyio.current_time(),
-            max_bytes=min(left, self._request.max_bytes or left),
-            max_redirects=self._request.max_redirects,
-            user_agent=self._request.user_agent,
+            respect_robots=self.request.respect_robots,
+            timeout=self.until - anyio.current_time(),
+            max_bytes=min(left, self.request.max_bytes or left),
+            max_redirects=self.request.max_redirects,
+            user_agent=self.request.user_agent,
         )
 
-    def _is_forbidden(self, response: Response, asked: "Asked", url: Url) -> bool:
+    def _is_forbidden(self, response: Response, asked: Asked, url: Url) -> bool:
         where = parse(response.url)
-        if self._is_third_party(where) or (response.private and not self._private):
+        if self._is_third_party(where) or (response.private and not self.first.private):
             # A public page must not reach a private network, even if its own name resolves there by now.
             return True
         if asked.is_navigation_request():
@@ -199,7 +185,7 @@ class Routing:
         return not (shared or url.trusts(where) or asked.resource_type == "script")
 
     def _is_third_party(self, url: Url) -> bool:
-        return self._block and site_of(url.host) != site_of(self._home.host)
+        return self.options.block_third_party and site_of(url.host) != site_of(self._home.host)
 
 
 def site_of(host: str) -> str:

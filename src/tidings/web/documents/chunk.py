@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import ceil
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from tidings.web.documents.budget import estimate, weigh
 from tidings.web.documents.markdown import BlockSpan, Sections, blocks_of, common, shown
@@ -117,14 +117,10 @@ def chunk(
     margin_ratio: float = 0.10,
     strategy: Strategy = "headings_first",
 ) -> list[Chunk]:
-    """Returns the chunks of `content`, none over `max_tokens` less the margin. Raises `ValueError` for bad options."""
-    if not 0 <= margin_ratio < 1:
-        raise ValueError(f"The margin {margin_ratio} is not from 0 to below 1. Give 0.1, for example.")
+    """Returns the chunks of `content`, none over `max_tokens` less the margin. Raises `ValueError` for too few."""
     budget = int(max_tokens * (1 - margin_ratio))
     if budget < SMALLEST:
         raise ValueError(f"Less the margin, {budget} tokens are left for a chunk. Give a max_tokens of 20 or more.")
-    if strategy not in get_args(Strategy):
-        raise ValueError(f"The strategy {strategy!r} is unknown. Give headings_first or balanced.")
     if not content:
         return []
     blocks = blocks_of(content)

@@ -16,18 +16,15 @@ from anyio import to_thread
 from tidings._kit.text import counted
 from tidings.web.documents import picking
 from tidings.web.documents.budget import estimate
-from tidings.web.documents.chunk import SMALLEST as MARGINLESS
-from tidings.web.documents.chunk import chunk
+from tidings.web.documents.chunk import SMALLEST, chunk
 from tidings.web.documents.map_reduce import Sample, SampleFailed, map_reduce
 from tidings.web.documents.markdown import shown
 from tidings.web.documents.model import Chunk, Compacted, PacketWarning, Quote
 from tidings.web.documents.picking import Document, document
-from tidings.web.documents.sentences import PRESERVED, Salience
+from tidings.web.documents.sentences import Salience
 
-Mode = Literal["structural", "salience", "map_reduce", "question_focused"]
-MODES: tuple[Mode, ...] = ("structural", "salience", "map_reduce", "question_focused")
+Mode = Literal["structural", "salience", "question_focused", "map_reduce"]
 
-SMALLEST = 50
 _ROOMY = 150  # The smallest budget with room for key points and quotes.
 _POINTS, _QUOTES = 6, 5
 _SHORT = 400  # The most characters of a key point or a quote.
@@ -50,22 +47,13 @@ async def compact(
     preserve: Iterable[str] = (),
     sample: Sample | None = None,
 ) -> Compacted:
-    """Returns a content, or chunks of one, within `max_tokens`. Raises `ValueError` if an option is not valid."""
+    """Returns a content, or chunks of one, within `max_tokens`. The mode `question_focused` needs a question."""
     request = _Request(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
-    if max_tokens < SMALLEST:
-        raise ValueError(f"{max_tokens} tokens are too few for a summary. Give {SMALLEST} or more.")
-    if mode not in MODES:
-        raise ValueError(f"The mode {mode!r} is unknown. Give one of {', '.join(MODES)}.")
-    if mode == "question_focused" and not request.question:
-        raise ValueError("The mode question_focused needs a question.")
-    for name in request.preserve:
-        if name not in PRESERVED:
-            raise ValueError(f"{name!r} cannot be preserved. Give any of {', '.join(PRESERVED)}.")
-    if mode != "map_reduce":
-        return _extracted(document(source), request)  # without ever waiting: it may run in a thread of its own
     text = await to_thread.run_sync(document, source)
-    notice = None if sample else "The client offers no sampling: the most important sentences are given instead."
-    if sample is not None and text.sentences:
+    notice = None
+    if mode == "map_reduce" and sample is None:
+        notice = "The client offers no sampling: the most important sentences are given instead."
+    elif mode == "map_reduce" and sample is not None and text.sentences:
         try:
             return await _by_model(text, request, sample)
         except SampleFailed as error:
@@ -192,7 +180,7 @@ def _bound(request: _Request, parts: _Parts, notices: list[str]) -> Compacted:
     if lost := points - len(parts.key_points):
         notices.append(f"There was no room for {lost} of the {points} key points.")
     if (over := parts.size() - request.max_tokens) > 0:
-        room = max(MARGINLESS, estimate(parts.summary) - over)
+        room = max(SMALLEST, estimate(parts.summary) - over)
         parts = replace(parts, summary=chunk("", parts.summary, max_tokens=room, margin_ratio=0)[0]["text"].rstrip())
         notices.append("The summary was longer than the budget, and was cut.")
     return Compacted(

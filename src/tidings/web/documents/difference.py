@@ -17,7 +17,7 @@ from typing import Final
 
 from tidings._kit import diff as lines_diff
 from tidings._kit.diff import DiffLine, Hunk, Replaced, Spans
-from tidings.web.documents.markdown import HeadingsAbove
+from tidings.web.documents.markdown import Sections, blocks_of
 from tidings.web.extract.model import FeedEntry
 
 MAX_CHARS: Final = 20_000  # The default length of the text of a difference.
@@ -52,11 +52,6 @@ class PageDiff:
     places: int  # The number of hunks; fewer may be shown.
     left_out: LeftOut | None = None
     exact: bool = True  # False: so much changed that unchanged lines may be shown as removed and added.
-
-    @property
-    def same(self) -> bool:
-        """True if nothing changed."""
-        return not self.places
 
     @property
     def text(self) -> str:
@@ -101,7 +96,10 @@ def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = M
     room = DiffRoom(max_chars, come, gone)
     above = before.count("\n", 0, start) - len(lead)
     groups = list(lines_diff.grouped(changes, context))
-    headings = HeadingsAbove(after)
+    sections = Sections(after, blocks_of(after))
+    places = list(accumulate(map(len, new_lines), initial=start - sum(map(len, lead))))  # of the lines in `after`
+    first_lines = (min(group[0].new_start, len(new_lines) - 1) for group in groups)
+    headings = [sections.headings(places[line + 1] - 1) for line in first_lines]
     hunks = tuple(_hunks(old_lines, new_lines, groups, room, headings=headings, above=above, context=context))
     if most is not None:  # Not all lines of the one hunk were looked at.
         around = len(lead) + len(rest)
@@ -147,7 +145,7 @@ def _hunks(
     groups: list[list[Replaced]],
     room: DiffRoom,
     *,
-    headings: HeadingsAbove,
+    headings: Sequence[str],
     above: int,
     context: int,
 ) -> Iterator[Hunk]:
@@ -159,10 +157,9 @@ def _hunks(
             return lines_diff.no_words(gone, come)
         return lines_diff.changed_words(gone, come)
 
-    for group in groups:
+    for group, heading in zip(groups, headings, strict=True):
         if room.full:
             return
-        heading = headings.at(above + group[0].new_start)
         room.left -= _HEAD + len(heading)
         hunk = lines_diff.make_hunk(
             old, new, group, context=context, above=above, heading=heading, words=words, keep=room.fitting

@@ -26,7 +26,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -342,40 +342,23 @@ def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> Ke
     about = InjectionReport(markdown).about is not None
     report.about = (-1, -1) if about else None
     clusters = list(report.clusters(CLEAR if about else SUSPICIOUS))
-    lines = _HiddenLines(report.text, parts)
+    # Where each line of all hidden text begins, with its part and its number there; and where each part begins. Making
+    # letters plain does not change line ends.
+    starts = [0, *(found.end() for found in re.finditer("\n", report.text))]
+    lines = [(number, line) for number, part in enumerate(parts) for line in range(part.count("\n") + 1)]
+    edges = [start for start, (_, line) in zip(starts, lines, strict=False) if line == 0] + [len(report.text)]
     touched: dict[int, set[int]] = {}
     found: list[Unsafe] = []
     for cluster in clusters:
         first, last = cluster[0].start, max(hit.end for hit in cluster)
-        for part, line in map(lines.place, range(lines.at(first), lines.at(last - 1) + 1)):
+        within = lines[bisect_right(starts, first) - 1 : bisect_right(starts, last - 1)]
+        for part, line in within:
             touched.setdefault(part, set()).add(line)
-        found.append(located(report.described(cluster, lines.around(first, last)), "hidden text"))
+        around = edges[within[0][0]], edges[within[-1][0] + 1]
+        found.append(located(report.described(cluster, around), "hidden text"))
     cuts = [cut for part, those in touched.items() for cut in _cuts(places[part], parts[part], those)]
     words = {one for cluster in clusters for one in words_of(cluster)}
     return KeptText(_without(markdown, sorted(cuts)), found[:MOST], words)
-
-
-class _HiddenLines:
-    """The lines of all hidden text, and the part of each. Making letters plain does not change line ends."""
-
-    def __init__(self, text: str, parts: Sequence[str]) -> None:
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._length = len(text)
-        self._first = [0, *accumulate(part.count("\n") + 1 for part in parts)]
-
-    def at(self, place: int) -> int:
-        return bisect_right(self._starts, place) - 1
-
-    def place(self, line: int) -> tuple[int, int]:
-        """Returns the part of a line, and its number within the part."""
-        part = bisect_right(self._first, line) - 1
-        return part, line - self._first[part]
-
-    def around(self, first: int, last: int) -> Place:
-        """Returns the beginning and the end of the parts that these places are in."""
-        begin = self._first[self.place(self.at(first))[0]]
-        end = self._first[self.place(self.at(last - 1))[0] + 1]
-        return self._starts[begin], self._starts[end] if end < len(self._starts) else self._length
 
 
 def _cuts(place: Place, part: str, lines: set[int]) -> Iterator[Place]:

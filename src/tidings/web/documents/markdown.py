@@ -3,7 +3,6 @@
     blocks_of(content) -> list[BlockSpan]     content[span.start:span.end] is the block
     outline_of(content, blocks)               the headings
     Sections(content, blocks).at(place)       the section of a place, and its headings
-    HeadingsAbove(content).at(line)           the headings above a line, parsed only as far as needed
 
 One pass over the lines, each looked at once, whatever the text: no Markdown is wrong, and what is not a heading, list,
 code, table, quote or meta is a paragraph. Between the blocks are only white space and rules (`---`). Blocks do not
@@ -240,7 +239,7 @@ def _paragraph(lines: Sequence[str], at: int) -> tuple[BlockKind, int, int]:
 
 
 _LONGEST = 300  # Characters of a heading that are kept.
-_LONGEST_PATH = 160  # Characters of the headings above a line that are shown.
+_LONGEST_PATH = 160  # Characters of the headings above a place that are shown.
 
 Path = tuple[str, ...]  # Headings from the outermost to the innermost.
 
@@ -271,27 +270,9 @@ class Sections:
         """Returns the number of the section of a place; 0 is what comes before the first heading."""
         return bisect_right(self.starts, place, lo=1) - 1
 
-
-class HeadingsAbove:
-    """The headings above lines of `content`. It is parsed only as far down as needed."""
-
-    def __init__(self, content: str) -> None:
-        self._content = content
-        self._headings = _headings(content, _blocks(content))
-        self._next = next(self._headings, None)
-        self._line = self._counted = 0
-        self._path: Path = ()
-
-    def at(self, line: int) -> str:
-        """Returns the headings above a line, its own included: `Like > This`. Ask in the order of the lines."""
-        while self._next is not None:
-            block, _, path = self._next
-            self._line += self._content.count("\n", self._counted, block.start)
-            self._counted = block.start
-            if self._line > line:
-                break
-            self._path, self._next = path, next(self._headings, None)
-        return shortened(shown(self._path), _LONGEST_PATH)
+    def headings(self, place: int) -> str:
+        """Returns the headings above a place, its own included: `Like > This`."""
+        return shortened(shown(self.paths[self.at(place)]), _LONGEST_PATH)
 
 
 def common(paths: Sequence[Path]) -> Path:

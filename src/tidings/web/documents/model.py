@@ -5,6 +5,7 @@ except those that every packet has.
 """
 
 import hashlib
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal, NotRequired
 
@@ -180,14 +181,11 @@ def canonical(claimed: str | None, final_url: str, status: int = 200) -> str:
         final = parse(final_url)
     except BadUrl:
         return final_url
-    if claimed is None or not 200 <= status < 300:
-        return str(final)
-    try:
-        claim = parse(claimed)
-    except BadUrl:
-        return str(final)
-    allowed = _site(claim) == _site(final) and (claim.target != "/" or final.target.partition("?")[0] in _FRONT)
-    return str(claim if allowed else final)
+    with suppress(BadUrl):
+        claim = parse(claimed) if claimed is not None and 200 <= status < 300 else final
+        if _site(claim) == _site(final) and (claim.target != "/" or final.target.partition("?")[0] in _FRONT):
+            return str(claim)
+    return str(final)
 
 
 def _site(url: Url) -> tuple[str, int]:

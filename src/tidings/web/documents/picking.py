@@ -9,8 +9,9 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from operator import itemgetter
 
 from tidings.web.documents.budget import estimate, weigh
 from tidings.web.documents.markdown import BlockSpan, Path, Sections, blocks_of
@@ -37,28 +38,31 @@ _ASKING = frozenset(  # Words of questions that do not identify an answer.
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Document:
     """A content as it is read for a summary. Places are those in `content`."""
 
     content: str
-    blocks: list[BlockSpan]
-    sentences: list[Sentence]
-    paths: list[Path]  # The headings of each section.
-    starts: list[int]  # The beginning of each run in `content`.
-    origins: list[int]  # The beginning of each run in the original.
-    unread: int  # The number of characters at the end that were not read.
-    # The beginning of each chunk in the original, and its id; empty if no chunks were given.
-    chunks: list[tuple[int, str]]
+    chunks: list[tuple[int, str]]  # The beginning of each chunk in the original, and its id, if chunks were given.
+    blocks: list[BlockSpan] = field(default_factory=list[BlockSpan])
+    sentences: list[Sentence] = field(default_factory=list[Sentence])
+    paths: list[Path] = field(default_factory=list[Path])  # The headings of each section.
+    runs: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """The beginning of each run, in `content` and in the original."""
+
+    @property
+    def unread(self) -> int:
+        """The number of characters at the end that were not read."""
+        return len(self.content) - self.sentences[-1].end if len(self.sentences) == _MOST else 0
 
     def quote(self, one: Sentence) -> Quote:
         """Returns the words of a sentence with their place in the original."""
-        run = bisect_right(self.starts, one.start) - 1
-        start = self.origins[run] + one.start - self.starts[run]
+        begin, origin = self.runs[bisect_right(self.runs, one.start, key=itemgetter(0)) - 1]
+        start = origin + one.start - begin
         loc = Location(start_char=start, end_char=start + one.end - one.start)
         quote = Quote(text=self.content[one.start : one.end], loc=loc)
         if self.chunks:
-            quote["chunk_id"] = self.chunks[bisect_right(self.chunks, start, key=lambda known: known[0]) - 1][1]
+            quote["chunk_id"] = self.chunks[bisect_right(self.chunks, start, key=itemgetter(0)) - 1][1]
         return quote
 
 
@@ -66,26 +70,20 @@ def document(source: str | Sequence[Chunk]) -> Document:
     """Reads a content, or chunks of it: those that follow each other are joined, others are runs of their own."""
     chunks = [] if isinstance(source, str) else sorted(source, key=lambda one: one["start_char"])
     runs = [(source, 0, ())] if isinstance(source, str) else _runs(chunks)
-    blocks: list[BlockSpan] = []
-    sentences: list[Sentence] = []
-    paths: list[Path] = []
-    starts: list[int] = []
+    content = _BETWEEN.join(run for run, _, _ in runs)
+    text = Document(content, [(one["start_char"], one["chunk_id"]) for one in chunks])
     at = 0
-    for run, _, above in runs:
+    for run, origin, above in runs:
         own = blocks_of(run)
         sections = Sections(run, own, above)
-        for one in islice(sentences_of(run, own, sections), _MOST - len(sentences)):
-            section, block = one.section + len(paths), one.block + len(blocks)
-            sentences.append(Sentence(one.start + at, one.end + at, one.kind, section, block, one.rank))
-        blocks.extend(BlockSpan(one.kind, one.start + at, one.end + at, one.level) for one in own)
-        paths.extend(sections.paths)
-        starts.append(at)
+        for one in islice(sentences_of(run, own, sections), _MOST - len(text.sentences)):
+            section, block = one.section + len(text.paths), one.block + len(text.blocks)
+            text.sentences.append(Sentence(one.start + at, one.end + at, one.kind, section, block, one.rank))
+        text.blocks.extend(BlockSpan(one.kind, one.start + at, one.end + at, one.level) for one in own)
+        text.paths.extend(sections.paths)
+        text.runs.append((at, origin))
         at += len(run) + len(_BETWEEN)
-    content = _BETWEEN.join(run for run, _, _ in runs)
-    unread = len(content) - sentences[-1].end if len(sentences) == _MOST else 0
-    origins = [origin for _, origin, _ in runs]
-    ids = [(one["start_char"], one["chunk_id"]) for one in chunks]
-    return Document(content, blocks, sentences, paths, starts or [0], origins or [0], unread, ids)
+    return text
 
 
 def _runs(chunks: Iterable[Chunk]) -> list[tuple[str, int, Path]]:

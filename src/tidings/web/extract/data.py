@@ -70,33 +70,35 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
         yield short
         return
     indent = "  " * min(depth + 1, _DEEPEST)
-    if isinstance(value, dict):
-        (opening, closing), named = "{}", cast("dict[str, Any]", value).items()
-    else:
-        (opening, closing), named = "[]", [(None, inner) for inner in cast("list[Any]", value)]
-    before = opening
+    (before, closing), named = _taken_apart(value)
     for key, inner in named:
-        yield f"{before}\n{indent}" if key is None else f"{before}\n{indent}{_scalar(key)}: "
+        yield f"{before}\n{indent}{key}"
         yield from _pieces(inner, depth + 1)
         before = ","
     yield f"\n{indent[2:]}{closing}"
+
+
+def _taken_apart(value: Any) -> tuple[str, list[tuple[str, Any]]]:
+    """Returns the brackets of an object or a list, and its values, each with what is written before it."""
+    if isinstance(value, dict):
+        return "{}", [(f"{_scalar(key)}: ", inner) for key, inner in cast("dict[str, Any]", value).items()]
+    return "[]", [("", inner) for inner in value]
 
 
 def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
     """Returns the value in one line, or None if it is nested or the line is too long."""
     if len(value) * 3 > room:
         return None
-    keys: Any = value if isinstance(value, dict) else [None] * len(value)
-    inner: Any = value.values() if isinstance(value, dict) else value
+    (opening, closing), named = _taken_apart(value)
     parts: list[str] = []
-    for key, one in zip(keys, inner, strict=True):
+    for key, one in named:
         if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > room):
             return None
-        parts.append(_scalar(one) if key is None else f"{_scalar(key)}: {_scalar(one)}")
+        parts.append(key + _scalar(one))
         room -= len(parts[-1]) + 2
         if room < 0:
             return None
-    return "{" + ", ".join(parts) + "}" if isinstance(value, dict) else "[" + ", ".join(parts) + "]"
+    return opening + ", ".join(parts) + closing
 
 
 def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
@@ -157,7 +159,6 @@ def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
         title=_said(about, "title", "headline", "name"),
         author=_said(about, "author"),
         published_at=iso_date(_said(about, "datePublished", "published_at", "published") or ""),
-        modified_at=iso_date(_said(about, "dateModified", "updated_at", "modified") or ""),
         language=_said(about, "inLanguage", "language"),
         description=_said(about, "description", "summary"),
         warnings=over,

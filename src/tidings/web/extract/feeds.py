@@ -12,15 +12,13 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, cast
 
-from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
-
 from tidings._kit.bounded_json import NotJson, as_dict, as_list
 from tidings.web.extract import model
 from tidings.web.extract.data import parsed, read_json
 from tidings.web.extract.html.page import moment, web_address
 from tidings.web.extract.html.read import plain_text
-from tidings.web.extract.html.tree import Element
-from tidings.web.extract.model import Caps, Extracted, ExtractOptions, ExtractWarning, FeedEntry, PageLink
+from tidings.web.extract.html.tree import Element, etree
+from tidings.web.extract.model import Caps, Extracted, ExtractOptions, ExtractWarning, FeedEntry
 from tidings.web.extract.sniff import as_text
 from tidings.web.extract.xml import LANGUAGE, local, read_tree, written_tree
 
@@ -46,7 +44,6 @@ def _finished(feed: Extracted, total: int, caps: Caps) -> Extracted:
         markdown=markdown,
         text=text,
         site_name=feed.title,
-        links=tuple(dict.fromkeys(PageLink(entry.title or entry.url, entry.url) for entry in entries if entry.url)),
         warnings=(*warnings, *over),
         entries=entries,
         empty=None if text else "empty",
@@ -149,7 +146,7 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
     root, warnings = tree
     method, head, items = _identified(root)
     if head is None:
-        return written_tree(tree, url, options)
+        return written_tree(tree, options)
     parts = _parts(head)
     feed = Extracted(
         kind="feed",
@@ -157,7 +154,6 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
         title=line(_first(parts, "title")) or None,
         author=_author(parts),
         published_at=_when(parts, _PUBLISHED),
-        modified_at=_when(parts, _UPDATED),
         language=root.get(LANGUAGE) or line(_first(parts, "language", "dc:language")) or None,
         description=plain(_first(parts, "subtitle", "description", "tagline", "itunes:summary")) or None,
         warnings=warnings,
@@ -215,7 +211,7 @@ def _first(parts: Parts, *names: str) -> str | None:
 def _content(element: Element) -> str:
     """Returns the content of a part: text, or HTML, which may be escaped or elements (Atom's xhtml)."""
     if any(isinstance(child.tag, str) for child in element):
-        html = [cast("Any", etree).tostring(child, encoding="unicode", method="html") for child in element]
+        html = [etree.tostring(child, encoding="unicode", method="html") for child in element]
         return "".join((_unmarked(element.text or ""), *html))
     text = "".join(element.itertext())
     # In Atom, text of the type "text" is not HTML.

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidings.web.extract.prescan import TreeBounds
 
@@ -14,14 +13,6 @@ class ExtractWarning:
 
     type: str
     message: str
-
-
-@dataclass(frozen=True)
-class PageLink:
-    """A link in the extracted text."""
-
-    text: str
-    url: str
 
 
 @dataclass(frozen=True)
@@ -74,12 +65,10 @@ class Extracted:
     title: str | None = None
     author: str | None = None
     published_at: str | None = None
-    modified_at: str | None = None
     language: str | None = None
     site_name: str | None = None
     description: str | None = None
     canonical_url: str | None = None
-    links: tuple[PageLink, ...] = ()
     page_count: int | None = None
     warnings: tuple[ExtractWarning, ...] = ()
     # Text of the page that readers do not see; some of it (tabs, for example) may be in `text`.
@@ -97,9 +86,6 @@ class Unsupported(Exception):
         super().__init__(f"{content_type or 'a body without a content type'} cannot be read as text; ask for it as raw")
         self.content_type = content_type
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.content_type,))
-
 
 class ExtractionFailed(Exception):
     """A body of a supported type could not be read. The message says why, and what to do.
@@ -111,9 +97,6 @@ class ExtractionFailed(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.kind, str(self)))
 
 
 _TICKS = re.compile("`{3,}+")

@@ -62,14 +62,6 @@ class PdfLine:
     y: float
 
 
-@dataclass(frozen=True)
-class PdfPage:
-    """The lines of a page, and whether it has pictures, which is known only without lines."""
-
-    lines: tuple[PdfLine, ...]
-    pictured: bool
-
-
 def _opened(body: bytes) -> Any:
     """Returns PDFium's document. Raises `ExtractionFailed` if it is encrypted or broken."""
     try:
@@ -133,10 +125,10 @@ class PdfPart:
     text: str
 
 
-def parts_of(pages: Sequence[PdfPage]) -> list[PdfPart]:
-    """Returns the headings and paragraphs of the pages, in order."""
+def parts_of(pages: Sequence[Sequence[PdfLine]]) -> list[PdfPart]:
+    """Returns the headings and paragraphs in the lines of the pages, in order."""
     repeated = _repeated_lines(pages)
-    kept = [_without(page.lines, repeated) for page in pages]
+    kept = [_without(lines, repeated) for lines in pages]
     levels = _levels([line for lines in kept for line in lines])
     parts: list[PdfPart] = []
     for lines in kept:
@@ -160,11 +152,11 @@ def _without(lines: Sequence[PdfLine], repeated: frozenset[str]) -> Sequence[Pdf
     return kept or lines
 
 
-def _repeated_lines(pages: Sequence[PdfPage]) -> frozenset[str]:
+def _repeated_lines(pages: Sequence[Sequence[PdfLine]]) -> frozenset[str]:
     """Returns the masks of lines at the top or the bottom of most pages."""
     if len(pages) < _REPEATED:
         return frozenset()
-    counts = Counter(mask for page in pages for mask in {_mask(line) for line in (*page.lines[:2], *page.lines[-2:])})
+    counts = Counter(mask for lines in pages for mask in {_mask(line) for line in (*lines[:2], *lines[-2:])})
     return frozenset({_NUMBER, *(mask for mask, count in counts.items() if count * 2 > len(pages))})
 
 
@@ -242,11 +234,11 @@ def read_pdf(body: bytes, _charset: str | None, _url: str, options: ExtractOptio
 
 def _read(pdf: Any, caps: Caps) -> Extracted:
     count = len(pdf)
-    pages, broken = _pages(pdf, min(count, caps.pages), caps.characters)
+    pages, scanned, broken = _pages(pdf, min(count, caps.pages), caps.characters)
     if not pages:
         raise ExtractionFailed("broken", "The PDF has no page that can be read: ask for it as raw.")
     warnings: list[ExtractWarning] = []
-    if scanned := sum(page.pictured for page in pages):
+    if scanned:
         message = f"{scanned:,} of {len(pages):,} pages are pictures without text, and nothing is read of them"
         warnings.append(ExtractWarning("scanned_pdf", message))
     if broken:
@@ -264,7 +256,6 @@ def _read(pdf: Any, caps: Caps) -> Extracted:
         title=_title(_declared(pdf, "Title"), parts),
         author=_declared(pdf, "Author") or None,
         published_at=pdf_moment(_declared(pdf, "CreationDate")),
-        modified_at=pdf_moment(_declared(pdf, "ModDate")),
         language=_language(pdf),
         description=_declared(pdf, "Subject") or None,
         page_count=count,
@@ -273,22 +264,23 @@ def _read(pdf: Any, caps: Caps) -> Extracted:
     )
 
 
-def _pages(pdf: Any, count: int, most: int) -> tuple[list[PdfPage], int]:
-    """Returns the pages until there is more text than will be given, and the number of broken ones."""
-    pages: list[PdfPage] = []
-    broken = size = 0
+def _pages(pdf: Any, count: int, most: int) -> tuple[list[list[PdfLine]], int, int]:
+    """Returns the lines of pages until there is more text than will be given; how many are scans; how many broken."""
+    pages: list[list[PdfLine]] = []
+    scanned = broken = size = 0
     for number in range(count):
         try:
             with closing(pdf[number]) as page:
-                lines = tuple(_lines(page))
-                pages.append(PdfPage(lines, pictured=not lines and _has_pictures(page)))
+                lines = list(_lines(page))
+                scanned += not lines and _has_pictures(page)
+                pages.append(lines)
         except _pdfium.PdfiumError:
             broken += 1
             continue
         size += sum(len(line.text) for line in lines)
         if size > most:
             break
-    return pages, broken
+    return pages, scanned, broken
 
 
 def _title(declared: str, parts: list[PdfPart]) -> str | None:

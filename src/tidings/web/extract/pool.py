@@ -103,17 +103,20 @@ def answer(job: Job) -> bytes:
         return encoded_outcome(ExtractionFailed("broken", message))
 
 
+_FAILURES = {"unsupported": Unsupported, "failed": ExtractionFailed, "selector": BadSelector}
+
+
 def encoded_outcome(outcome: Extracted | Failure) -> bytes:
     """Returns an outcome as JSON."""
     match outcome:
         case Extracted():
-            said: dict[str, Any] = {"found": asdict(outcome)}
+            said: list[Any] = ["found", asdict(outcome)]
         case Unsupported():
-            said = {"unsupported": outcome.content_type}
+            said = ["unsupported", outcome.content_type]
         case ExtractionFailed():
-            said = {"failed": [outcome.kind, str(outcome)]}
+            said = ["failed", outcome.kind, str(outcome)]
         case BadSelector():
-            said = {"selector": outcome.selector}
+            said = ["selector", outcome.selector]
     text = json.dumps(said, ensure_ascii=False)
     try:
         return text.encode()
@@ -124,22 +127,14 @@ def encoded_outcome(outcome: Extracted | Failure) -> bytes:
 def decoded_outcome(content: bytes) -> Extracted | Failure:
     """Returns the outcome in JSON. Raises ValueError if it is not one."""
     try:
-        said = cast("dict[str, Any]", json.loads(content))
-        if "found" in said:
-            return _extracted(said["found"])
-        if "unsupported" in said:
-            return Unsupported(str(said["unsupported"]))
-        if "selector" in said:
-            return BadSelector(str(said["selector"]))
-        kind, message = said["failed"]
-        return ExtractionFailed(str(kind), str(message))
+        name, *said = cast("list[Any]", json.loads(content))
+        return _extracted(*said) if name == "found" else _FAILURES[name](*map(str, said))
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not an answer") from error
 
 
 def _extracted(said: dict[str, Any]) -> Extracted:
     parts: dict[str, Any] = {
-        "links": tuple(model.PageLink(**one) for one in said["links"]),
         "warnings": tuple(model.ExtractWarning(**one) for one in said["warnings"]),
         "entries": tuple(model.FeedEntry(**one) for one in said["entries"]),
         "hidden": tuple(said["hidden"]),

@@ -36,49 +36,17 @@ class TreeBounds:
     attributes: int = 10_000
 
 
-_Tag = tuple[bytes, bytes, bytes]  # The slash of a closing tag, the name and the rest.
+def scan(body: bytes, bounds: TreeBounds | None = None) -> str | None:  # noqa: C901 - one pass, three bounds
+    """Returns a description of the limit that `body` exceeds, or None.
 
-
-def scan(body: bytes, bounds: TreeBounds | None = None) -> str | None:
-    """Returns a description of the limit that `body` exceeds, or None."""
+    Counts as a parser does, with tags that close themselves and closing tags that close others.
+    """
     bounds = bounds or TreeBounds()
     body = body.lower()
-    # `findall` is faster than `finditer`, but would hold too many tags for a bomb.
-    if body.count(b"<") <= bounds.elements:
-        tags = TAG.findall(body)
-        long = [rest for _, _, rest in tags if len(rest) > _LONG]
-        # An upper bound: each attribute has a letter and a separator.
-        wide = sum(map(len, long)) // 2 + len(long)
-        if wide > bounds.attributes:
-            wide = sum(_attributes(rest, bounds.attributes) for rest in long)
-        if wide <= bounds.attributes and _is_surely_flat(tags, bounds.depth):
-            return None
-    return _exactly(((tag[1], tag[2], tag[3]) for tag in TAG.finditer(body)), bounds)
-
-
-def _is_surely_flat(tags: Iterable[_Tag], bound: int) -> bool:
-    """Returns whether the depth stays within `bound` even if each closing tag closes only one tag of its name."""
-    standing: dict[bytes, int] = {}
-    depth = 0
-    for closing, name, _ in tags:
-        number = standing.get(name)
-        if number is None:
-            if closing or name in _VOID:
-                continue
-            number = 0
-        if not closing:
-            standing[name] = number + 1
-            depth += 1
-            if depth > bound:
-                return False
-        elif number:
-            standing[name] = number - 1
-            depth -= 1
-    return True
-
-
-def _exactly(tags: Iterable[_Tag], bounds: TreeBounds) -> str | None:  # noqa: C901 - one pass, three bounds
-    """Counts as a parser does, with tags that close themselves and closing tags that close others."""
+    # Each tag has the slash of a closing one, a name and the rest. `findall` is faster than `finditer`, but would hold
+    # too many tags for a bomb.
+    few = body.count(b"<") <= bounds.elements
+    tags: Iterable[tuple[bytes, ...]] = TAG.findall(body) if few else (tag.groups() for tag in TAG.finditer(body))
     stack: list[bytes] = []
     standing: dict[bytes, int] = {}
     elements = wide = 0

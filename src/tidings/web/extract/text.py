@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from tidings.web.extract.html.page import iso_date, web_address
-from tidings.web.extract.model import Extracted, ExtractOptions, PageLink, bounded, fenced
+from tidings.web.extract.model import Extracted, ExtractOptions, bounded, fenced
 from tidings.web.extract.sniff import as_text, file_ending
 
 _HEADING = re.compile(r"^(\s{0,3})(#{1,6}\s)", re.MULTILINE)
@@ -76,11 +76,9 @@ def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOp
         title=" ".join(plain_markdown(title).split())[:500] or None if title else None,
         author=fields.get("author") or fields.get("authors") or None,
         published_at=iso_date(fields.get("date") or fields.get("published") or ""),
-        modified_at=iso_date(fields.get("updated") or fields.get("lastmod") or fields.get("modified") or ""),
         language=fields.get("lang") or fields.get("language") or None,
         description=fields.get("description") or fields.get("summary") or None,
         canonical_url=web_address(url, fields["canonical"]) if fields.get("canonical") else None,
-        links=_links(markdown, url),
         warnings=warnings,
         hidden=tuple(hidden[:_HIDDEN]),
         empty=None if text.strip() else "empty",
@@ -149,14 +147,3 @@ def plain_markdown(text: str) -> str:
         elif not _FENCE.match(line):
             out.append(line)
     return "\n".join(out).strip("\n")
-
-
-def _links(text: str, url: str) -> tuple[PageLink, ...]:
-    found: dict[PageLink, None] = {}
-    for line, code in _lines(text):
-        if not code:
-            for label, address in _LINK.findall(_IMAGE.sub("", line)):
-                whole = None if address.startswith("#") else web_address(url, address)
-                if whole:
-                    found[PageLink(" ".join(plain_markdown(label).split()), whole)] = None
-    return tuple(found)

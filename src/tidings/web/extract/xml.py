@@ -15,13 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html import escape
 from html.entities import html5
-from typing import Any, cast
+from typing import cast
 
-from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
-
-from tidings.web.extract.html.page import web_address
-from tidings.web.extract.html.tree import Element
-from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning, PageLink, bounded
+from tidings.web.extract.html.tree import Element, etree
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning, bounded
 from tidings.web.extract.prescan import TreeBounds, scan
 from tidings.web.extract.sniff import as_utf8
 
@@ -55,16 +52,15 @@ def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -
 
 
 def _parsed(text: bytes) -> Tree | None:
-    lxml = cast("Any", etree)  # It has no types.
-    parser = lxml.XMLParser(
+    parser = etree.XMLParser(
         encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False,
         huge_tree=False, remove_comments=True, remove_pis=True, strip_cdata=True,
     )  # fmt: skip
     try:
-        root = lxml.fromstring(text, parser)
-    except lxml.XMLSyntaxError:
+        root = etree.fromstring(text, parser)
+    except etree.XMLSyntaxError:
         return None
-    errors = (error for error in parser.error_log if error.level >= lxml.ErrorLevels.ERROR)
+    errors = (error for error in parser.error_log if error.level >= etree.ErrorLevels.ERROR)
     faults = [error for error in errors if error.domain_name != "NAMESPACE"]
     if any("depth" in error.message.lower() for error in faults):
         raise ExtractionFailed("bomb", f"The XML is nested more than {_DEPTH} deep and is not read: ask for it as raw.")
@@ -115,17 +111,16 @@ def _resolved(text: bytes, declared: Mapping[bytes, bytes]) -> bytes:
 
 
 _DEEPEST = 20  # Levels of indentation; deeper elements stay at the last.
-_LINKS = 1_000
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def read_xml(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
+def read_xml(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
     """Reads any XML."""
     tree = read_tree(body, charset, options.bounds, "XML")
-    return Extracted("data", "xml", empty="empty") if tree is None else written_tree(tree, url, options)
+    return Extracted("data", "xml", empty="empty") if tree is None else written_tree(tree, options)
 
 
-def written_tree(tree: Tree, url: str, options: ExtractOptions) -> Extracted:
+def written_tree(tree: Tree, options: ExtractOptions) -> Extracted:
     """Writes a tree as an outline."""
     root, faults = tree
     markdown, warnings = bounded("\n".join(_lines(root)), options.caps.characters, "the XML")
@@ -139,7 +134,6 @@ def written_tree(tree: Tree, url: str, options: ExtractOptions) -> Extracted:
         text=text,
         title=next(filter(None, titles), None),
         language=root.get(LANGUAGE),
-        links=_links(root, url),
         warnings=(*faults, *warnings),
         empty=None if has_content else "empty",
     )
@@ -168,16 +162,3 @@ def _lines(root: Element) -> Iterator[str]:
         yield "  " * min(level, _DEEPEST) + "- " + (f"{name}: {text}" if text else name)
         if not mixed:
             todo.extend((child, level + 1) for child in reversed(children))
-
-
-def _links(root: Element, url: str) -> tuple[PageLink, ...]:
-    found: dict[PageLink, None] = {}
-    for element in root.iter():
-        for value in (element.text or "", *(value for _, value in element.items())):
-            address = value.strip()
-            absolute = address.startswith(("http://", "https://")) and " " not in address and len(address) < 2_000
-            if absolute and (whole := web_address(url, address)):
-                found[PageLink(local(element.tag), whole)] = None
-        if len(found) >= _LINKS:
-            break
-    return tuple(found)

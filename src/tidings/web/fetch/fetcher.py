@@ -20,7 +20,7 @@ import anyio
 from tidings._kit.backoff import doubling, jittered, retry_after
 from tidings._kit.decompress import ACCEPTED, PIECE, Corrupt, Decompressor, OverLimit
 from tidings._kit.tasks import Progress
-from tidings.web.fetch.guard import Network, policy
+from tidings.web.fetch.guard import FetchPolicy, Network
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
     MIB,
@@ -65,6 +65,7 @@ _RESERVED = {
     **dict.fromkeys(("if-range", "range"), "only whole pages are fetched"),
 }
 
+_VALIDATORS = ("if-none-match", "if-modified-since")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
 _PARAMETER = re.compile(r"""\s*[\w-]{1,40}\s*=\s*(?:[\w.:/+-]{1,80}|"[\w.:/+-]{1,80}")\s*""", re.ASCII)
@@ -78,10 +79,8 @@ class RequestPlan:
     """A checked request."""
 
     url: Url
+    common: Mapping[str, str]  # the headers for every host, with the validators
     own: Mapping[str, str]  # the caller's headers, for the host of `url` only
-    accept: str
-    agent: str
-    validators: Mapping[str, str]
     timeout: float
     max_bytes: int
     max_redirects: int
@@ -91,8 +90,7 @@ class RequestPlan:
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
         """Returns the headers to send, with the caller's own or without."""
-        headers = {"accept": self.accept, "user-agent": self.agent, "accept-encoding": ACCEPTED, **self.validators}
-        return list((headers | dict(self.own) if own else headers).items())
+        return list({**self.common, **(self.own if own else {})}.items())
 
 
 def plan(request: Request, limits: FetchLimits) -> RequestPlan:
@@ -100,18 +98,20 @@ def plan(request: Request, limits: FetchLimits) -> RequestPlan:
     url = parse(request.url)
     own = _checked(request.headers, request.url)
     agent = own.pop("user-agent", None)
-    validators = {"if-none-match": request.etag, "if-modified-since": request.last_modified}
-    named = {"accept": request.accept or own.pop("accept", None) or ACCEPT}
-    named |= {"user-agent": request.user_agent or agent or limits.user_agent}
-    named |= {name: value for name, value in validators.items() if value is not None}
-    for name, value in named.items():
+    common = {
+        "accept": request.accept or own.pop("accept", None) or ACCEPT,
+        "user-agent": request.user_agent or agent or limits.user_agent,
+        "accept-encoding": ACCEPTED,
+        _VALIDATORS[0]: request.etag,
+        _VALIDATORS[1]: request.last_modified,
+    }
+    common = {name: value for name, value in common.items() if value is not None}
+    for name, value in common.items():
         _check_value(name, value, request.url)
     return RequestPlan(
         url=url,
+        common=common,
         own=own,
-        accept=named.pop("accept"),
-        agent=named.pop("user-agent"),
-        validators=named,
         timeout=_least(request.timeout, limits.timeout),
         max_bytes=int(_least(request.max_bytes, limits.max_bytes)),
         max_redirects=int(_least(request.max_redirects, limits.max_redirects)),
@@ -154,13 +154,8 @@ class FetchCall:
     plan: RequestPlan
     until: float  # its deadline by the fetcher's clock
     progress: Progress | None = None  # called with the bytes received and the total; equal when it is complete
-    notes: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])  # for the response, each once
     pending: str = "waiting for its turn"  # the step it waits for, for the message of a timeout
-
-    def note(self, text: str) -> None:
-        """Adds a note to the response, once."""
-        if text not in self.notes:
-            self.notes.append(text)
 
 
 def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
@@ -179,7 +174,7 @@ def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
 
 async def _body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> tuple[bytes, bool]:
     """Returns the body of an answer, empty for a redirect, and whether a part of it is missing."""
-    if answer.status < 200 or (answer.status == 304 and not call.plan.validators):
+    if answer.status < 200 or (answer.status == 304 and call.plan.common.keys().isdisjoint(_VALIDATORS)):
         message = f"{url} answered with the unexpected status {answer.status}; the fault is at the server"
         raise BadAnswer(message, url=str(url))
     async with aclosing(answer.chunks()) as chunks:
@@ -245,7 +240,7 @@ def _content_type(header: str) -> str:
 class Fetcher:
     """Fetches pages. Owns the connections, the rates of hosts and their robots.txt files.
 
-    Opens nothing before the first request. `guard.policy` explains the networks and domains. By default the system
+    Opens nothing before the first request. `guard` explains the networks and domains. By default the system
     resolves names, and TLS trusts the system's authorities.
     """
 
@@ -261,7 +256,7 @@ class Fetcher:
 
     def __post_init__(self) -> None:
         limits = self.limits
-        self._policy = policy(self.allow_private, self.allow_domains, self.block_domains)
+        self._policy = FetchPolicy(self.allow_private, self.allow_domains, self.block_domains)
         self._rates = Rates(limits.per_host_minute, limits.per_host_at_once, limits.at_once, self.clock, self.sleep)
         self._client: Client | None = None
         self._robots: RobotsCache | None = None
@@ -311,15 +306,15 @@ class Fetcher:
             location = response.headers.get("location") if response.status in _REDIRECTS else None
             if location is None:
                 if response.status == 429:
-                    call.note(f"{url.host} reports too many requests (status 429).")
+                    call.notes.append(f"{url.host} reports too many requests (status 429).")
                 if response.truncated and not plan.cut:
-                    call.note("The compressed body ended too early: the rest is missing.")
-                return replace(response, redirects=tuple(map(str, left)), notes=tuple(call.notes))
+                    call.notes.append("The compressed body ended too early: the rest is missing.")
+                return replace(response, redirects=tuple(map(str, left)), notes=tuple(dict.fromkeys(call.notes)))
             left.append(url)
             url = _next_url(left, location, plan.max_redirects)
             if own and plan.own and not left[-1].trusts(url):
                 own = False
-                call.note(f"The request's own headers were not sent on to {url.host}.")
+                call.notes.append(f"The request's own headers were not sent on to {url.host}.")
 
     async def _ask_robots(self, url: Url, call: FetchCall) -> None:
         call.pending = f"the robots.txt of {url.host} had not arrived"
@@ -327,14 +322,15 @@ class Fetcher:
             robots = await self._robots_of(url, call)
         except FetchError as error:
             raise error.about(str(url)) from error
-        await robots.check(url, call.plan.agent)
+        await robots.check(url, call.plan.common["user-agent"])
 
     async def _robots_of(self, url: Url, call: FetchCall) -> "Robots":
         from tidings.web.fetch.robots import MAX_BYTES, RobotsCache  # noqa: PLC0415 - needs protego, so only on demand
 
         async def load(where: Url) -> Response:
-            accept, agent, timeout = "text/plain, */*;q=0.5", call.plan.agent, self.limits.timeout
-            planned = RequestPlan(where, {}, accept, agent, {}, timeout, MAX_BYTES, 5, respect_robots=False, cut=True)
+            asked = Request(str(where), accept="text/plain, */*;q=0.5", user_agent=call.plan.common["user-agent"])
+            planned = plan(asked, replace(self.limits, max_bytes=MAX_BYTES, max_redirects=5))
+            planned = replace(planned, respect_robots=False, cut=True)
             return await self._follow(FetchCall(planned, call.until))
 
         if self._robots is None:
@@ -352,7 +348,7 @@ class Fetcher:
                 seconds = _pause(attempt - 1) if attempt else 0.0
                 if not error.retryable or not self._may_retry(attempt, seconds, call):
                     raise
-                call.note("The request was repeated because the connection failed.")
+                call.notes.append("The request was repeated because the connection failed.")
             else:
                 if response.status not in RETRIED:
                     return response
@@ -362,7 +358,9 @@ class Fetcher:
                 seconds = _pause(attempt, wanted)
                 if not call.plan.insist or not self._may_retry(attempt, seconds, call):
                     return response
-                call.note(f"The request was repeated because the server answered with status {response.status}.")
+                call.notes.append(
+                    f"The request was repeated because the server answered with status {response.status}."
+                )
             await self.sleep(seconds)
             attempt += 1
 
@@ -374,7 +372,7 @@ class Fetcher:
         try:
             async with self._rates.turn(url.host, call.until - self.clock()) as waited:
                 if waited >= 1:
-                    call.note(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
+                    call.notes.append(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
                 call.pending = f"{url.host} had not answered"
                 async with self._connections().get(url, headers) as answer:
                     call.pending = "its body was incomplete"

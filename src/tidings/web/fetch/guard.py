@@ -9,8 +9,7 @@ subdomains. `block_domains` wins over `allow_domains`. Neither opens a private a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from tidings.web.fetch.urls import host_of
 
@@ -23,8 +22,8 @@ _METADATA = frozenset(map(ip_address, (
 )))  # fmt: skip
 """The addresses from which cloud machines get credentials."""
 
-_SPECIAL_V4: Sequence[tuple[IPv4Network, str]] = tuple(
-    (IPv4Network(network), what)
+_SPECIAL: Sequence[tuple[Network, str]] = tuple(
+    (ip_network(network), what)
     for network, what in (
         ("0.0.0.0/8", "this network"), ("10.0.0.0/8", "a private network"),
         ("100.64.0.0/10", "a provider's private network"), ("127.0.0.0/8", "this machine itself"),
@@ -35,11 +34,6 @@ _SPECIAL_V4: Sequence[tuple[IPv4Network, str]] = tuple(
         ("192.175.48.0/24", "a reserved network"), ("198.18.0.0/15", "a network for measurements"),
         ("198.51.100.0/24", "a network for examples"), ("203.0.113.0/24", "a network for examples"),
         ("224.0.0.0/4", "a multicast group"), ("240.0.0.0/4", "a reserved network"),
-    )
-)  # fmt: skip
-_SPECIAL_V6: Sequence[tuple[IPv6Network, str]] = tuple(
-    (IPv6Network(network), what)
-    for network, what in (
         ("::/128", "no address at all"), ("::1/128", "this machine itself"),
         ("::/96", "an IPv4 address in an obsolete form"), ("64:ff9b:1::/48", "a private NAT64 network"),
         ("100::/64", "a network that discards"), ("2001::/32", "a Teredo tunnel"),
@@ -71,10 +65,8 @@ def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
         return None if listed else "an address that serves cloud credentials"
     if any(address in network for network in allowed):
         return None
-    if isinstance(address, IPv4Address):
-        return next((what for network, what in _SPECIAL_V4 if address in network), None)
-    found = next((what for network, what in _SPECIAL_V6 if address in network), None)
-    return found or (None if address in _PUBLIC_V6 else "a reserved network")
+    public = isinstance(address, IPv4Address) or address in _PUBLIC_V6
+    return next((what for network, what in _SPECIAL if address in network), None if public else "a reserved network")
 
 
 # One number a line would be unreadable.
@@ -91,13 +83,18 @@ _NOT_WEB_PORTS = frozenset([
 # fmt: on
 
 
-@dataclass(frozen=True)
 class FetchPolicy:
-    """The domains, ports and private networks that are allowed. Made by `policy`."""
+    """The domains, ports and private networks that are allowed. Raises ValueError for text that is not a domain."""
 
-    allow_private: Sequence[Network] = ()
-    allow_domains: Sequence[str] = ()
-    block_domains: Sequence[str] = ()
+    def __init__(
+        self,
+        allow_private: Iterable[Network] = (),
+        allow_domains: Iterable[str] = (),
+        block_domains: Iterable[str] = (),
+    ) -> None:
+        self.allow_private = tuple(allow_private)
+        self.allow_domains = tuple(map(_domain, allow_domains))
+        self.block_domains = tuple(map(_domain, block_domains))
 
     def refuses(self, host: str, port: int) -> str | None:
         """Returns why the host or the port is not allowed, and what to do; None if it is, before its addresses."""
@@ -120,14 +117,8 @@ class FetchPolicy:
         return f"{where} {what}; the operator can allow it with --allow-private"
 
 
-def policy(
-    allow_private: Iterable[Network] = (), allow_domains: Iterable[str] = (), block_domains: Iterable[str] = ()
-) -> FetchPolicy:
-    """Returns the policy, with domains normalised as in URLs. Raises ValueError for text that is not a domain."""
-    return FetchPolicy(tuple(allow_private), tuple(map(_domain, allow_domains)), tuple(map(_domain, block_domains)))
-
-
 def _domain(text: str) -> str:
+    """Returns a domain as in URLs."""
     below = text.strip().startswith(("*.", "."))
     try:
         host = host_of(text.strip().removeprefix("*").removeprefix("."))

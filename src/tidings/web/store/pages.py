@@ -5,6 +5,7 @@ The public functions are operations of `Store`, each within one transaction.
 
 import json
 import re
+from datetime import datetime
 from typing import Final
 
 from tidings.web.documents.normalise import without_hashes
@@ -162,7 +163,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         canonical_url=rows.clean(packet["canonical_url"]),
         title=rows.clean(metadata.get("title")),
         site_name=rows.clean(metadata.get("site_name")),
-        retrieved=rows.microseconds(packet["retrieved_at"], at.now),
+        retrieved=round(datetime.fromisoformat(packet["retrieved_at"]).timestamp() * 1e6),
         retrieved_at=packet["retrieved_at"],
         content_type=rows.clean(packet["content_type"]),
         content_hash=hashes["content_hash"],

@@ -7,7 +7,6 @@ does not take as text, comes out as it went in.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from tidings._kit.sqlite_errors import DatabaseUnreadable
@@ -81,16 +80,6 @@ def variant_of(options: Mapping[str, Any]) -> str:
 def clean(text: str | None) -> str | None:
     """Replaces characters that SQLite does not take."""
     return text and text.encode(errors="replace").decode()
-
-
-def microseconds(retrieved_at: str, otherwise: float) -> int:
-    """Returns the time of a packet as a number to sort by; `otherwise`, in seconds, if it is not a time."""
-    try:
-        moment = datetime.fromisoformat(retrieved_at)
-    except ValueError:
-        return round(otherwise * 1e6)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1e6)
 
 
 def _to_json(value: Any) -> bytes:

@@ -120,7 +120,7 @@ class Store:
     ) -> None:
         self._bounds = StoreBounds(ttl, max_entries, max_bytes, max_pages)
         self._owner = Owner(secrets.token_hex(8), alive)
-        self._clock = clock
+        self.clock = clock
         self._database = Database(
             # Absolute, so that a change of the working directory does not lead to another file.
             None if path is None else path.absolute(),
@@ -222,7 +222,7 @@ class Store:
 
     def _begun(self, connection: sqlite3.Connection) -> Transaction:
         # The clock is read when the transaction has begun, however long another process kept it waiting.
-        return Transaction(connection, self._clock(), self._owner, self._bounds)
+        return Transaction(connection, self.clock(), self._owner, self._bounds)
 
     def _close(self) -> None:
         with suppress(StoreError):

@@ -57,11 +57,6 @@ class StoreBounds:
     bytes: int
     pages: int
 
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not value > 0:
-                raise ValueError(f"a store needs room: {name} has to be more than 0, not {value}")
-
 
 @dataclass
 class Owner:

@@ -43,16 +43,7 @@ from tidings.web.tools.arguments import (
     over_limits,
 )
 from tidings.web.tools.calls import Steps
-from tidings.web.tools.results import (
-    NAMED,
-    Mapped,
-    MappedPage,
-    PageProblem,
-    PageRead,
-    PagesRead,
-    answer,
-    problem_of,
-)
+from tidings.web.tools.results import NAMED, Mapped, MappedPage, PageProblem, PageRead, PagesRead, answer, problem_of
 from tidings.web.wiring import WebWiring
 
 _LEAST_ROOM: Final = 40  # tokens of text that each page gets, whatever the budget

@@ -141,31 +141,23 @@ def answer(text: str, data: Any, links: Sequence[ResourceLink] = (), *, is_error
     return CallToolResult(content=content, structured_content=data, is_error=is_error)
 
 
-NAMED: Final = (
-    FetchError,
-    ExtractionFailed,
-    StoreError,
-    BadAddress,
-    ResourceMissing,
-    PageUnknown,
-    TooManyWatches,
-    BadArgument,
-)
+_KINDS: Final[dict[type[Exception], str]] = {  # The errors that callers are told of, as words for programs.
+    FetchError: FetchError.kind,  # Each kind of it has its own.
+    ExtractionFailed: "unreadable",
+    StoreError: "failed",
+    BadAddress: "bad-argument",
+    ResourceMissing: "not-found",
+    PageUnknown: "not-found",
+    TooManyWatches: "failed",
+    BadArgument: "bad-argument",
+}
+NAMED: Final = tuple(_KINDS)
 
 
 def problem_of(url: str, error: Exception) -> PageProblem:
     """Returns the problem with a page: the kind of the error as a word for programs, and a sentence."""
-    match error:
-        case FetchError():
-            kind = error.kind
-        case ExtractionFailed():
-            kind = "unreadable"
-        case ResourceMissing() | PageUnknown():
-            kind = "not-found"
-        case BadAddress() | BadArgument():
-            kind = "bad-argument"
-        case _:
-            kind = "failed"
+    kind = next(kind for known, kind in _KINDS.items() if isinstance(error, known))
+    kind = error.kind if isinstance(error, FetchError) else kind
     return PageProblem(url=url, kind=kind, message=message_of(error))
 
 

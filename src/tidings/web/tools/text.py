@@ -3,9 +3,9 @@
 The docstrings of the tools and the descriptions are read by language models, which pay for each word.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
@@ -15,8 +15,8 @@ from pydantic import Field
 from tidings.server.core import AskModel, ModelDeclined
 from tidings.server.live import with_model
 from tidings.web.documents.budget import fit, past_end
-from tidings.web.documents.chunk import chunk
-from tidings.web.documents.compact import compact
+from tidings.web.documents.chunk import Strategy, chunk
+from tidings.web.documents.compact import Mode, compact
 from tidings.web.documents.map_reduce import Sample, SampleFailed
 from tidings.web.documents.model import Chunk, Compacted
 from tidings.web.resources.addresses import address, source_id_of
@@ -27,8 +27,6 @@ from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, c
 from tidings.web.tools.arguments import Chunks as ChunksGiven
 from tidings.web.tools.results import Chunks, DiffResult, answer
 from tidings.web.wiring import WebWiring
-
-T = TypeVar("T")
 
 
 def _sampling(ask: AskModel | None) -> Sample | None:
@@ -65,7 +63,7 @@ class TextTools:
         packet: Packet = NO_PACKET,
         max_tokens: Annotated[int | None, Field(ge=50, le=1_000_000, description="Of one chunk")] = None,
         margin_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.10,
-        strategy: Literal["headings_first", "balanced"] = "headings_first",
+        strategy: Strategy = "headings_first",
         start: Annotated[int, Field(ge=0, description="Number of the first chunk to show")] = 0,
         answer_tokens: MaxTokens = None,
     ) -> Annotated[CallToolResult, Chunks]:
@@ -91,7 +89,7 @@ class TextTools:
         chunks: ChunksGiven = [],  # noqa: B006 - never changed
         max_tokens: Annotated[int, Field(ge=50, le=100_000)] = 1000,
         mode: Annotated[
-            Literal["structural", "salience", "question_focused", "map_reduce"],
+            Mode,
             Field(
                 description="structural: headings and first sentences; salience: the weightiest sentences; "
                 "question_focused: what bears on `question`; map_reduce: written by your own model, through sampling"
@@ -115,8 +113,7 @@ class TextTools:
             )
 
         if mode != "map_reduce":
-            # It never waits, but takes long: not on the event loop.
-            return _compacted(await to_thread.run_sync(_finished, work(None)))
+            return _compacted(await work(None))
         made = await with_model(ctx, lambda ask: work(_sampling(ask)))
         return made if isinstance(made, InputRequiredResult) else _compacted(made)
 
@@ -163,15 +160,6 @@ def _check_one(**given: object) -> None:
     named = [name for name, value in given.items() if value]
     if len(named) > 1:
         raise BadArgument(f"Give {' or '.join(named)}, not both.")
-
-
-def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of a coroutine that never waits."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("the coroutine waits")
 
 
 def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallToolResult:

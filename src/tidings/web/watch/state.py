@@ -52,7 +52,7 @@ class WatchPlan:
         """Returns the plan for the store."""
         return {
             "fetch": self.options.to_json(self.url),
-            "ignore": self.ignore.to_json(),
+            "ignore": asdict(self.ignore),
             "every": self.every,
             "since": asdict(self.since) if self.since else None,
         }

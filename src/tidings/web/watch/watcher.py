@@ -21,7 +21,6 @@ because of rate limits or busy workers, is not a failure.
 import asyncio
 import logging
 import random as chance
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -74,7 +73,6 @@ class Looker:
     library: WebLibrary  # fetches and keeps them; its `on_change` notifies subscribers
     limits: Intervals
     patience: float  # seconds that a look may take
-    clock: Callable[[], float] = time.time  # the store's
 
     async def look(self, watch: StoredWatch) -> LookOutcome:
         """Looks at a page, and notifies subscribers if it has changed; with a `StoreError`, nobody was notified."""
@@ -105,7 +103,8 @@ class Looker:
         match error:
             case HttpFailed():
                 doubt = "404" if error.status == 404 else None
-                wait = retry_after(error.headers.get("retry-after"), datetime.fromtimestamp(self.clock(), UTC))
+                now = datetime.fromtimestamp(self.library.store.clock(), UTC)
+                wait = retry_after(error.headers.get("retry-after"), now)
             case _BecameEmpty():
                 doubt = "empty"
             case TimeoutError():
@@ -165,12 +164,11 @@ class PageWatcher:
     most: int = 10_000  # pages that may be watched
     lease: float = 180.0  # seconds for which a page is claimed; a look that takes nearly as long is stopped
     rest: float = 20.0  # the longest wait before the store is asked what is due: other processes write to it, too
-    clock: Callable[[], float] = time.time  # the store's
     random: Callable[[], float] = chance.random  # from 0 to 1
 
     def __post_init__(self) -> None:
         self._store = self.library.store
-        self._looker = Looker(self.library, self.limits, patience=self.lease * 0.75, clock=self.clock)
+        self._looker = Looker(self.library, self.limits, patience=self.lease * 0.75)
         self._causes: dict[str, set[str]] = {}
         self._to_end: set[str] = set()  # pages whose watch has ended, until the store has it
         self._turn = anyio.Lock()
@@ -211,7 +209,7 @@ class PageWatcher:
             if not page.watched:
                 await self._check_room()
             # Not before its time if it was just looked at, and at once if not: it may have changed since.
-            now = self.clock()
+            now = self._store.clock()
             first = now + max(self.limits.least - page.age(now), 0.0)
             options = WatchPlan.begun(page, page.url, ignore or IgnoreRules(), every).to_json()
             watch = await self._store.begin_watch(page_id, explicit=cause == TOOL, options=options, next_at=first)
@@ -299,27 +297,20 @@ class PageWatcher:
                 host = urlsplit(watch.url).hostname or ""
                 if self._busy[host] >= max(1, self.at_once // 2):
                     least, most = _PUT_OFF
-                    later = self.clock() + least + (most - least) * self.random()
+                    later = self._store.clock() + least + (most - least) * self.random()
                     await self._store.reschedule(watch.page_id, later, failures=watch.failures)
                 else:
                     self._busy[host] += 1
-                    tasks.start_soon(self._work, watch, host)
+                    tasks.start_soon(self._look, watch, host)
         due = await self._store.next_due()
         # Not at once: a page that is due and was not claimed belongs to another process, which will finish.
-        return self.rest if due is None else min(max(due - self.clock(), 0.1), self.rest)
+        return self.rest if due is None else min(max(due - self._store.clock(), 0.1), self.rest)
 
-    async def _work(self, watch: StoredWatch, host: str) -> None:
-        try:
-            await self._look(watch)
-        finally:
-            self._busy -= Counter({host: 1})
-            self._wake.set()
-
-    async def _look(self, watch: StoredWatch) -> None:
+    async def _look(self, watch: StoredWatch, host: str) -> None:
         """Looks at a claimed page, and gives it back."""
         try:
             looked = await self._looker.look(watch)
-            next_at = self.clock() + jittered(looked.wait, above=self.limits.jitter, chance=self.random)
+            next_at = self._store.clock() + jittered(looked.wait, above=self.limits.jitter, chance=self.random)
             await self._store.reschedule(watch.page_id, next_at, failures=looked.failures, state=looked.state.to_json())
         except StoreError as error:
             logger.warning("%s is looked at again when its claim ends: %s", watch.url, error)
@@ -331,3 +322,6 @@ class PageWatcher:
             with anyio.move_on_after(0.5, shield=True), suppress(StoreError):
                 await self._store.release(watch.page_id)
             raise
+        finally:
+            self._busy -= Counter({host: 1})
+            self._wake.set()

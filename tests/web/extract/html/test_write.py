@@ -4,7 +4,7 @@ import pytest
 
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.write import MarkdownWriter
-from tidings.web.extract.model import ExtractOptions, PageLink
+from tidings.web.extract.model import ExtractOptions
 
 URL = "https://harbour.example/a/"
 
@@ -81,11 +81,11 @@ def test_a_table_for_layout_is_what_it_holds() -> None:
     assert written("<table><tr><td><table><tr><td>a<td>b</tr><tr><td>c<td>d</tr></table></table>") == "a\n\nb\n\nc\n\nd"
 
 
-def test_links_are_collected_once_each_with_their_text() -> None:
+def test_links_lead_where_the_page_says_that_it_is() -> None:
     page = read_page(b"<base href='/deep/'><p><a href=x>one</a> <a href='x'>one</a> <a href=mailto:a@b>no</a></p>", URL)
     writer = MarkdownWriter(page.base, ExtractOptions())
-    writer.write(page.blocks.blocks)
-    assert set(writer.links) == {PageLink("one", "https://harbour.example/deep/x")}
+    link = "[one](https://harbour.example/deep/x)"
+    assert writer.write(page.blocks.blocks) == f"{link} {link} no"
 
 
 def test_marks_that_cross_are_closed_in_order() -> None:

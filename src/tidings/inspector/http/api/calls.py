@@ -42,7 +42,7 @@ async def check(request: Request) -> dict[str, Any]:
 
 def problem_of(problem: forms.FieldProblem) -> dict[str, Any]:
     """Returns a problem with its place for programs (`path`) and for people (`place`)."""
-    return {**problem.to_json(), "path": list(problem.keys), "place": problem.path}
+    return {"path": list(problem.keys), "place": problem.path, "message": problem.message, "fault": problem.fault}
 
 
 @ROUTES.add("GET", "/saved")

@@ -19,7 +19,7 @@ from tidings.inspector.servers import NameTaken, NoSuchServer, SessionServers
 from tidings.inspector.view.view import target_of
 
 # Keys of an entry that its file does not have.
-_NOT_IN_FILE: Final = frozenset({"name", "target", "in_session", "in_catalog"})
+_NOT_IN_FILE: Final = frozenset({"name", "target"})
 ROUTES: Final = Routes("/api")
 
 
@@ -44,16 +44,14 @@ def catalog_facts(catalog: Catalog | None) -> dict[str, Any]:
     return {"path": str(catalog.path), "read_only": catalog.read_only}
 
 
-def _shown(request: Request, entry: ServerEntry) -> dict[str, Any]:
-    running, facts = running_of(request), entry.shown()
-    in_session, in_catalog = entry.name in running.session.servers, running.servers.in_catalog(entry)
-    own = {"name": entry.name, "target": target_of(facts), "in_session": in_session, "in_catalog": in_catalog}
-    return facts | own
+def _shown(entry: ServerEntry) -> dict[str, Any]:
+    facts = entry.shown()
+    return facts | {"name": entry.name, "target": target_of(facts)}
 
 
 def _changed(request: Request, entry: ServerEntry) -> dict[str, Any]:
     running_of(request).feed.mark_stale("catalog")
-    return _shown(request, entry)
+    return _shown(entry)
 
 
 @ROUTES.add("GET", "/catalog")
@@ -61,8 +59,7 @@ async def listed(request: Request) -> dict[str, Any]:
     """Returns all entries, and the problems of others."""
     servers = running_of(request).servers
     known, problems = await servers.listing()
-    entries = [_shown(request, each) for each in known]
-    return {**catalog_facts(servers.catalog), "entries": entries, "problems": problems}
+    return {**catalog_facts(servers.catalog), "entries": [_shown(each) for each in known], "problems": problems}
 
 
 @ROUTES.add("POST", "/catalog")
@@ -149,7 +146,7 @@ async def take(request: Request) -> dict[str, Any]:
     missing = set(names or ()) - {each.name for each in found}
     skipped = [{"name": name, "reason": "it is in the catalog already"} for name in imported.known]
     skipped += [{"name": name, "reason": "it is not in the file"} for name in names or () if name in missing]
-    return {"added": [each.name for each in imported.added], "renamed": imported.renamed, "skipped": skipped}
+    return {"added": [each.name for each in imported.added], "skipped": skipped}
 
 
 async def _in_file(servers: SessionServers, path: str) -> list[ServerEntry]:

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal, cast
 
 from starlette.requests import Request
 
-from tidings._kit.bounded_json import as_dict, as_text
+from tidings._kit.bounded_json import as_text
 from tidings.inspector.catalog import LOG_LEVELS
-from tidings.inspector.forms import check_output
+from tidings.inspector.forms import check_result
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import running_of, server_of
 from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, one_of
@@ -25,24 +25,12 @@ ROUTES: Final = Routes("/api/servers/{server}")
 @ROUTES.add("GET", "/list/{list}")
 async def listed(request: Request) -> dict[str, Any]:
     """Returns all items of a list, and its faults."""
-    view, name = server_of(request).view, _list_name(request)
+    view, name = server_of(request).view, one_of("list", request.path_params["list"], LIST_KEYS)
     return {
         "items": list(getattr(view, name).values()),
         "malformed": view.malformed.get(name, []),
         "duplicates": [str(each.get(LIST_KEYS[name])) for each in view.duplicates.get(name, ())],
-        "at": view.loaded_at.get(name),
-        "error": error_of(view.list_errors.get(name)),
     }
-
-
-@ROUTES.add("POST", "/list/{list}/reload")
-async def reload(request: Request) -> None:
-    """Loads a list again."""
-    await server_of(request).reload(_list_name(request))
-
-
-def _list_name(request: Request) -> Any:
-    return one_of("list", request.path_params["list"], LIST_KEYS)
 
 
 @ROUTES.add("POST", "/connect")
@@ -61,12 +49,6 @@ async def disconnect(request: Request) -> None:
 async def reconnect(request: Request) -> None:
     """Connects again."""
     await server_of(request).reconnect()
-
-
-@ROUTES.add("POST", "/forget")
-async def forget(request: Request) -> None:
-    """Removes the server from the session. The catalog keeps it."""
-    await running_of(request).session.remove(server_of(request).name)
 
 
 @ROUTES.add("GET", "/requests/{id}")
@@ -93,23 +75,19 @@ async def asked(request: Request) -> dict[str, Any]:
 
 
 async def _output_problems(server: InspectedServer, found: RequestView) -> list[dict[str, Any]]:
-    """Checks a tool's result against its output schema."""
-    result = as_dict(found.result)
-    if found.method != "tools/call" or not result or result.get("isError") is True or result.get("cut") is True:
+    if found.method != "tools/call":
         return []
-    schema = server.view.tools.get(as_text(found.params.get("name")) or "", {}).get("outputSchema")
-    if schema is None:
-        return []
+    tool = server.view.tools.get(as_text(found.params.get("name")) or "", {})
     # In a thread, because a hostile schema may take up to a second.
-    problems = await asyncio.to_thread(check_output, schema, result.get("structuredContent"))
-    return [problem_of(each) for each in problems]
+    problems = await asyncio.to_thread(check_result, tool, found.result)
+    return [problem_of(each) for each in problems or ()]
 
 
 @ROUTES.add("POST", "/call")
 async def call(request: Request) -> dict[str, str]:
     """Starts a call of a tool, and returns its id."""
     server, given = await _server_with_room(request)
-    tool = _offered("tool", given.text("tool"), server.view.tools, given)
+    tool = _offered("tool", given.text("tool"), server.view.tools)
     return {"id": server.call(tool, given.mapping("arguments", {}), timeout=given.number("timeout"))}
 
 
@@ -124,7 +102,7 @@ async def read(request: Request) -> dict[str, str]:
 async def prompt(request: Request) -> dict[str, str]:
     """Starts getting a prompt, and returns the id of the request."""
     server, given = await _server_with_room(request)
-    name = _offered("prompt", given.text("name"), server.view.prompts, given)
+    name = _offered("prompt", given.text("name"), server.view.prompts)
     return {"id": server.get_prompt(name, given.texts("arguments", {}))}
 
 
@@ -135,9 +113,9 @@ async def raw(request: Request) -> dict[str, str]:
     return {"id": server.request(given.text("method"), given.mapping("params", {}), timeout=given.number("timeout"))}
 
 
-def _offered(what: str, name: str, there: Collection[str], given: Fields) -> str:
-    """Returns the name of something in the server's list. Raises `ApiProblem`, unless `unlisted` is given."""
-    return one_of(what, name, there) if there and given.values.get("unlisted") is not True else name
+def _offered(what: str, name: str, there: Collection[str]) -> str:
+    """Returns the name of something in the server's list, unless that is empty. Raises `ApiProblem`."""
+    return one_of(what, name, there) if there else name
 
 
 async def _server_with_room(request: Request) -> tuple[InspectedServer, Fields]:
@@ -185,12 +163,6 @@ async def log_level(request: Request) -> None:
     level, server = one_of("level", (await body(request)).text("level"), LOG_LEVELS), server_of(request)
     await server.set_log_level(cast("Any", level))
     running_of(request).feed.mark_level(server.name, level)
-
-
-@ROUTES.add("POST", "/ping")
-async def ping(request: Request) -> dict[str, float]:
-    """Returns the time that the server takes to answer."""
-    return {"ms": await server_of(request).ping() * 1000}
 
 
 @ROUTES.add("POST", "/answer")

@@ -18,9 +18,8 @@ from tidings._version import __version__
 from tidings.inspector.http.api.catalog import catalog_facts
 from tidings.inspector.http.context import Guide, inspector_of, running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, error_of, number_of, unknown
-from tidings.inspector.http.feed import PageFeed
+from tidings.inspector.http.feed import EventStream, PageFeed, after_of
 from tidings.inspector.http.rows import RINGS, Row, row_of
-from tidings.inspector.http.stream import EventStream, after_of
 from tidings.inspector.view.items import ChangeView
 from tidings.inspector.view.view import ServerView
 
@@ -69,7 +68,6 @@ async def snapshot(request: Request) -> dict[str, Any]:
         "seq": running.feed.seq,
         "now": time.time(),
         "servers": [running.feed.facts(view) for view in running.session.view.servers.values()],
-        "saved": running.saved.all(),
     }
 
 
@@ -94,8 +92,8 @@ def _kept_rows(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[i
 
     in_rings = (made(kind, getattr(view, ring).since(after)) for kind, ring in RINGS.items())
     requests = sorted((each for each in view.requests.values() if each.seq > after), key=attrgetter("seq"))
-    noted = ([(row["seq"], row.copy) for row in rows if row["seq"] > after] for rows in feed.noted_rows(view.name))
-    return heapq.merge(*in_rings, made("request", requests), *noted, key=itemgetter(0))
+    states = [(row["seq"], row.copy) for row in feed.states(view.name) if row["seq"] > after]
+    return heapq.merge(*in_rings, made("request", requests), states, key=itemgetter(0))
 
 
 @ROUTES.add("GET", "/stream")
@@ -124,8 +122,6 @@ def _whole(view: ServerView, seq: int) -> dict[str, Any] | None:
             data = asdict(found)
             if isinstance(found, ChangeView):
                 data["times"] = {hop.name: hop.at for hop in found.hops}
-                data["hops"] = [asdict(hop) for hop in found.hops]
-                data["fresh_in"] = found.fresh_in
             return {"at": found.at, "kind": kind, "data": data}
     for request in view.requests.values():
         if request.seq == seq:

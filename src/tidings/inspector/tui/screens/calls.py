@@ -5,7 +5,7 @@ The last results stay, newest first. Each can be viewed again, repeated, and can
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,7 +13,7 @@ from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
-from tidings.inspector.forms import Field, check, check_output, form, prompt_form
+from tidings.inspector.forms import Field, check, check_result, form, prompt_form
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
@@ -203,9 +203,9 @@ class CallerPane(Pane):
     """A tab with something to call. Its keys work in the list and in the form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "send", "Send", show=False, priority=True),
-        Binding("ctrl+j", "json", "Form or JSON", show=False, priority=True),
-        Binding("ctrl+x", "cancel", "Cancel", show=False, priority=True),
+        Binding("ctrl+r", "caller('send')", "Send", show=False, priority=True),
+        Binding("ctrl+j", "caller('json')", "Form or JSON", show=False, priority=True),
+        Binding("ctrl+x", "caller('cancel')", "Cancel", show=False, priority=True),
         Binding("c", "copy_as", "Copy as", show=False),
     ]
 
@@ -217,14 +217,8 @@ class CallerPane(Pane):
         super().restart()
         self.caller.show(None)
 
-    def action_send(self) -> None:
-        self.caller.action_send()
-
-    def action_json(self) -> None:
-        self.caller.action_json()
-
-    def action_cancel(self) -> None:
-        self.caller.action_cancel()
+    async def action_caller(self, what: str) -> None:
+        await self.caller.run_action(what)
 
     def action_copy_as(self) -> None:
         callee = self.caller.callee
@@ -317,11 +311,8 @@ class ToolCallee(Callee):
         return [problem.message for problem in check(self.item.get("inputSchema"), value)]
 
     def check_result(self, result: Any) -> list[str] | None:
-        promised = self.item.get("outputSchema")
-        if not isinstance(promised, dict) or as_dict(result).get("isError") is True:
-            return None
-        output = as_dict(result).get("structuredContent")
-        return [problem.message for problem in check_output(cast("Any", promised), output)]
+        problems = check_result(self.item, result)
+        return None if problems is None else [problem.message for problem in problems]
 
 
 class PromptCallee(Callee):

@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import shown
+from tidings.inspector.catalog import LOG_LEVELS
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
 from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, json_page, text_page
@@ -15,7 +16,6 @@ from tidings.inspector.view.items import LineView, LogView, NotificationView
 from tidings.inspector.view.rings import Ring
 
 TITLES: Final = {"logs": "Logs", "stderr": "Error output", "notifications": "Notifications"}
-LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning": "warn"}
 
 
@@ -44,11 +44,11 @@ class LogsPane(SourcesPane):
         yield from super().compose()
 
     def entries(self) -> Sequence[Any] | Ring[Any]:
-        entries, least = super().entries(), LEVELS.index(self.level)
+        entries, least = super().entries(), LOG_LEVELS.index(self.level)
         if self.source != "logs" or least == 0:
             return entries
         # An unknown level counts as the highest, so that it is never hidden.
-        return [log for log in entries if log.level not in LEVELS or LEVELS.index(log.level) >= least]
+        return [log for log in entries if log.level not in LOG_LEVELS or LOG_LEVELS.index(log.level) >= least]
 
     def say(self) -> None:
         parts: list[BarPart] = []
@@ -65,14 +65,14 @@ class LogsPane(SourcesPane):
         self._bar.show(parts, right if self.source == "logs" else [])
 
     def action_level(self) -> None:
-        self.level = LEVELS[(LEVELS.index(self.level) + 1) % 5]
+        self.level = LOG_LEVELS[(LOG_LEVELS.index(self.level) + 1) % 5]
         self.models["logs"].reset()
         self.take()
 
     def action_ask(self) -> None:
         if not self.has_server:
             return
-        self.asked = LEVELS[(LEVELS.index(self.asked) - 1) % 5]
+        self.asked = LOG_LEVELS[(LOG_LEVELS.index(self.asked) - 1) % 5]
         self.inspector.attempt(self.server.set_log_level(self.asked))
         self.say()
 

@@ -1,7 +1,7 @@
 """The data of a list: entries as they arrive, or a table that changes. No widgets."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from tidings.inspector.view.rings import Ring
@@ -16,17 +16,17 @@ class _Items(Generic[T]):
 
     def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
         self.key, self._text = key, text
-        self._all: list[T] = []  # Everything the source has; for arriving entries, oldest first.
+        self._all: Sequence[T] | Ring[T] = ()  # Everything the source has; for arriving entries, oldest first.
         self.filtered = ""
 
     @property
     def total(self) -> int:
         return len(self._all)
 
-    def _matches(self, item: T) -> bool:
-        """Returns whether the text of an item contains all words of the filter."""
-        folded = self._text(item).casefold()
-        return all(word in folded for word in self.filtered.split())
+    def _matching(self, items: Iterable[T]) -> list[T]:
+        """Returns the items whose text contains all words of the filter."""
+        words, texts = self.filtered.split(), ((item, self._text(item).casefold()) for item in items)
+        return [item for item, text in texts if all(word in text for word in words)]
 
 
 class ArrivingEntries(_Items[T]):
@@ -39,91 +39,75 @@ class ArrivingEntries(_Items[T]):
     def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
         super().__init__(seq, text)
         self._seq = seq
-        self._matching: list[T] = []  # What the filter lets through, oldest first; unused without one.
-        self._unsearched = 0  # Of `_all`, so many of the oldest have not been looked at.
-        self._shown = 0  # Of the matching ones, so many of the oldest are shown.
-        self._last: int | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        self._all = ()
+        self._found: list[T] = []  # What the filter lets through, oldest first; unused without one.
+        self._unsearched = 0  # Entries before this number have not been checked by the filter.
+        self._last = self._shown = -1  # The newest entry, and the newest that is shown.
         self.following = True
 
     @property
-    def _rows(self) -> list[T]:
-        return self._matching if self.filtered else self._all
+    def _rows(self) -> Sequence[T] | Ring[T]:
+        return self._found if self.filtered else self._all
 
     @property
     def held(self) -> int:
-        return len(self._rows) - self._shown
+        return len(self._rows) - len(self)
 
     @property
     def searching(self) -> bool:
-        return bool(self.filtered) and self._unsearched > 0
+        return bool(self.filtered) and self._before(self._all, self._unsearched) > 0
 
     def __len__(self) -> int:
-        return self._shown
+        return self._before(self._rows, self._shown + 1)
 
     def __getitem__(self, index: int) -> T:
-        if not 0 <= index < self._shown:
+        if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._rows[self._shown - 1 - index]
+        return self._rows[len(self) - 1 - index]
 
     def find(self, key: Hashable) -> int | None:
-        rows = self._rows
-        if not isinstance(key, int):
+        if not isinstance(key, int) or key > self._shown:
             return None
-        at = bisect_left(rows, key, 0, self._shown, key=self._seq)
-        return self._shown - 1 - at if at < self._shown and self._seq(rows[at]) == key else None
+        at = self._before(self._rows, key)
+        return len(self) - 1 - at if at < len(self) and self._seq(self._rows[at]) == key else None
 
-    def reset(self) -> None:
-        self._all, self._matching, self._unsearched, self._shown, self._last = [], [], 0, 0, None
-        self.following = True
+    def _before(self, rows: Sequence[T] | Ring[T], seq: int) -> int:
+        """Returns the number of entries before this one."""
+        return bisect_left(rows, seq, key=self._seq)
 
-    def update(self, items: Sequence[T] | Ring[T]) -> bool:
-        """Takes the source's entries, oldest first. Returns whether anything that is shown or counted changed."""
-        changed = self._drop(self._seq(items[0]) if items else None)
-        fresh = items if self._last is None else items[bisect_left(items, self._last + 1, key=self._seq) :]
+    def update(self, items: Sequence[T] | Ring[T]) -> None:
+        """Takes the source's entries, oldest first."""
+        fresh = items[self._before(items, self._last + 1) :]
+        self._all = items
         if fresh:
-            changed = True
             self._last = self._seq(fresh[-1])
-            self._all.extend(fresh)
-            if self.filtered:
-                self._matching.extend(entry for entry in fresh if self._matches(entry))
-        if self.searching:
-            changed = True
+        if self.filtered:
+            del self._found[: self._before(self._found, self._seq(items[0])) if items else None]
+            self._found += self._matching(fresh)
             self._search()
-        if self.following:
-            self._shown = len(self._rows)
-        return changed
+        self.follow(self.following)
 
     def follow(self, following: bool) -> None:
         self.following = following
         if following:
-            self._shown = len(self._rows)
+            self._shown = self._last
 
     def filter(self, words: str) -> None:
         self.filtered = words.strip().casefold()
-        self._matching = []
-        self._unsearched = len(self._all)
-        if self.filtered:
-            self._search()
-        self._shown = len(self._rows)
+        self._found = []
+        self._unsearched, self._shown = self._last + 1, self._last
+        self._search()
 
     def _search(self) -> None:
-        start = max(0, self._unsearched - CHUNK)
-        found = [entry for entry in self._all[start : self._unsearched] if self._matches(entry)]
-        self._unsearched = start
-        self._matching[:0] = found
-        self._shown += len(found)
-
-    def _drop(self, oldest: int | None) -> bool:
-        if not self._all or (oldest is not None and self._seq(self._all[0]) >= oldest):
-            return False
-        for rows in (self._all, self._matching):
-            gone = len(rows) if oldest is None else bisect_left(rows, oldest, key=self._seq)
-            del rows[:gone]
-            if rows is self._rows:
-                self._shown = max(0, self._shown - gone)
-            if rows is self._all:
-                self._unsearched = max(0, self._unsearched - gone)
-        return True
+        """Checks the next entries, newest first."""
+        if self.searching:
+            end = self._before(self._all, self._unsearched)
+            start = max(0, end - CHUNK)
+            self._found[:0] = self._matching(self._all[start:end])
+            self._unsearched = self._seq(self._all[start])
 
 
 class Table(_Items[T]):
@@ -151,9 +135,9 @@ class Table(_Items[T]):
         self.update([])
 
     def update(self, items: Sequence[T] | Ring[T]) -> None:
-        self._all = list(items)
+        self._all = items
         self._places = None
-        self._rows = [item for item in self._all if self._matches(item)] if self.filtered else self._all
+        self._rows = self._matching(items) if self.filtered else list(items)
 
     def filter(self, words: str) -> None:
         self.filtered = words.strip().casefold()

@@ -182,7 +182,6 @@ class TextView(ScrollView, can_focus=True):
         self.page = TextPage()
         self._key: object = None
         self._shift = 0
-        self.drawn = 0
 
     @property
     def width(self) -> int:
@@ -215,7 +214,6 @@ class TextView(ScrollView, can_focus=True):
         inspector_of(self).notify("Copied, if your terminal permits it.", timeout=2)
 
     def render_line(self, y: int) -> Strip:
-        self.drawn += 1
         index = y + int(self.scroll_y)
         line, ground = self.page.line(index) if index < len(self.page) else ([], "")
         ground = ground or ("on pane" if self.has_focus else "on ground")

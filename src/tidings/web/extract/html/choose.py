@@ -19,11 +19,10 @@ from types import FunctionType
 from typing import Any, cast
 
 from tidings.web.extract.html.blocks import PageBlock
-from tidings.web.extract.html.features import KINDS, NAMES, FeatureReader, page_features
+from tidings.web.extract.html.features import KINDS, NAMES, block_features, page_features
 from tidings.web.extract.html.page import HtmlPage
 from tidings.web.extract.html.vocabulary import HEADINGS
 
-USUAL = 0.5  # The worth of unknown words.
 NEIGHBOURS = 0.2  # The share of its neighbours in a block's odds.
 
 Sum = Callable[[Sequence[float]], float]  # Returns the sum of the leaves for a row of features.
@@ -104,7 +103,7 @@ def smoothed(odds: Sequence[float]) -> list[float]:
 def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
     """Returns the blocks to keep, in the order of the page."""
     blocks, learned = page.blocks.blocks, model()
-    rows = FeatureReader(page.blocks, learned.names, learned.texts, USUAL).read()
+    rows = block_features(page.blocks, learned.names, learned.texts)
     for row in rows:
         row.extend(kinds)
     likely = [1 / (1 + math.exp(-odds)) for odds in smoothed(list(map(learned.blocks, rows)))]

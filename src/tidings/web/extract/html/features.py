@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from tidings.web.extract.html.vocabulary import GROUPS, HEADINGS, SEMANTICS
 PRICE: Final = re.compile(r"[$€£¥₹]\s?\d|\d\s?(?:€|£|USD|EUR|kr|zł)(?!\w)")
 DATE: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:/.]\d{2}\b|\bago\b")
 WORD: Final = re.compile(r"\w+")
+USUAL: Final = 0.5  # The worth of unknown words.
 SHORT: Final = 15  # The most words of a block that is judged by its words.
 
 _TAG_NAMES = (
@@ -68,30 +69,8 @@ _SEMANTIC_BITS: Final = tuple(mark.bit_length() - 1 for mark in SEMANTICS.values
 
 
 @dataclass(slots=True, eq=False)
-class NameWorths:
-    """The worths of the names above a text: of the last three containers with known names, and of all."""
-
-    near: tuple[Worth, ...]
-    above: Worth
-    _features: tuple[float, ...] | None = None
-
-    def within(self, named: Worth) -> "NameWorths":
-        """Returns the worths inside a container with these names."""
-        return NameWorths((named, *self.near[:2]), add(self.above, named))
-
-    def features(self, usual: float) -> tuple[float, ...]:
-        """Returns least, greatest, mean and number, of the near ones and of all."""
-        if self._features is None:
-            close = _UNKNOWN
-            for one in self.near:
-                close = add(close, one)
-            self._features = (*_mean(close, usual), *_mean(self.above, usual))
-        return self._features
-
-
-@dataclass(slots=True, eq=False)
 class Inherited:
-    """The features that a node passes on to everything in it. A node that adds nothing shares its parent's."""
+    """The features that a node passes on to everything in it."""
 
     chain: tuple[float, ...]  # The sizes of the container and of those around it, joined.
     groups: int
@@ -99,7 +78,9 @@ class Inherited:
     dominance: float
     repeated: int
     repeated_words: int
-    named_above: NameWorths
+    names: tuple[
+        Worth, ...
+    ]  # The worths of the names of all containers together, then of the last three with known ones.
 
 
 def worth(words: Sequence[str], worths: Worths) -> Worth:
@@ -134,14 +115,14 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
     words, long = page.root.words or 1, page.root.long or 1
     root = page.root
     top = _size(root, words, long) * _LEVELS
-    found = {root: Inherited(top, root.groups, root.semantics, 1.0, 1, root.words, NameWorths((), _UNKNOWN))}
+    found = {root: Inherited(top, root.groups, root.semantics, 1.0, 1, root.words, (_UNKNOWN,))}
     worths: dict[str, Worth] = {}
     for node in holding:
         parent = node.parent
         if parent is None:
             continue
         above = found[parent]
-        chain, dominance, named_above = above.chain, above.dominance, above.named_above
+        chain, dominance, around = above.chain, above.dominance, above.names
         size = node.words
         if size != parent.words:  # A wrapper around the same words is not a level.
             chain = _size(node, words, long) + chain[:-_SIZES]
@@ -150,15 +131,11 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
             if (named := worths.get(node.key)) is None:
                 named = worths[node.key] = worth(node.names, names)
             if named[3]:
-                named_above = named_above.within(named)
+                around = (add(around[0], named), named, *around[1:3])
         groups, semantics = above.groups | node.groups, above.semantics | node.semantics
         times, repeated = alike[parent, node.key], above.repeated
-        same = chain is above.chain and named_above is above.named_above and times <= repeated
-        if same and groups == above.groups and semantics == above.semantics:
-            found[node] = above
-        else:
-            again = (times, size) if times > repeated else (repeated, above.repeated_words)
-            found[node] = Inherited(chain, groups, semantics, dominance, *again, named_above)
+        again = (times, size) if times > repeated else (repeated, above.repeated_words)
+        found[node] = Inherited(chain, groups, semantics, dominance, *again, around)
     return found
 
 
@@ -168,9 +145,15 @@ def _size(node: Node, words: int, long: int) -> tuple[float, ...]:
     return own / words, node.links / own, node.long / long, math.log1p(own)
 
 
-def _mean(worth: Worth, usual: float) -> tuple[float, float, float, float]:
+def _mean(worth: Worth) -> tuple[float, float, float, float]:
     least, greatest, total, number = worth
-    return (least, greatest, total / number, float(number)) if number else (usual, usual, usual, 0.0)
+    return (least, greatest, total / number, float(number)) if number else (USUAL, USUAL, USUAL, 0.0)
+
+
+@lru_cache(50_000)
+def _name_features(every: Worth, *near: Worth) -> tuple[float, ...]:
+    """Returns least, greatest, mean and number of the worths of names, of the near ones and of all."""
+    return (*_mean(reduce(add, near, _UNKNOWN)), *_mean(every))
 
 
 @lru_cache(50_000)
@@ -182,68 +165,56 @@ def _container_features(close: int, above: int, semantics: int) -> tuple[float, 
     )
 
 
-class FeatureReader:
-    """Reads the features of all blocks of one page."""
+def block_features(page: Blocks, names: Worths, texts: Worths) -> list[list[float]]:
+    """Returns the numbers of each block. All are floats, because comparing one type is faster."""
+    found: list[list[float]] = []
+    blocks, inherited, alike = page.blocks, inherited_by_node(page, names), _alike(page)
+    times = Counter([block.text for block in blocks])
+    h1 = next((number for number, block in enumerate(blocks) if block.node.tag == "h1"), None)
+    words, whole, log1p = page.root.words or 1, page.root.long or 1, math.log1p
+    themselves = [_itself(block, texts) for block in blocks]
+    looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
+    before = long = 0
+    since = 0.0
+    heading = (USUAL, USUAL, 0.0)
+    for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
+        node = block.node
+        own = inherited[node]
+        close, outer = node.groups, node.parent  # The names of the container and of the two around it.
+        if outer is not None:
+            close |= outer.groups | (outer.parent.groups if outer.parent is not None else 0)
+        # In the order of `NAMES`.
+        row = [*itself, _TAGS.get(node.tag, 40.0), float(node.depth), index / len(blocks), before / words]
+        row += (long / whole, -999.0 if h1 is None else float(index - h1), *alike[node.key])
+        row += (float(times[block.text]), log1p(own.repeated), float(own.repeated_words), own.dominance)
+        row += (node.long / whole, log1p(node.words), node.links / node.words, *own.chain)
+        row += (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
+        row += (heading[0], heading[1], since, heading[2], *_name_features(*own.names))
+        row += _container_features(close, own.groups, own.semantics)
+        found.append(row)
+        since += 1.0
+        if node.tag in HEADINGS:
+            heading, since = (itself[3], itself[4], float(node.tag[1])), 0.0
+        before += block.words
+        if block.words >= 12 and block.links * 3 < block.words:
+            long += block.words
+    return found
 
-    def __init__(self, page: Blocks, names: Worths, texts: Worths, usual: float) -> None:
-        self._page = page
-        self._usual = usual
-        self._texts = texts
-        self._words = page.root.words or 1
-        self._inherited = inherited_by_node(page, names)
-        self._times = Counter([block.text for block in page.blocks])
-        self._h1 = next((number for number, block in enumerate(page.blocks) if block.node.tag == "h1"), None)
 
-    def read(self) -> list[list[float]]:
-        """Returns the numbers of each block. All are floats, because comparing one type is faster."""
-        found: list[list[float]] = []
-        blocks, usual, h1 = self._page.blocks, self._usual, self._h1
-        words, whole = self._words, self._page.root.long or 1
-        log1p, alike = math.log1p, self._alike()
-        themselves = list(map(self._itself, blocks))
-        looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
-        before = long = 0
-        since = 0.0
-        heading = (usual, usual, 0.0)
-        for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
-            node = block.node
-            own = self._inherited[node]
-            close, outer = node.groups, node.parent  # The names of the container and of the two around it.
-            if outer is not None:
-                close |= outer.groups | (outer.parent.groups if outer.parent is not None else 0)
-            # In the order of `NAMES`.
-            row = [*itself, _TAGS.get(node.tag, 40.0), float(node.depth), index / len(blocks), before / words]
-            row += (long / whole, -999.0 if h1 is None else float(index - h1), *alike[node.key])
-            row += (float(self._times[block.text]), log1p(own.repeated), float(own.repeated_words), own.dominance)
-            row += (node.long / whole, log1p(node.words), node.links / node.words, *own.chain)
-            row += (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
-            row += (heading[0], heading[1], since, heading[2], *own.named_above.features(usual))
-            row += _container_features(close, own.groups, own.semantics)
-            found.append(row)
-            since += 1.0
-            if node.tag in HEADINGS:
-                heading, since = (itself[3], itself[4], float(node.tag[1])), 0.0
-            before += block.words
-            if block.words >= 12 and block.links * 3 < block.words:
-                long += block.words
-        return found
+def _alike(page: Blocks) -> dict[str, tuple[float, float]]:
+    """Returns the blocks in each kind of container, and their share of the words."""
+    sizes: dict[str, list[int]] = {}
+    for block in page.blocks:
+        sizes.setdefault(block.node.key, []).append(block.words)
+    return {key: (math.log1p(len(words)), sum(words) / (page.root.words or 1)) for key, words in sizes.items()}
 
-    def _alike(self) -> dict[str, tuple[float, float]]:
-        """Returns the blocks in each kind of container, and their share of the words."""
-        sizes: dict[str, list[int]] = {}
-        for block in self._page.blocks:
-            sizes.setdefault(block.node.key, []).append(block.words)
-        return {key: (math.log1p(len(words)), sum(words) / self._words) for key, words in sizes.items()}
 
-    def _itself(self, block: PageBlock) -> tuple[float, ...]:
-        text, words = block.text, block.words
-        least = greatest = mean = self._usual
-        if words <= SHORT:
-            low, high, total, number = worth(WORD.findall(text.lower()), self._texts)
-            if number:
-                least, greatest, mean = low, high, total / number
-        look = math.log1p(words), block.links / words, 1.0 if text[-1] in _ENDS else 0.0, mean
-        return (*look, least, greatest, len(text) / words, text.count(",") / words)
+def _itself(block: PageBlock, texts: Worths) -> tuple[float, ...]:
+    text, words = block.text, block.words
+    known = worth(WORD.findall(text.lower()), texts) if words <= SHORT else _UNKNOWN
+    least, greatest, mean, _ = _mean(known)
+    look = math.log1p(words), block.links / words, 1.0 if text[-1] in _ENDS else 0.0, mean
+    return (*look, least, greatest, len(text) / words, text.count(",") / words)
 
 
 KINDS: Final = ("article", "service", "forum", "product", "collection", "listing", "documentation")
@@ -295,11 +266,8 @@ def _of_shape(page: HtmlPage) -> list[float]:
     words = top.words or 1
     sizes = sorted(block.words for block in blocks) or [0]
     tags = Counter([node.tag for node in nodes])
-    named: Counter[int] = Counter()
-    for mask, times in Counter([node.groups for node in nodes]).items():
-        for bit in range(len(GROUPS)):
-            if mask >> bit & 1:
-                named[bit] += times
+    masks = Counter([node.groups for node in nodes])
+    named = (sum(times for mask, times in masks.items() if mask >> bit & 1) for bit in range(len(GROUPS)))
     alike: dict[tuple[int, str], list[int]] = {}
     for node in nodes:
         if node.words >= 5 and node.parent is not None:
@@ -317,7 +285,7 @@ def _of_shape(page: HtmlPage) -> list[float]:
         math.log1p(top.long),
         *(sizes[len(sizes) * tenth // 10] for tenth in (5, 8, 9)),
         *(math.log1p(tags[tag]) for tag in _DATA["tags"]),
-        *(math.log1p(named[bit]) for bit in range(len(GROUPS))),
+        *map(math.log1p, named),
         held / words,
         math.log1p(times),
         links / (held or 1),

@@ -45,6 +45,7 @@ _COLOURS = {"white": "#ffffff", "rgb(255,255,255)": "#ffffff", "black": "#000000
 _CLIPPED = re.compile(r"rect\(\s?(?:[01](?:px)?[,\s]{0,3}){4}\)")
 _CUT = re.compile(r"inset\(\s?(?:[5-9]\d|100)%|(?:circle|ellipse)\(\s?0|polygon\(\s?(?:0(?:px|%)?[,\s]{0,3}){4,20}\)")
 _SELECTOR = re.compile(r"[a-z]{0,10}\d?([.#][\w-]{1,100})")
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _THROUGH = re.compile(r"@(?:layer\b.*|supports\b.*|media (?:only )?(?:screen|all))")
 
 HIDDEN_FROM_SOME: Final = 1
@@ -148,7 +149,7 @@ def visibility_of(styles: Iterable[Element]) -> Visibility:
         text = (element.text or "")[:room]
         room -= len(text)
         if text and (element.get("media") or "").strip() != "print":
-            for selectors, style in _simple(_uncommented(text)):
+            for selectors, style in _simple(_COMMENT.sub("", text.lower().replace("<!--", ""))):
                 names = [named[1] for one in selectors.split(",") if (named := _SELECTOR.fullmatch(one.strip()))]
                 if names and hides(style):
                     found.update(names)
@@ -183,17 +184,6 @@ def _simple(css: str) -> Iterator[tuple[str, str]]:
         ):
             around, _, style = part.rpartition("{")
             yield around.rpartition("{")[2].rpartition(";")[2], style
-
-
-def _uncommented(css: str) -> str:
-    css = css.lower().replace("<!--", "")
-    kept: list[str] = []
-    at = 0
-    while (start := css.find("/*", at)) >= 0:
-        kept.append(css[at:start])
-        end = css.find("*/", start + 2)
-        at = end + 2 if end >= 0 else len(css)
-    return "".join([*kept, css[at:]])
 
 
 def hidden_texts(elements: Sequence[Element]) -> Iterator[str]:

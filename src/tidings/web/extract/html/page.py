@@ -11,7 +11,7 @@ import contextlib
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
@@ -22,6 +22,7 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import mail_date
 from tidings.web.extract.html.blocks import Blocks
 from tidings.web.extract.html.hidden import hidden_texts, visibility_of
+from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
 from tidings.web.extract.model import Extracted
@@ -54,11 +55,10 @@ def types_of(one: dict[str, Any]) -> list[str]:
     return [name for name in ([kind] if isinstance(kind, str) else as_list(kind)) if isinstance(name, str)]
 
 
-def read_page(body: bytes, url: str, prepare: Callable[[Element], None] | None = None) -> HtmlPage:
-    """Parses `body`, which is UTF-8 and has passed the pre-scan; `prepare` may change the tree before it is read."""
+def read_page(body: bytes, url: str, without: Iterable[str] = ()) -> HtmlPage:
+    """Parses `body`, which is UTF-8 and has passed the pre-scan, without the parts that these selectors match."""
     root = parse(body)
-    if prepare is not None:
-        prepare(root)
+    remove(root, without)
     within = root.find("body")
     within = root if within is None else within
     parts: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
@@ -127,9 +127,6 @@ _PUBLISHED: Final = (
     "article:published_time", "datepublished", "date", "dc.date", "dcterms.created", "dc.date.issued", "pubdate",
     "publish_date", "parsely-pub-date", "sailthru.date", "citation_publication_date", "og:published_time",
 )  # fmt: skip
-_MODIFIED: Final = (
-    "article:modified_time", "og:updated_time", "datemodified", "dcterms.modified", "last-modified",
-)  # fmt: skip
 _AUTHOR: Final = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "citation_author")
 _DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
@@ -153,8 +150,7 @@ def with_metadata(found: Extracted, page: HtmlPage) -> Extracted:
         found,
         title=_title(page, about, site),
         author=_author(page, about),
-        published_at=_date((one.get("datePublished") for one in about), metas, _PUBLISHED) or _time(page),
-        modified_at=_date((one.get("dateModified") for one in about), metas, _MODIFIED),
+        published_at=_published(page, about),
         language=_language(page),
         site_name=site,
         description=_first(metas.get("description"), metas.get("og:description")),
@@ -210,17 +206,14 @@ def _people(value: object) -> Iterable[str]:
         yield name
 
 
-def _date(said: Iterable[object], metas: dict[str, str], keys: tuple[str, ...]) -> str | None:
-    values = (*said, *(metas.get(key) for key in keys))
-    return next((found for value in values if isinstance(value, str) and (found := iso_date(value))), None)
-
-
-def _time(page: HtmlPage) -> str | None:
-    """Returns the date of the only `time` element, or of the one marked as the date of publication."""
+def _published(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
+    """Returns the first date that is stated; else that of the only `time` element, or of the one marked as it."""
+    values = (*(one.get("datePublished") for one in about), *map(page.metas.get, _PUBLISHED))
     times = [element for element in page.parts["time"] if element.get("datetime")]
     marked = [one for one in times if one.get("pubdate") is not None or one.get("itemprop") == "datePublished"]
-    chosen = marked or (times if len(times) == 1 else [])
-    return iso_date(str(chosen[0].get("datetime"))) if chosen else None
+    chosen = marked[:1] or (times if len(times) == 1 else [])
+    stated = (*values, *(one.get("datetime") for one in chosen))
+    return next((found for value in stated if isinstance(value, str) and (found := iso_date(value))), None)
 
 
 def iso_date(text: str) -> str | None:

@@ -1,6 +1,6 @@
 """An HTML page from bytes to `Extracted`.
 
-    bytes -> prescan -> page (tree, metadata, JSON-LD, blocks) -> kind -> chosen blocks -> Markdown, text, links
+    bytes -> prescan -> page (tree, metadata, JSON-LD, blocks) -> kind -> chosen blocks -> Markdown, text
 
 A page that would harm a parser is read without one (`plain_text`): scripts, styles and comments are removed, tags
 become spaces or line ends, and menus stay. A page that shows nothing is read from its embedded data; without any,
@@ -17,7 +17,6 @@ from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
 from tidings.web.extract.html.features import KINDS
 from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
-from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import TooDeep
 from tidings.web.extract.html.write import MarkdownWriter
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded
@@ -91,7 +90,7 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     if refused := scan(body, options.bounds):
         return _unparsed(body, refused, options)
     try:
-        page = read_page(body, url, lambda root: remove(root, options.remove_selectors))
+        page = read_page(body, url, options.remove_selectors)
     except TooDeep:
         return _unparsed(body, "tags nested too deep", options)
     kind, kinds = kind_of(page)
@@ -132,8 +131,7 @@ def _written(kind: str, method: str, blocks: Sequence[PageBlock], page: HtmlPage
     markdown, over = bounded(writer.write(blocks), options.caps.characters, "the page")
     most = len(markdown)
     concealed = tuple((start, min(end, most)) for start, end in writer.concealed if start < most)
-    links = tuple(dict.fromkeys(writer.links))
-    return Extracted(kind, method, markdown, text, links=links, warnings=over, concealed=concealed)
+    return Extracted(kind, method, markdown, text, warnings=over, concealed=concealed)
 
 
 def _emptiness(page: HtmlPage, found: Extracted) -> str | None:

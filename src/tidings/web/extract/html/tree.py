@@ -5,8 +5,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Protocol, cast
 
-# lxml has no types; the `Element` below stands for its own.
-from lxml import etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
+from lxml import etree as _etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
+
+etree = cast("Any", _etree)  # It has no types; the `Element` below stands for its own.
 
 # Browsers read content after the end of the page; lxml does so only without the end tags.
 _ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
@@ -17,7 +18,7 @@ class TooDeep(Exception):
 
 
 class Element(Protocol):
-    """An element of lxml."""
+    """An element of etree."""
 
     tag: Any
     text: str | None
@@ -37,18 +38,17 @@ class Element(Protocol):
 def parse(body: bytes) -> Element:
     """Returns the root of `body`, which has passed the pre-scan, always with a body element. Raises `TooDeep`."""
     # Not lxml.html, which looks up a Python class for every element.
-    lxml = cast("Any", etree)
-    parser = lxml.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     root = None
-    with contextlib.suppress(lxml.XMLSyntaxError):  # It is empty.
-        root = lxml.fromstring(_ENDS.sub(b"", body), parser)
-    fatal = lxml.ErrorLevels.FATAL
+    with contextlib.suppress(etree.XMLSyntaxError):  # It is empty.
+        root = etree.fromstring(_ENDS.sub(b"", body), parser)
+    fatal = etree.ErrorLevels.FATAL
     if any(error.level == fatal and error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         raise TooDeep
     if root is None:
-        root = lxml.Element("html")
+        root = etree.Element("html")
     if root.find("body") is None:
-        lxml.SubElement(root, "body")
+        etree.SubElement(root, "body")
     return cast("Element", root)
 
 
@@ -62,7 +62,7 @@ class TreeWalk(Protocol):
 
 def walk_through(root: Element) -> TreeWalk:
     """Walks through `root` and everything in it."""
-    return cast("TreeWalk", cast("Any", etree).iterwalk(root, events=("start", "end")))
+    return cast("TreeWalk", etree.iterwalk(root, events=("start", "end")))
 
 
 def skip(walk: TreeWalk, element: Element) -> str | None:

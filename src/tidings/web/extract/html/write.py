@@ -16,7 +16,7 @@ from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
 from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.tree import Element, pieces_within
 from tidings.web.extract.html.vocabulary import HEADINGS
-from tidings.web.extract.model import ExtractOptions, PageLink, escaped, escaped_url, fenced, rows_as_table
+from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenced, rows_as_table
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
 
@@ -110,10 +110,9 @@ _PERMALINKS = frozenset("¶#§🔗")
 
 
 class MarkdownWriter:
-    """Writes one page, and collects its links and the ranges of invisible text."""
+    """Writes one page, and collects the ranges of invisible text."""
 
     def __init__(self, base: str, options: ExtractOptions, invisible: Collection[Element] = frozenset()) -> None:
-        self.links: list[PageLink] = []
         self.concealed: list[HiddenRange] = []
         self._invisible = invisible
         self._base = base
@@ -155,10 +154,9 @@ class MarkdownWriter:
         """Returns what `write` makes of blocks, and the hidden ranges in it."""
         if not any(block.hidden_spans for block in blocks):
             return write(blocks), []
-        links, room, items = len(self.links), self._room, len(self._items)
+        room, items = self._room, len(self._items)
         with_marks = write([_marked(block) for block in blocks])
         # Undo the side effects: only the second writing counts.
-        del self.links[links:]
         self._room = room
         item = _nearest(blocks[0].node, "li")
         if item is not None and len(self._items) > items:
@@ -247,7 +245,6 @@ class MarkdownWriter:
         if url is None:
             return "" if text in _PERMALINKS else text
         label = " ".join(text.split())
-        self.links.append(PageLink(label, url))
         return f"[{label}]({escaped_url(url)})"
 
     def _image(self, element: Element) -> str:
