@@ -3,8 +3,11 @@
 A thin ASGI wrapper around the SDK's app lets the SDK open every stream, with all its checks (headers, host and origin,
 sign-in, body, sessions), and remembers the `send` of the responses that carry changes: the answer to a modern
 `subscriptions/listen`, and the event stream of an old-era session. From then on subscribers write whole events through
-that `send`, between the SDK's own. Each event is one chunk, so they cannot mix. (If the chunk is all that `send` would
+that `send`. Each event is one chunk, so they cannot mix with the SDK's own. (If the chunk is all that `send` would
 write, it takes a shorter way: see `_kit/uvicorn_seam.py`.) Every other request passes through untouched.
+
+The SDK keeps several tasks for an open stream, which are most of its memory. So once a stream is open, it is *held* by
+the wrapper alone: the SDK's side is cancelled, the response stays, and the wrapper sends the keep-alives.
 """
 
 import asyncio
@@ -13,7 +16,7 @@ import re
 import socket
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -34,20 +37,33 @@ SCOPE_KEY: Final = "tidings.stream"  # The `BorrowedStream` of a listen request.
 WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
 SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era session.
 COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
+_PING: Final = b": ping\r\n\r\n"  # A comment, which keeps the connection alive.
+_PING_SECONDS: Final = 15.0  # Where the SDK's interval is not known.
 _CANNOT_RESUME: Final = b"This server keeps no events to resume a stream from. Open the stream without Last-Event-ID."
 # The first event of the SSE transport, with the path for messages and the id of the session that it begins.
 SSE_ENDPOINT: Final = re.compile(rb"event: endpoint\r\ndata: ([^\r\n?]+)\?session_id=([0-9a-f]{32})\r\n\r\n")
+
+
+class Channel(Protocol):
+    """The place where the SDK puts its own messages for a stream that is held."""
+
+    def open(self, stream: "BorrowedStream") -> None: ...
+
+    def close(self) -> None: ...
 
 
 class BorrowedStream:
     """The response stream of one request. The SDK opens it, and Tidings writes to it."""
 
     __slots__ = (
+        "_channel",
         "_direct",
         "_incomplete",
         "_keep_alive",
         "_on_event",
+        "_on_over",
         "_on_start",
+        "_ping",
         "_response",
         "_send",
         "_task",
@@ -56,6 +72,7 @@ class BorrowedStream:
         "began",
         "ended",
         "expires_at",
+        "held",
         "principal",
         "session_id",
     )
@@ -69,7 +86,11 @@ class BorrowedStream:
         self._task = asyncio.current_task()
         self._on_start: Callable[[Message], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
+        self._on_over: tuple[Callable[[], object], ...] = ()
         self._incomplete = False
+        self._channel: Channel | None = None
+        self._ping: asyncio.TimerHandle | None = None
+        self.held: bool = False  # By the wrapper alone, without the SDK.
         self.began = asyncio.get_running_loop().time()
         self.principal: str | None = None
         self.answered: bool = False  # The response has begun.
@@ -87,7 +108,7 @@ class BorrowedStream:
 
     async def send(self, message: Message) -> None:
         """Sends a message of the SDK."""
-        if self.ended:
+        if self.ended or self.held:
             return
         starts = (
             self._on_start is not None
@@ -115,12 +136,61 @@ class BorrowedStream:
         """Returns the function that takes one event as an HTTP chunk, where `write` would do just that; else None."""
         return None if self._response is None else chunk_taker(self._response)
 
-    def finish(self) -> None:
-        """Ends the response in good order, and releases the SDK's side of it."""
+    def when_over(self, call: Callable[[], object]) -> None:
+        """Calls `call` when the response is over, for whatever reason."""
+        self._on_over += (call,)
+
+    def over(self) -> None:
+        """Takes note that the response is over."""
+        if self._ping is not None:
+            self._ping.cancel()
+        calls, self._on_over = self._on_over, ()
+        for call in calls:
+            call()
+
+    def hold(self, channel: Channel | None = None) -> None:
+        """Lets the SDK's side of the response go as soon as it waits for something. Its messages go to `channel`."""
+        if not self.ended and self._task is not None:
+            self.held, self._channel = True, channel
+            self._task.cancel()
+
+    def was_let_go(self) -> bool:
+        """Returns whether `hold` alone has cancelled the task of the response, which then goes on."""
+        return self.held and not self.ended and self._task is not None and not self._task.uncancel()
+
+    async def stay(self, receive: Receive) -> None:
+        """Keeps the response of a stream that is held open until its reader leaves, or it is ended."""
+        if self._channel is not None:
+            self._channel.open(self)
+        try:
+            self._keep_alive_later()
+            while not self.ended and (await receive())["type"] != "http.disconnect":
+                pass  # The rest of the request.
+        finally:
+            if self._channel is not None:
+                self._channel.close()
+
+    def _keep_alive_later(self) -> None:
+        self._ping = asyncio.get_running_loop().call_later(self._keep_alive or _PING_SECONDS, self._write_ping)
+
+    def _write_ping(self) -> None:
+        if not self.ended:
+            # Where something is unsent, its reader has something to read.
+            if not self.unsent and (writing := self.write(_PING)) is not None:
+                writing.add_done_callback(_retrieve)
+            self._keep_alive_later()
+
+    def finish(self, last: bytes = b"") -> None:
+        """Ends the response in good order with this event, if any, and releases the SDK's side of it."""
         if not self.ended:
             self.ended = True
-            last = asyncio.ensure_future(self._send({"type": "http.response.body", "body": b"", "more_body": False}))
-            last.add_done_callback(self._let_go)
+            sending, rest = self._send({"type": "http.response.body", "body": last, "more_body": False}), None
+            with suppress(Exception):  # Its reader is gone.
+                rest = begun(sending) if self._direct else asyncio.ensure_future(sending)
+            if rest is None:
+                self._let_go()
+            else:
+                rest.add_done_callback(self._let_go)
 
     async def complete(self) -> None:
         """Ends the response in good order if the SDK left it open, as it does with event streams at a stop."""
@@ -149,8 +219,8 @@ class BorrowedStream:
             self._transport.abort()
 
     def _let_go(self, last: asyncio.Future[None] | None = None) -> None:
-        if last is not None and not last.cancelled():
-            last.exception()  # Retrieved, so that asyncio does not complain that it was not.
+        if last is not None:
+            _retrieve(last)
         if self._task is not None:
             self._task.cancel()
 
@@ -208,17 +278,28 @@ class Borrowing:
             await self.app(scope, receive, self._stating(scope, send))
             return
         try:
-            await self.app(scope, receive, stream.send)
-            if stream.session_id is not None:
-                await stream.complete()
-            elif not stream.answered and header_of(scope, b"last-event-id") is not None:
-                await respond(send, 400, _CANNOT_RESUME)  # The SDK gives no answer if it keeps no events.
+            await self._serve(stream, scope, receive, send)
         except asyncio.CancelledError:
             # Cancelled by `_let_go`: the response is over, and the web server goes on.
             if not stream.ended:
                 raise
         finally:
+            stream.over()
             self._lender.stream_closed(stream)
+
+    async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.app(scope, receive, stream.send)
+        except asyncio.CancelledError:
+            if not stream.was_let_go():
+                raise
+        if stream.held:
+            # Outside of the handler above: the error keeps all that the SDK had for this request.
+            await stream.stay(receive)
+        elif stream.session_id is not None:
+            await stream.complete()
+        elif not stream.answered and header_of(scope, b"last-event-id") is not None:
+            await respond(send, 400, _CANNOT_RESUME)  # The SDK gives no answer if it keeps no events.
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Keeps the lender running for the life of the application."""
@@ -293,6 +374,11 @@ class Borrowing:
             opened(session_id)
         else:
             stream.after_next_event(find_session)
+
+
+def _retrieve(sent: asyncio.Future[None]) -> None:
+    if not sent.cancelled():
+        sent.exception()  # So that asyncio does not complain that nobody did.
 
 
 def _stated(message: Message, keep_alive: float | None) -> Message:

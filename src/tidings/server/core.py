@@ -322,21 +322,31 @@ class Core:
 
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
-        """Registers `subscriber` for the length of the context, and counts it for the client named by `client_key`."""
+        """Registers `subscriber`, and counts it for the client named by `client_key`.
+
+        It is removed when the stream that it borrows is over, or else at the end of the context.
+        """
         self.check_room(client_key)
         self._streams_of[client_key] += 1
         self.streams_ended.clear()
         self.join(subscriber)
+        stream = subscriber.stream
+        if stream is not None:
+            stream.when_over(partial(self._gone, subscriber, client_key))
         try:
             yield
         finally:
-            self.leave(subscriber)
-            subscriber.gone()
-            self._streams_of[client_key] -= 1
-            if not self._streams_of[client_key]:
-                del self._streams_of[client_key]
-            if not self._streams_of:
-                self.streams_ended.set()
+            if stream is None:
+                self._gone(subscriber, client_key)
+
+    def _gone(self, subscriber: Subscriber, client_key: str) -> None:
+        self.leave(subscriber)
+        subscriber.gone()
+        self._streams_of[client_key] -= 1
+        if not self._streams_of[client_key]:
+            del self._streams_of[client_key]
+        if not self._streams_of:
+            self.streams_ended.set()
 
 
 def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
@@ -349,19 +359,24 @@ def _stopping() -> errors.LimitReached:
 
 @contextmanager
 def rpc_errors(*, not_found: int) -> Generator[None]:
-    """Turns named errors into JSON-RPC errors. `not_found` is the era's code for a missing resource."""
+    """Turns named errors into JSON-RPC errors: see `rpc_error`."""
     try:
         yield
     except errors.TidingsError as error:
-        match error:
-            case errors.ResourceNotFound():
-                code = not_found
-            case errors.InvalidUri() | errors.NotSubscribable():
-                code = types.INVALID_PARAMS
-            case _:
-                code = types.INTERNAL_ERROR
-        data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
-        raise MCPError(code=code, message=error.message, data=data) from error
+        raise rpc_error(error, not_found=not_found) from error
+
+
+def rpc_error(error: errors.TidingsError, *, not_found: int) -> MCPError:
+    """Returns a named error as a JSON-RPC error. `not_found` is the era's code for a missing resource."""
+    match error:
+        case errors.ResourceNotFound():
+            code = not_found
+        case errors.InvalidUri() | errors.NotSubscribable():
+            code = types.INVALID_PARAMS
+        case _:
+            code = types.INTERNAL_ERROR
+    data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
+    return MCPError(code=code, message=error.message, data=data)
 
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:

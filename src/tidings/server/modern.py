@@ -20,7 +20,16 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notifica
 from tidings.changes import CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
 from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY
-from tidings.server.core import RIGHTS_CHANGED, AskModel, Core, ModelDeclined, model_request, model_text, rpc_errors
+from tidings.server.core import (
+    RIGHTS_CHANGED,
+    AskModel,
+    Core,
+    ModelDeclined,
+    model_request,
+    model_text,
+    rpc_error,
+    rpc_errors,
+)
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
 from tidings.server.subscriber import FRAME_END, Frame, Subscriber
@@ -32,10 +41,14 @@ _QUIET_TURNS: Final = 20
 
 
 class ListenStream(Subscriber):
-    """One open `subscriptions/listen`. Over HTTP it is written to directly, elsewhere through the SDK's session."""
+    """One open `subscriptions/listen`.
+
+    Over HTTP it is written to directly, and the request of the SDK is let go once it is acknowledged. Elsewhere the
+    request goes on until `ended`, and is written to through the SDK's session.
+    """
 
     era = "modern"
-    __slots__ = ("_ctx", "_frame_end", "_meta", "ended")
+    __slots__ = ("_ctx", "_frame_end", "_last", "_request_id", "ended")
 
     def __init__(self, ctx: RequestContext, **details: Any) -> None:
         scope = None if ctx.request is None else ctx.request.scope
@@ -45,28 +58,52 @@ class ListenStream(Subscriber):
             transport="stream" if scope is None else "streamable-http",
             **details,
         )
-        self._ctx = ctx
         self.stream = None if scope is None else scope.get(SCOPE_KEY)
-        self._meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        self._ctx = ctx if self.stream is None else None
+        self._request_id = ctx.request_id
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._last = b""  # The event that ends it, if it has to end as soon as it is open.
+        self.ended: asyncio.Future[None] | None = None
+        if self.stream is None:
+            self.ended = asyncio.get_running_loop().create_future()
+
+    @property
+    def _meta(self) -> dict[str, Any]:
+        return {SUBSCRIPTION_ID_META_KEY: self._request_id}
 
     async def acknowledge(
-        self, honoured: types.SubscriptionFilter, cursor: Cursor, *, recovered: bool, until: Cursor | None
+        self,
+        ctx: RequestContext,
+        honoured: types.SubscriptionFilter,
+        cursor: Cursor,
+        *,
+        recovered: bool,
+        until: Cursor | None,
     ) -> None:
-        """Sends the acknowledgment, and opens the stream behind it."""
+        """Sends the acknowledgment, and opens the stream behind it. Returns when it is over."""
         meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
         if until is not None:
             meta[UNTIL_KEY] = str(until)
         if self.stream is not None:
-            self.stream.after_next_event(lambda event: self.open())
-        await self._ctx.session.send_notification(
+            self.stream.after_next_event(self._acknowledged)
+        await ctx.session.send_notification(
             types.SubscriptionsAcknowledgedNotification(
                 params=types.SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
             ),
-            related_request_id=self._ctx.request_id,
+            related_request_id=ctx.request_id,
         )
-        if self.stream is None:
+        if self.ended is None:
+            await anyio.sleep_forever()  # The stream is held without this request, which is cancelled.
+        else:
+            self.open()
+            await self.ended
+            await self.drain()
+
+    def _acknowledged(self, event: bytes) -> None:
+        if self.stream is not None and self._last:
+            self.stream.finish(self._last)
+        elif self.stream is not None:
+            self.stream.hold()
             self.open()
 
     def _encode(self, frame: Frame) -> bytes:
@@ -75,14 +112,15 @@ class ListenStream(Subscriber):
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
             meta: dict[str, Any] = frame.params(**self._meta)["_meta"]
-            await self._ctx.session.send_notification(
-                event_to_notification(frame.change, meta), related_request_id=self._ctx.request_id
-            )
+            if self._ctx is not None:
+                await self._ctx.session.send_notification(
+                    event_to_notification(frame.change, meta), related_request_id=self._request_id
+                )
 
     def _cut(self) -> None:
         if self.stream is not None:
             self.stream.abort()
-        elif not self.ended.done():
+        elif self.ended is not None and not self.ended.done():
             self.ended.set_exception(
                 MCPError(types.INTERNAL_ERROR, "This stream was cut off: its reader fell behind. Listen again.")
             )
@@ -91,13 +129,32 @@ class ListenStream(Subscriber):
         self.end(NotAuthorized("A subscription of this stream is no longer permitted. Listen again."))
 
     def end(self, reason: TidingsError | None = None) -> None:
-        if self.ended.done():
+        if self.stream is not None and not self._last:
+            self._last = self._answer(reason)
+            if self.stream.held:
+                self.close()
+                self.stream.finish(self._last)
+        elif self.ended is None or self.ended.done():
             return
-        if reason is None:
+        elif reason is None:
             self.ended.set_result(None)
         else:
             self.ended.set_exception(reason)
             self.ended.exception()  # Retrieved, because the request may be over.
+
+    def _answer(self, reason: TidingsError | None) -> bytes:
+        """Returns the answer to the request as an event, as the SDK would write it."""
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": self._request_id}
+        if reason is None:
+            answer["result"] = listened(self._request_id).model_dump(mode="json", by_alias=True, exclude_none=True)
+        else:
+            answer["error"] = rpc_error(reason, not_found=types.INVALID_PARAMS).error.model_dump(exclude_none=True)
+        return b"event: message\r\ndata: %b\r\n\r\n" % json.dumps(answer, separators=(",", ":")).encode()
+
+
+def listened(request_id: types.RequestId | None) -> types.SubscriptionsListenResult:
+    """Returns the result of a `subscriptions/listen` that ends in good order."""
+    return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: request_id})
 
 
 class ModernEra:
@@ -114,7 +171,7 @@ class ModernEra:
             raise MCPError(types.INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
         with rpc_errors(not_found=types.INVALID_PARAMS):
             await self._listen(ctx, params)
-        return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+        return listened(ctx.request_id)
 
     async def _listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> None:
         core, key = self._core, client_key(ctx)
@@ -149,9 +206,7 @@ class ModernEra:
             )
             if core.policy.asks and not wanted.bounded:
                 until = None  # What only a prefix matches may never be sent.
-            await stream.acknowledge(honoured, cursor, recovered=recovered, until=until)
-            await stream.ended
-            await stream.drain()
+            await stream.acknowledge(ctx, honoured, cursor, recovered=recovered, until=until)
 
     async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:
         """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
