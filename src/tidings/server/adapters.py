@@ -10,27 +10,33 @@ The two that have lists are watched for additions and removals, and their HTTP a
 | `MCPServer._subscriptions` | the SDK's own notifications | `ServerChanged` |
 | `ServerSession._connection` | the end of an old-era session | `ServerChanged` |
 | `JSONRPCDispatcher._next_id` | ids of questions that no other replica uses | `ServerChanged` |
+| `_server_instances` of a session manager, `_request_streams` and more of its transports (`_CHANNEL`) | holding the \
+  event streams of old-era sessions | the SDK holds them |
 | `_SSE_PING_INTERVAL` of the modern HTTP transport | stating how often streams carry a keep-alive | it is not stated |
 | `_add_component`, `_remove_component`, `_inner` of FastMCP's providers | lists | the program notifies by itself |
 
 `tests/server/test_private_names.py` pins each of them.
 """
 
+import asyncio
 import functools
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, cast
 
+import anyio
 from mcp.server import _streamable_http_modern
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
-from sse_starlette import EventSourceResponse
+from mcp.server.streamable_http import GET_STREAM_KEY
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 
 from tidings.changes import FEATURES, Change
-from tidings.server.borrowed_stream import ASGIApp
+from tidings.server.borrowed_stream import ASGIApp, BorrowedStream
 
 Kind = Literal["tool", "resource", "template", "prompt"]
 Soon = Callable[[Change], None]
@@ -239,6 +245,67 @@ def _matches(template: Any, uri: str) -> bool:
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     """Returns the connection of a request. The SDK hides it from handlers, and it alone says when it ends."""
     return _private(ctx.session, "_connection")
+
+
+_CHANNEL: Final = ("_create_event_data", "_idle_timeout", "_request_streams", "_requests_in_flight", "idle_scope")
+
+
+def standalone_channel(server: Server[Any], patience: float, session_id: str) -> "StandaloneChannel | None":
+    """Returns the channel for the event stream of an old-era session; None if the SDK hides it."""
+    manager = getattr(server, "_session_manager", None)
+    transport = getattr(manager, "_server_instances", {}).get(session_id)
+    reachable = transport is not None and all(hasattr(transport, name) for name in _CHANNEL)
+    return StandaloneChannel(transport, patience) if reachable else None
+
+
+class StandaloneChannel:
+    """Takes what the SDK sends outside of requests in one old-era session, in place of the SDK's own stream.
+
+    A reader that takes nothing for `patience` seconds is cut off. See `borrowed_stream.Channel`.
+    """
+
+    def __init__(self, transport: Any, patience: float) -> None:
+        self._transport = transport
+        self._patience = patience
+        self._stream: BorrowedStream
+
+    def lead_to(self, stream: BorrowedStream) -> None:
+        self._stream = stream
+        transport = self._transport
+        if transport.is_terminated:
+            stream.finish()
+        transport._request_streams.setdefault(GET_STREAM_KEY, (self, self))
+        transport._requests_in_flight += 1
+        if transport.idle_scope is not None:
+            transport.idle_scope.deadline = math.inf
+
+    def release(self) -> None:
+        transport = self._transport
+        if transport._request_streams.get(GET_STREAM_KEY) == (self, self):
+            del transport._request_streams[GET_STREAM_KEY]
+        transport._requests_in_flight -= 1
+        if transport.idle_scope is not None and not transport._requests_in_flight:
+            transport.idle_scope.deadline = anyio.current_time() + transport._idle_timeout
+
+    # The SDK's stream, as the SDK uses it
+
+    async def send(self, message: Any) -> None:
+        stream = self._stream
+        if stream.ended:
+            raise anyio.ClosedResourceError
+        writing = stream.write(ServerSentEvent(**self._transport._create_event_data(message)).encode())
+        if writing is not None:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await writing
+            except TimeoutError:
+                stream.abort()
+
+    def close(self) -> None:
+        self._stream.finish()
+
+    async def aclose(self) -> None:
+        self.close()
 
 
 def number_questions(connection: Connection, first: int) -> None:

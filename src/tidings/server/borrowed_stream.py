@@ -33,7 +33,7 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Keys in the scope of a request.
-SCOPE_KEY: Final = "tidings.stream"  # The `BorrowedStream` of a listen request.
+SCOPE_KEY: Final = "tidings.stream"  # Its `BorrowedStream`, if its answer may carry changes.
 WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
 SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era session.
 COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
@@ -45,11 +45,13 @@ SSE_ENDPOINT: Final = re.compile(rb"event: endpoint\r\ndata: ([^\r\n?]+)\?sessio
 
 
 class Channel(Protocol):
-    """The place where the SDK puts its own messages for a stream that is held."""
+    """The SDK's own messages for a stream that is held."""
 
-    def open(self, stream: "BorrowedStream") -> None: ...
+    def lead_to(self, stream: "BorrowedStream") -> None:
+        """Writes them to `stream` from now on."""
 
-    def close(self) -> None: ...
+    def release(self) -> None:
+        """Leaves them to the SDK again. The stream is over."""
 
 
 class BorrowedStream:
@@ -161,14 +163,14 @@ class BorrowedStream:
     async def stay(self, receive: Receive) -> None:
         """Keeps the response of a stream that is held open until its reader leaves, or it is ended."""
         if self._channel is not None:
-            self._channel.open(self)
+            self._channel.lead_to(self)
         try:
             self._keep_alive_later()
             while not self.ended and (await receive())["type"] != "http.disconnect":
                 pass  # The rest of the request.
         finally:
             if self._channel is not None:
-                self._channel.close()
+                self._channel.release()
 
     def _keep_alive_later(self) -> None:
         self._ping = asyncio.get_running_loop().call_later(self._keep_alive or _PING_SECONDS, self._write_ping)
@@ -275,7 +277,11 @@ class Borrowing:
             scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         stream = self._borrow(scope, receive, send)
         if stream is None:
-            await self.app(scope, receive, self._stating(scope, send))
+            receiving = _Receiving(receive)
+            try:
+                await self.app(scope, receiving, self._stating(scope, send))
+            finally:
+                receiving.over()
             return
         try:
             await self._serve(stream, scope, receive, send)
@@ -340,9 +346,7 @@ class Borrowing:
         scope[WRAPPED_KEY] = self._lender
         if not _carries_changes(scope):
             return None
-        stream = BorrowedStream(send, receive, self._keep_alive)
-        if scope["method"] == "POST":
-            scope[SCOPE_KEY] = stream
+        stream = scope[SCOPE_KEY] = BorrowedStream(send, receive, self._keep_alive)
         stream.when_started(partial(self._started, scope, stream))
         return stream
 
@@ -374,6 +378,29 @@ class Borrowing:
             opened(session_id)
         else:
             stream.after_next_event(find_session)
+
+
+class _Receiving:
+    """The `receive` of a request until it is over.
+
+    The SDK keeps the last request of an old-era session until the next one. With the web server's own `receive`, that
+    would keep the connection and all its buffers.
+    """
+
+    __slots__ = ("_receive",)
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+
+    def __call__(self) -> Awaitable[Message]:
+        return self._receive()
+
+    def over(self) -> None:
+        self._receive = _disconnected
+
+
+async def _disconnected() -> Message:
+    return {"type": "http.disconnect"}
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:

@@ -15,7 +15,7 @@ remembered until the SDK ends it, and joins again, as above, when its client ope
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -33,7 +33,7 @@ from tidings._kit.telemetry import measure
 from tidings.changes import FEATURES, Cursor, Filter
 from tidings.errors import LimitReached, NotAuthorized, TidingsError
 from tidings.server.adapters import connection_of
-from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Scope
+from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Channel, Scope, header_of
 from tidings.server.core import Core, ModelDeclined, model_request, model_text, rpc_errors
 from tidings.server.hooks import TOLD
 from tidings.server.policy import RequestContext
@@ -116,6 +116,11 @@ class LegacySession(Subscriber):
             return True
         return False
 
+    @property
+    def id_here(self) -> str:
+        """The id by which the SDK knows it in this process."""
+        return self.key if self.shared is None else self.shared.local_id
+
     def held_beside(self, subscription: str) -> int:
         return len(self.subscriptions) - (subscription in self.subscriptions)
 
@@ -142,10 +147,18 @@ class LegacySession(Subscriber):
 class LegacyEra:
     """Serves `resources/subscribe`, and keeps the register of the sessions."""
 
-    def __init__(self, core: Core, lender: object, shared: SharedSessions | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        lender: object,
+        shared: SharedSessions | None = None,
+        *,
+        channel: Callable[[str], Channel | None] = lambda session_id: None,
+    ) -> None:
         self._core = core
         self._lender = lender
         self._shared = shared
+        self._channel = channel
         self._sessions: dict[str, LegacySession] = {}
         # Open streams that are not written to, by the id of their session.
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
@@ -384,6 +397,10 @@ class LegacyEra:
             session_id = stream.session_id = session.key  # One string object for all, which saves memory.
         if session is not None and session.stream is None:
             self._begin(session, stream)
+            resumes = header_of(scope, b"last-event-id") is not None
+            channel = None if begins or resumes else self._channel(session.id_here)
+            if channel is not None:
+                stream.hold(channel)
         else:
             self._spare[session_id] = (*self._spare.get(session_id, ()), stream)
 

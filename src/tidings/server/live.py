@@ -27,7 +27,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
-from tidings.server.adapters import Adapter, keep_alive_seconds
+from tidings.server.adapters import Adapter, keep_alive_seconds, standalone_channel
 from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing, Scope
 from tidings.server.config import CoalesceSetting
 from tidings.server.core import AskModel, Core, invalid_params
@@ -76,7 +76,8 @@ class Live:
             if bus is None or records is None  # A bus of its own, or one without records: no other replica has it.
             else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
-        self._legacy = LegacyEra(self._core, self, self._sessions)
+        channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
+        self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
         self._modern = ModernEra(self._core)
         self._users = 0
         self._turn = anyio.Lock()

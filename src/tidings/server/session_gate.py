@@ -13,9 +13,11 @@ import mcp_types as types
 from tidings.errors import LimitReached, MessageTooLarge, TransportError
 from tidings.server.borrowed_stream import (
     COME_BACK,
+    SCOPE_KEY,
     SESSION_ID,
     SSE_ENDPOINT,
     ASGIApp,
+    BorrowedStream,
     Message,
     Receive,
     Scope,
@@ -66,16 +68,18 @@ class SessionGate:
             return
         if session.translated:
             inner["headers"] = _renamed(scope["headers"], session.local_id)
-        body, streams, refused = _Body(receive), 0, False
+        body, refused = _Body(receive), False
 
         async def answer(message: Message) -> None:
-            nonlocal streams, refused
+            nonlocal refused
             if message["type"] == "http.response.start":
                 _sign_in(scope, inner)
                 if session.translated:
                     message = {**message, "headers": _renamed(message.get("headers", ()), session.id)}
-                streams = int((scope["method"], message["status"]) == ("GET", 200))
-                session.streams += streams
+                stream: BorrowedStream | None = scope.get(SCOPE_KEY)
+                if stream is not None and message["status"] == 200:
+                    session.streams += 1
+                    stream.when_over(session.stream_over)
                 try:
                     await self._answering(session, scope, message["status"], body)
                 except (SessionRefused, TransportError) as error:  # Not raised: the SDK would take it for its own.
@@ -84,10 +88,7 @@ class SessionGate:
             if not refused:
                 await send(message)
 
-        try:
-            await self._app(inner, body.receive, answer)
-        finally:
-            session.streams -= streams
+        await self._app(inner, body.receive, answer)
 
     async def _answering(self, session: SharedSession, scope: Scope, status: int, body: "_Body") -> None:
         """Does what concerns the session and other replicas, before the sender of a request has the answer.

@@ -184,6 +184,10 @@ class SharedSession:
         """It was adopted, and has another id here."""
         return self.id != self.local_id
 
+    def stream_over(self) -> None:
+        """Notes that one of its event streams is over."""
+        self.streams -= 1
+
     def take_first(self) -> bool:
         """Returns true once for a session that was adopted: changes since its handshake may be due."""
         first, self._first = self._first, False
