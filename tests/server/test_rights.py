@@ -304,7 +304,7 @@ async def test_a_slow_answer_is_not_the_fault_of_the_reader() -> None:
 async def test_no_resource_can_be_named_as_a_revocation_is() -> None:
     async with served() as (mcp, port):
         reader = await subscribe("modern", port, ["note://a"])
-        with pytest.raises(InvalidUri, match="what replicas tell each other"):
+        with pytest.raises(InvalidUri, match="reserved for messages between replicas"):
             await mcp.notify.resource_updated("tidings-session:revoked/")
         await mcp.notify.resource_updated("note://a")
         assert await reader.until("note://a") == ["note://a"]

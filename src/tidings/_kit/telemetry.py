@@ -59,7 +59,7 @@ METRICS: Final = {
     "tidings.bus.losses": Metric(
         "counter", "{loss}", "Times that the log was lost, so that anything may have changed."
     ),
-    "tidings.client.connections": Metric("up_down_counter", "{connection}", "Connections that stand now."),
+    "tidings.client.connections": Metric("up_down_counter", "{connection}", "Connections that are open now."),
     "tidings.client.reconnects": Metric("counter", "{attempt}", "Attempts to connect again."),
     "tidings.client.silences": Metric("counter", "{stream}", "Streams given up because nothing arrived on them."),
     "tidings.client.changes": Metric("counter", "{change}", "Changes received."),
@@ -67,7 +67,7 @@ METRICS: Final = {
         "histogram", "s", "Time from the publishing of a change, by the server's clock, until it was received."
     ),
     "tidings.client.rereads": Metric(
-        "counter", "{read}", "Reads that keep content current: after a change, or when it may have changed."
+        "counter", "{read}", "Reads that keep content current: after a change, or when the content may have changed."
     ),
     "tidings.client.cache.lookups": Metric("observed_counter", "{lookup}", "Look-ups in the cache by the program."),
     "mcp.client.operation.duration": Metric("histogram", "s", "Time from the sending of a request until its answer."),

@@ -20,7 +20,7 @@ from tidings.cli.terminal import is_terminal
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="End after this time. The tour then waits for you even without a terminal.",
+    help="Stop after this time. With this option, the tour waits for you even without a terminal.",
 )
 @log_options
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:

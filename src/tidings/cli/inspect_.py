@@ -209,7 +209,7 @@ def command(inspected: Inspected, host: str, port: int | None, *, no_browser: bo
 
 
 @inspector("tui")
-@click.option("--light", is_flag=True, help="Start with the light theme; t switches it.")
+@click.option("--light", is_flag=True, help="Start with the light theme. Press t to switch.")
 def tui_command(inspected: Inspected, *, light: bool) -> None:
     """Open the inspector in the terminal.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     help="List the sessions that the inspector recorded, and exit.",
 )
 @http_options
-@click.option("--server", metavar="NAME", help="Serve this server of the session, if it has several.")
+@click.option("--server", metavar="NAME", help="Serve this server, if the session has several.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),

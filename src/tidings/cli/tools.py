@@ -100,7 +100,7 @@ def call_command(
 
     Arguments are KEY=VALUE, with the types of the tool's schema: limit=5, tags=a tags=b (a list),
     filter.since=2026-07-28 (in an object), exact (true), point:='{"x": 1}' (any JSON), body=@letter.txt (a file). Or
-    give one JSON object, with --args or, as -, on standard input.
+    give all arguments as one JSON object: with --args, or with - on standard input.
     """
     from tidings.cli.live_conversation import LiveConversation, plain
 
@@ -166,7 +166,7 @@ def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Call for S seconds, instead of a number of times.",
+    help="Call for S seconds, instead of a fixed number of times.",
 )
 @click.option(
     "--concurrency",

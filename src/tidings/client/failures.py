@@ -81,7 +81,7 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     if code == RESOURCE_NOT_FOUND or (code == types.INVALID_PARAMS and method in _READS and "uri" in data):
         return errors.ResourceNotFound(text or "There is no such resource.", **details)
     if "no back-channel" in text:
-        text = f"{text} The server was written to ask in the old era only: connect with era='legacy'."
+        text = f"{text} The server can ask questions only in the legacy era: connect with era='legacy'."
         return errors.RequestFailed(text, **details)
     if code == types.METHOD_NOT_FOUND:
         return errors.NotSupported(f"The server has no {method} ({text}).", **details)
@@ -103,7 +103,8 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         text = f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). {_FAULT}"
         return errors.MalformedMessage(text, **details)
     if text.startswith(_NO_MESSAGE):
-        return errors.MalformedMessage(f"The server's answer to {method} is none: {text}. {PATH_HINT}", **details)
+        text = f"The server did not answer {method} with a message of the protocol: {text}. {PATH_HINT}"
+        return errors.MalformedMessage(text, **details)
     if code == types.CONNECTION_CLOSED and text.startswith(_BROKEN_OFF):
         return errors.ConnectionLost(f"The server broke off its answer to {method}.", **details)
     if NO_DETAILS.fullmatch(text) and status is not None and code != types.METHOD_NOT_FOUND:

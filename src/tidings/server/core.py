@@ -233,9 +233,9 @@ class Core:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "This app is not wrapped: changes cost more, old-era clients miss what changes while their event "
-                "stream is not open, and their streams do not end with their rights. Serve attach(server).wrap(app), "
-                "or the app that asgi() returns."
+                "This app is not wrapped: changes cost more, legacy clients miss what changes while their event stream "
+                "is not open, and their streams do not end with their rights. Serve attach(server).wrap(app), or the "
+                "app that asgi() returns."
             )
 
     # Subscribers

@@ -353,7 +353,7 @@ class LegacyEra:
 
     async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
         if self._core.policy.missing([subscription]) or not await session.permits(subscription):
-            logger.warning("%s subscribed to %s, which it may not here.", session.client, subscription)
+            logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
         elif session not in self._core.hub:
             session.subscriptions.add(subscription)
         else:

@@ -251,4 +251,4 @@ def _check(change: object) -> None:
     if isinstance(change, ResourceUpdated) and check_uri(change.uri).endswith("*"):
         raise InvalidUri(f"{change.uri!r} is a prefix. Prefixes are for subscribing: publish the URI of one resource.")
     if isinstance(change, ResourceUpdated) and change.uri.startswith(NOTICE):
-        raise InvalidUri(f"{NOTICE!r} begins what replicas tell each other. Name the resource otherwise.")
+        raise InvalidUri(f"{NOTICE!r} is reserved for messages between replicas. Use another scheme.")

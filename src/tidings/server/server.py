@@ -331,7 +331,7 @@ def _secured(host: str, hosts: Sequence[str], options: dict[str, Any]) -> dict[s
     if host not in _LOOPBACK and "transport_security" not in options:
         logger.warning(
             "This server listens on %s and checks neither Host nor Origin: a web page that somebody in this network "
-            "visits could use it. Name it as its clients do: run(..., hosts=['mcp.example.com']).",
+            "visits could use it. Pass the host names that clients use: run(..., hosts=['mcp.example.com']).",
             host,
         )
     return options

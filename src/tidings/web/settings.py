@@ -206,7 +206,8 @@ class Settings:
     robots: Robots = setting(  # noqa: RUF009 - a field
         "optional",
         "choice",
-        "obey robots.txt: `respect` always, `optional` unless a call sets `respect_robots=false`, `ignore` never",
+        "when to obey robots.txt: always (`respect`), unless a call sets `respect_robots=false` (`optional`), "
+        "or never (`ignore`)",
         choices=("respect", "optional", "ignore"),
     )
     allow_private: tuple[Network, ...] = setting((), "networks", "private networks to allow, such as 10.0.0.0/8")

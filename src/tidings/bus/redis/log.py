@@ -268,7 +268,7 @@ class RedisLog:
         if policy.startswith("allkeys") and memory.get("maxmemory") != "0":
             logger.warning(
                 "The Redis at %s may evict the keys of the bus (maxmemory-policy %s). Each time, all clients have to "
-                "read everything again. Set the policy to noeviction or a volatile one, or use another Redis.",
+                "read everything again. Set the policy to noeviction, or use another Redis.",
                 self._server.place,
                 policy,
             )
