@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 
 from tests.server.hearing import LEGACY, Way, hearing
 from tests.server.sample import build
-from tidings.server.adapters import ServerChanged, adapter_for, connection_of, keep_alive_seconds
+from tidings.server.adapters import ServerChanged, adapter_for, connection_of, keep_alive_seconds, standalone_channel
 
 
 def _nothing() -> str:
@@ -55,6 +55,25 @@ def test_the_streams_of_the_sdk_carry_a_keep_alive_every_15_seconds(monkeypatch:
     assert keep_alive_seconds() == 20
     monkeypatch.delattr(_streamable_http_modern, "_SSE_PING_INTERVAL")
     assert keep_alive_seconds() is None
+
+
+@pytest.mark.anyio
+async def test_a_transport_shows_what_holding_the_stream_of_a_session_needs() -> None:
+    """`standalone_channel` takes a session's transport from its manager, and stands in the place of its stream. If that
+    is hidden, the SDK holds these streams, and each costs 40 KB more: `tests/server/test_held_streams.py`.
+    """
+    server = _sdk_server()
+    server.streamable_http_app()
+    manager = server._lowlevel_server.session_manager
+    transport = manager._admit_session(None)
+    assert transport is not None
+    assert transport.mcp_session_id is not None
+    async with transport.connect():
+        assert standalone_channel(server._lowlevel_server, 1.0, transport.mcp_session_id) is not None
+        assert transport._requests_in_flight == 0
+        assert transport.idle_scope is not None
+    assert "GET_STREAM_KEY in self._request_streams" in inspect.getsource(type(transport)._handle_get_request)
+    assert standalone_channel(server._lowlevel_server, 1.0, "another") is None
 
 
 def test_an_mcpserver_keeps_its_lists_in_dictionaries() -> None:

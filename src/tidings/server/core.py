@@ -16,6 +16,7 @@ from tidings import errors
 from tidings._kit.telemetry import measure
 from tidings.bus import Bus, BusState
 from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
@@ -321,22 +322,23 @@ class Core:
             raise _stopping()
 
     @asynccontextmanager
-    async def joined(self, subscriber: Subscriber, client_key: str) -> AsyncGenerator[None]:
+    async def joined(
+        self, subscriber: Subscriber, client_key: str, *, until: BorrowedStream | None = None
+    ) -> AsyncGenerator[None]:
         """Registers `subscriber`, and counts it for the client named by `client_key`.
 
-        It is removed when the stream that it borrows is over, or else at the end of the context.
+        It is removed at the end of the context, or if `until` is given when that stream is over.
         """
         self.check_room(client_key)
         self._streams_of[client_key] += 1
         self.streams_ended.clear()
         self.join(subscriber)
-        stream = subscriber.stream
-        if stream is not None:
-            stream.when_over(partial(self._gone, subscriber, client_key))
+        if until is not None:
+            until.when_over(partial(self._gone, subscriber, client_key))
         try:
             yield
         finally:
-            if stream is None:
+            if until is None:
                 self._gone(subscriber, client_key)
 
     def _gone(self, subscriber: Subscriber, client_key: str) -> None:

@@ -50,6 +50,7 @@ T = TypeVar("T")
 
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _LOOK_SECONDS = 0.02
+_ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
 _QUESTIONS_AT_ONCE: Final = 4  # For a client of the old era. One of the modern era gets all questions at once.
 
 
@@ -78,7 +79,7 @@ class Live:
         )
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
         self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
-        self._modern = ModernEra(self._core)
+        self._modern = ModernEra(self._core, self._server)
         self._users = 0
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -240,7 +241,7 @@ class Live:
     def _begin_close(self) -> asyncio.Task[None]:
         if self._closing is None:
             loop = asyncio.get_running_loop()
-            self._budget = StopBudget(loop.time)
+            self._budget = StopBudget(loop.time, len(self._core.hub))
             self._closing = loop.create_task(self._close(self._budget))
         return self._closing
 
@@ -253,8 +254,10 @@ class Live:
         streams = [subscriber.stream for subscriber in subscribers if subscriber.stream is not None]
         busy = [subscriber for subscriber in subscribers if subscriber.busy]
         # Subscribers that have everything are released at once: a web server that stops may not wait for the others.
-        for subscriber in set(subscribers).difference(busy):
+        for count, subscriber in enumerate(set(subscribers).difference(busy), 1):
             subscriber.end()
+            if not count % _ENDS_AT_ONCE:
+                await asyncio.sleep(0)
 
         async def end_drained(subscriber: Subscriber) -> None:
             await subscriber.drain()

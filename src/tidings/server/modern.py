@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 import anyio.lowlevel
 import mcp_types as types
+from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
@@ -39,6 +40,9 @@ T = TypeVar("T")
 # After this many turns of the event loop without a new question, all questions of a round have been asked.
 _QUIET_TURNS: Final = 20
 
+# The result of a `subscriptions/listen` that ends in good order, but for its `_meta`.
+_RESULT: Final = types.SubscriptionsListenResult(_meta={}).model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 class ListenStream(Subscriber):
     """One open `subscriptions/listen`.
@@ -48,9 +52,9 @@ class ListenStream(Subscriber):
     """
 
     era = "modern"
-    __slots__ = ("_ctx", "_frame_end", "_last", "_request_id", "ended")
+    __slots__ = ("_ctx", "_frame_end", "_last", "_request_id", "_server", "ended")
 
-    def __init__(self, ctx: RequestContext, **details: Any) -> None:
+    def __init__(self, ctx: RequestContext, server: Server[Any], **details: Any) -> None:
         scope = None if ctx.request is None else ctx.request.scope
         super().__init__(
             client=client_name(ctx),
@@ -60,6 +64,7 @@ class ListenStream(Subscriber):
         )
         self.stream = None if scope is None else scope.get(SCOPE_KEY)
         self._ctx = ctx if self.stream is None else None
+        self._server = server
         self._request_id = ctx.request_id
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self._last = b""  # The event that ends it, if it has to end as soon as it is open.
@@ -146,22 +151,19 @@ class ListenStream(Subscriber):
         """Returns the answer to the request as an event, as the SDK would write it."""
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": self._request_id}
         if reason is None:
-            answer["result"] = listened(self._request_id).model_dump(mode="json", by_alias=True, exclude_none=True)
+            stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
+            answer["result"] = {**_RESULT, "_meta": {**self._meta, **stamp}}
         else:
             answer["error"] = rpc_error(reason, not_found=types.INVALID_PARAMS).error.model_dump(exclude_none=True)
         return b"event: message\r\ndata: %b\r\n\r\n" % json.dumps(answer, separators=(",", ":")).encode()
 
 
-def listened(request_id: types.RequestId | None) -> types.SubscriptionsListenResult:
-    """Returns the result of a `subscriptions/listen` that ends in good order."""
-    return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: request_id})
-
-
 class ModernEra:
     """Serves `subscriptions/listen`."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, server: Server[Any]) -> None:
         self._core = core
+        self._server = server
 
     async def listen(
         self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams
@@ -171,7 +173,7 @@ class ModernEra:
             raise MCPError(types.INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
         with rpc_errors(not_found=types.INVALID_PARAMS):
             await self._listen(ctx, params)
-        return listened(ctx.request_id)
+        return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     async def _listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> None:
         core, key = self._core, client_key(ctx)
@@ -183,13 +185,14 @@ class ModernEra:
         wanted = await self._honoured(ctx, params.notifications)
         stream = ListenStream(
             ctx,
+            self._server,
             features=[feature for feature in FEATURES if getattr(wanted, feature)],
             subscriptions=wanted.subscriptions,
             limits=core.policy.limits,
             screen=core.policy.screen(ctx),
         )
         # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
-        async with core.joined(stream, key):
+        async with core.joined(stream, key, until=stream.stream):
             stream.expire_at(expiry_of(None if ctx.request is None else ctx.request.scope))
             if core.last_revoked >= began:
                 raise NotAuthorized(RIGHTS_CHANGED)
