@@ -24,7 +24,7 @@ class Size:
     streams: tuple[int, ...] = (500, 1000)
     events: int = 10
     repetitions: int = 15
-    crowd: int = 10_000
+    crowd: int = 20_000
     burst: int = 10_000
     burst_streams: int = 100
     interest: int = 4_000

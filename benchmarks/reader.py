@@ -182,7 +182,7 @@ class Reader:
 
     @property
     def handlers(self) -> dict[str, Any]:
-        names = ("open", "reach", "settle", "counts", "freshness", "stall", "resume", "close")
+        names = ("open", "reach", "settle", "counts", "freshness", "arrived", "stall", "resume", "close")
         return {name: getattr(self, name) for name in names}
 
     async def open(
@@ -253,6 +253,11 @@ class Reader:
             cursors.setdefault(uri, set()).add(stream.cursors.get(uri))
         differing = sum(len(seen) > 1 for seen in cursors.values())
         return {"subscriptions": len(wanted), "stale": stale, "differing": differing}
+
+    async def arrived(self, group: str, uri: str, share: float) -> dict[str, Any]:
+        """When this share of the streams had the last change of `uri`, by the clock that both processes share."""
+        times = sorted(stream.arrived[uri] for stream in self._groups[group].streams)
+        return {"at": times[int(share * (len(times) - 1))]}
 
     async def stall(self, group: str) -> dict[str, Any]:
         """The whole group stops reading."""
