@@ -1,4 +1,4 @@
-"""Eve has an account, the ids of Ada's sessions, her URIs and her cursor. She learns nothing, and takes nothing over."""
+"""Eve has an account, Ada's session ids, her URIs and her cursor. She learns nothing, and takes nothing over."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
