@@ -39,7 +39,7 @@ class Machine:
     """CPU microseconds of the broker, for each change and each process, where changes come one by one."""
     bus_publishes: float = 12_000
     """A second, from one process that publishes."""
-    stream_kb: float = 55
+    stream_kb: float = 15
     process_mb: float = 80
     opening: float = 1_350
     """CPU microseconds to open a stream."""
