@@ -18,9 +18,11 @@ from tests.server.serving import eventually, serving
 from tests.server.test_sessions import ADA, AUTH, Away, Tokens, shared_of, world
 from tests.server.wire import Session, message
 from tidings.bus.memory import MemoryBus
+from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 from tidings.server import Limits, attach
 from tidings.server.live import Live
+from tidings.server.notify import NOTICE
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +74,34 @@ async def test_a_log_that_is_lost_with_a_notice_leaves_no_stream_deaf(keeps_reco
             await all_.publish("note://a", 2)
             while (await stream.next())["params"].get("uri") != "note://a":
                 pass
+
+
+@pytest.mark.parametrize("keeps_records", [True, False])
+async def test_a_log_that_every_notice_loses_does_not_make_replicas_talk_without_end(keeps_records: bool) -> None:
+    """As when the clocks of replicas differ by a day: each change seems to be so much older than the others."""
+
+    class Forgetful(MemoryBus):
+        notices = 0
+
+        async def publish(self, change: Change) -> Cursor:
+            if str(getattr(change, "uri", "")).startswith(NOTICE):
+                Forgetful.notices += 1
+                for replica in range(3):
+                    shared_of(all_, replica).noticed(None)
+                if not keeps_records:
+                    await self.records.delete(f"session/{session.id}")
+            return await super().publish(change)
+
+    bus = Forgetful()
+    async with world(lambda: bus) as all_:
+        session = await Session.start(all_.ports[0])
+        await session.stream()
+        for replica in (2, 1):
+            session.port = all_.ports[replica]
+            await session.subscribe("note://a")
+        for _ in range(2_000):
+            await anyio.lowlevel.checkpoint()
+        assert Forgetful.notices < 20
 
 
 async def test_a_record_that_expired_too_early_is_put_together_again() -> None:

@@ -47,12 +47,12 @@ async def workers(folder: Path) -> AsyncGenerator[int]:
     command = [sys.executable, "-m", "uvicorn", "--factory", f"{__name__}:app", "--port", str(port), "--no-access-log"]
     environment = {**os.environ, BUS: f"sqlite://{folder}/bus.db"}
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
             [*command, "--workers", str(WORKERS)], cwd=ROOT, env=environment, stdout=log, stderr=log
         )
     try:
         with anyio.fail_after(60):
-            while (folder / "log").read_text().count("startup complete") < WORKERS:  # noqa: ASYNC110 - nobody says so
+            while (folder / "log").read_text().count("startup complete") < WORKERS:
                 assert process.poll() is None, (folder / "log").read_text()
                 await anyio.sleep(0.05)
         yield port

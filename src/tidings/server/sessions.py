@@ -175,6 +175,7 @@ class SharedSession:
         self.over = False
         self.looking = False
         self.completing = False
+        self.next_completion = 0.0  # At the earliest, by the clock of the event loop.
         self.seen = set(record.letters)
         self.first_question = (secrets.randbelow(2**31) + 1) * _QUESTIONS
         self._first = self.translated
@@ -480,25 +481,23 @@ class SharedSessions:
         await self._bus.publish(ResourceUpdated(NOTICE + _start(session_id)))
 
     def noticed(self, uri: str | None) -> None:
-        """Looks at the records of the sessions that a notice on the bus is about; None if the bus lost its log."""
-        if uri is None:  # It may have lost the records, too, or have older ones.
-            for session in self._held.values():
-                if not session.completing:
-                    session.completing = True
-                    self._background.start(self._look(session, completes=True))
-            return
-        for session in self._near.get(uri.removeprefix(NOTICE), ()):
+        """Looks at the records of the sessions that a notice on the bus is about; None if the bus lost its log.
+
+        Then it may have lost the records, too, or have older ones, and notices that nobody has seen.
+        """
+        for session in self._held.values() if uri is None else self._near.get(uri.removeprefix(NOTICE), ()):
             if not session.looking:
                 session.looking = True
                 self._background.start(self._look(session))
 
-    async def _look(self, session: SharedSession, *, completes: bool = False) -> None:
-        """Follows the record of a session; first `completes` it, if it was lost or is an older copy."""
+    async def _look(self, session: SharedSession) -> None:
+        """Follows the record of a session. Completes it first, if it was lost or is an older copy."""
+        completes = False
         while not session.over:
             try:
                 if completes:
-                    session.completing = False
-                    await self._tell_writer(await self._edit(session), session.id)
+                    await self._complete(session)
+                    completes = False
                 async with session.turn:
                     session.looking = False
                     record = await self.record_of(session.id)
@@ -508,7 +507,9 @@ class SharedSessions:
                         if session.streams and not session.endpoint:
                             await session.follow(record, False)
                         return
-                completes = True
+                if session.completing:
+                    return  # It is looked at again after that.
+                completes = session.completing = True
             except SessionRefused as refusal:
                 if refusal.status == 404:  # Its client has ended it.
                     self.forget(session)
@@ -517,6 +518,17 @@ class SharedSessions:
                     await asyncio.sleep(_RETRY_SECONDS)
             except TransportError:
                 await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _complete(self, session: SharedSession) -> None:
+        """Adds what this replica knows to a record that was lost, or is an older copy. The other replicas do, too.
+
+        A record may be lost as soon as it is written. Without a pause, replicas would tell each other so without end.
+        """
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(session.next_completion - loop.time(), 0.0))
+        session.next_completion = loop.time() + _RETRY_SECONDS
+        session.completing = False
+        await self._edit(session)
 
     async def send(self, session_id: str, record: SessionRecord, message: bytes) -> None:
         """Sends a message of a client to the other replicas that hold its session.
