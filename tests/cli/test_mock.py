@@ -1,5 +1,6 @@
 """`tidings mock`: a recorded session is a server like any other."""
 
+import os
 import re
 import shlex
 import signal
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import line_of, started, tidings
+from tests.cli.running import environment, line_of, started, tidings
+from tests.forking import PIPE, Forked
 from tests.inspector.recorded import Writer
 from tidings.inspector.sessions.export import export_session, import_session
 from tidings.inspector.sessions.journal import Journal
@@ -43,6 +45,21 @@ def test_it_is_served_over_http(session: Path) -> None:
             assert tidings("read", found[1], "weather://oslo", "--era", era).out == "cold"
         serving.send_signal(signal.SIGINT)
         serving.wait(20)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_over_stdio_it_ends_when_it_is_asked_to_while_its_input_is_open(number: int, session: Path) -> None:
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "w") as client:  # noqa: PTH123 - not files
+        process = Forked("-m", "tidings", "mock", str(session), stdin=reading, stdout=PIPE, env=environment())
+        try:
+            client.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+            client.flush()
+            line_of(process)
+            process.send_signal(number)
+            assert process.wait(20) == 0
+        finally:
+            process.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Programs that tests start in processes of their own, to stop or kill them.
 
-python -m tests.server.programs run PORT          LiveServer.run()
+python -m tests.server.programs run PORT          LiveServer.run("streamable-http")
+python -m tests.server.programs sse PORT          LiveServer.run("sse")
+python -m tests.server.programs stdio 0           LiveServer.run()
+python -m tests.server.programs attached 0        attach(MCPServer()).run_stdio_async()
 python -m tests.server.programs uvicorn PORT      uvicorn.run(mcp.asgi())
 python -m tests.server.programs replica PORT BUS  the same, on the bus with this URL
 python -m tests.server.programs mounted PORT      the same, within somebody else's app, lifespan and middleware
@@ -10,24 +13,30 @@ python -m tests.server.programs listen PORT ERA URI...   a client that subscribe
 """
 
 import asyncio
+import atexit
 import socket
 import sys
+import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, cast
 
+import anyio
+import anyio.to_thread
 import uvicorn
+from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 
 from tests.server import wire
 from tidings import LiveServer, ResourceUpdated
 from tidings.bus.sqlite import SqliteBus
-from tidings.server import Coalesce
+from tidings.server import Coalesce, attach
 
 SEND_BUFFER = 16_384
 
@@ -58,7 +67,50 @@ def live_server(**options: Any) -> LiveServer[Any]:
         """How much waits to be written, for each subscriber."""
         return [subscriber.waiting for subscriber in mcp.notify.subscribers()]
 
+    add_slow_tools(mcp)
     return mcp
+
+
+def add_slow_tools(mcp: MCPServer[Any]) -> None:
+    """Tools that take a minute, each in another way. They make the file `mark` when they begin."""
+
+    @mcp.tool()
+    def sleeps(mark: str) -> None:
+        Path(mark).touch()
+        time.sleep(60)
+
+    @mcp.tool()
+    async def waits(mark: str) -> None:
+        Path(mark).touch()
+        await asyncio.sleep(60)
+
+    @mcp.tool()
+    async def stubborn(mark: str) -> None:
+        end = time.monotonic() + 60
+        Path(mark).touch()
+        while time.monotonic() < end:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    @mcp.tool()
+    async def in_executor(mark: str) -> None:
+        await asyncio.to_thread(sleeps, mark)
+
+    @mcp.tool()
+    async def in_group(mark: str) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, sleeps, mark)
+
+    @mcp.tool()
+    async def says_much(mark: str) -> str:
+        Path(mark).touch()
+        return "x" * 10_000_000
+
+    @mcp.tool()
+    async def only_once(mark: str) -> str:
+        if not Path(mark).exists():
+            await waits(mark)
+        return "again"
 
 
 def hindered(bus: str) -> LiveServer[Any]:
@@ -95,7 +147,13 @@ def mounted(mcp: LiveServer[Any]) -> Starlette:
         async def dispatch(self, request: Request, call_next: Any) -> Response:
             return cast("Response", await call_next(request))
 
-    return Starlette(routes=[Mount("/", inner)], lifespan=lifespan, middleware=[Middleware(Plain)])
+    async def slow(request: Request) -> Response:
+        Path(request.query_params["mark"]).touch()
+        await asyncio.sleep(1.5)  # Longer than a stop of ours takes.
+        return Response("from another app")
+
+    routes = [Route("/slow", slow), Mount("/", inner)]
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(Plain)])
 
 
 async def hear(port: int, era: wire.Era, uris: list[str]) -> None:
@@ -109,9 +167,16 @@ def main(kind: str, port: int, *options: str) -> None:
         era, *uris = options
         asyncio.run(hear(port, cast("wire.Era", era), uris))
         return
+    if kind == "attached":
+        server: MCPServer[Any] = MCPServer("apart")
+        add_slow_tools(server)
+        anyio.run(attach(server).run_stdio_async)
+        return
     mcp = hindered(*options) if kind == "hindered" else live_server(bus=options[0] if options else None)
-    if kind == "run":
-        mcp.run("streamable-http", port=port)
+    if kind in ("run", "sse", "stdio"):
+        atexit.register(print, "at the exit", file=sys.stderr)
+        mcp.run("streamable-http" if kind == "run" else kind, **{} if kind == "stdio" else {"port": port})
+        print("behind run()", file=sys.stderr)  # noqa: T201 - to the parent
         return
     app = {"mounted": mounted, "routes": routes}.get(kind, LiveServer.asgi)(mcp)
     # A small buffer of the system's, so that a stalled reader is soon felt.

@@ -23,6 +23,7 @@ from tidings.server.borrowed_stream import (
     BorrowedStream,
     Borrowing,
     Message,
+    PassedRequests,
     Receive,
     Scope,
     Send,
@@ -89,6 +90,9 @@ class Transport:
     def abort(self) -> None:
         self.aborted = True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def get_extra_info(self, name: str) -> object:
         return {"socket": self.sock}[name]
 
@@ -105,6 +109,12 @@ class Live:
         self.told.append("run")
         yield
         self.told.append("stop")
+
+    async def aclose(self) -> None:
+        self.told.append("close")
+
+    def request_started(self) -> PassedRequests:
+        return PassedRequests()
 
     def stream_started(self, stream: BorrowedStream) -> None:
         self.told.append("started")

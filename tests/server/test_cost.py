@@ -77,7 +77,7 @@ async def test_a_long_list_of_what_is_not_there_is_refused_without_comparing_eac
         resources_list_changed=None,
     )
     with anyio.fail_after(10):
-        honoured = await ModernEra(Core(MemoryBus(), policy))._honoured(cast("Any", None), asked)
+        honoured = await ModernEra(Core(MemoryBus(), policy), cast("Any", None))._honoured(cast("Any", None), asked)
     assert honoured.subscriptions == {"note://there"}
     assert honoured.tools
     assert CountedText.compared < 10 * len(names)

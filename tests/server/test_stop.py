@@ -20,7 +20,7 @@ from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor
 from tidings.server import Coalesce, Limits
-from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, Share, StopBudget, StopSignals
+from tidings.server.stop import BUS, CALLS, CANCELLED, DRAIN, END, FLUSH, HOOKS, Share, StopBudget, StopSignals
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +120,7 @@ async def test_a_signal_that_nobody_handles_is_left_to_end_the_process(hearers: 
 def test_the_parts_of_a_stop_are_over_in_time_though_each_takes_all_it_may() -> None:
     now = 7.0
     budget = StopBudget(lambda: now)
-    for share in (FLUSH, DRAIN, END):
+    for share in (CALLS, CANCELLED, FLUSH, DRAIN, END):
         now += budget.left(share)
         assert now == pytest.approx(7 + share.until)
     now += 0.1  # Until the web server has seen that its responses are over.
@@ -203,7 +203,7 @@ async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.M
     bus.free.set()
     await turns()
     assert stalled.events == ["cut", "end"]
-    assert Spent.asked == [FLUSH, DRAIN, END, HOOKS, BUS]
+    assert Spent.asked == [FLUSH, DRAIN, END, END, HOOKS, BUS]
 
 
 # What is slow

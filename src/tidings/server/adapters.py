@@ -13,6 +13,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 | `_server_instances` of a session manager, `_request_streams` and more of its transports (`_CHANNEL`) | holding the \
   event streams of old-era sessions | the SDK holds them |
 | `_SSE_PING_INTERVAL` of the modern HTTP transport | stating how often streams carry a keep-alive | it is not stated |
+| `AppStatus.should_exit` of sse-starlette | answering old-era requests at a stop | they get no answer |
 | `_add_component`, `_remove_component`, `_inner` of FastMCP's providers | lists | the program notifies by itself |
 
 `tests/server/test_private_names.py` pins each of them.
@@ -22,7 +23,8 @@ import asyncio
 import functools
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Literal, cast
 
 import anyio
@@ -33,6 +35,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http import GET_STREAM_KEY
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 
 from tidings.changes import FEATURES, Change
@@ -74,6 +77,16 @@ def keep_alive_seconds() -> float | None:
     """Returns the longest time between two keep-alives on a stream of the SDK's; None if it is not known."""
     interval = getattr(_streamable_http_modern, "_SSE_PING_INTERVAL", None)
     return None if interval is None else float(max(interval, EventSourceResponse.DEFAULT_PING_INTERVAL))
+
+
+@contextmanager
+def answers_held_open() -> Generator[None]:
+    """Keeps the answers to old-era requests open: sse-starlette ends event streams when the web server is to stop."""
+    stops, AppStatus.should_exit = AppStatus.should_exit, False
+    try:
+        yield
+    finally:
+        AppStatus.should_exit = AppStatus.should_exit or stops
 
 
 class Adapter:

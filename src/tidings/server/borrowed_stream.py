@@ -15,10 +15,11 @@ import logging
 import re
 import socket
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
+from weakref import WeakSet
 
 from tidings._kit.uvicorn_seam import begun, chunk_taker, chunked_response, is_servers_own, transport_under
 from tidings.changes import KEEP_ALIVE_HEADER
@@ -39,6 +40,7 @@ SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era sessio
 COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
 _PING: Final = b": ping\r\n\r\n"  # A comment, which keeps the connection alive.
 _PING_SECONDS: Final = 15.0  # Where the SDK's interval is not known.
+LOOK_SECONDS: Final = 0.02  # Between two looks at what no event reports.
 _CANNOT_RESUME: Final = b"This server keeps no events to resume a stream from. Open the stream without Last-Event-ID."
 # The first event of the SSE transport, with the path for messages and the id of the session that it begins.
 SSE_ENDPOINT: Final = re.compile(rb"event: endpoint\r\ndata: ([^\r\n?]+)\?session_id=([0-9a-f]{32})\r\n\r\n")
@@ -242,10 +244,54 @@ class BorrowedStream:
             logger.debug("Cannot set a time limit on %s: %s", sock, error)
 
 
+class PassedRequests:
+    """The requests that are passed through. A web server that is to stop waits until they end and are read."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._answered: WeakSet[asyncio.Transport] = WeakSet()  # The system has not accepted all of the answer yet.
+
+    @contextmanager
+    def one(self, send: Send, receive: Receive) -> Generator[None]:
+        """Surrounds a request."""
+        task, transport = cast("asyncio.Task[Any]", asyncio.current_task()), transport_under(send, receive)
+        self._tasks.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task in self._tasks or transport is None:
+                raise
+            transport.abort()  # Cancelled by `end`: the web server goes on.
+        finally:
+            self._tasks.discard(task)
+            if transport is not None and transport.get_write_buffer_size():
+                self._answered.add(transport)
+
+    def _unread(self) -> list[asyncio.Transport]:
+        return [transport for transport in self._answered if transport.get_write_buffer_size()]
+
+    async def end(self, seconds: float) -> None:
+        """Waits at most `seconds`. Breaks off what then lacks its body, is not read, or is a slow route of the app."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks or self._unread():  # noqa: ASYNC110 - no event reports the latter
+                    await asyncio.sleep(LOOK_SECONDS)
+        while self._tasks:
+            self._tasks.pop().cancel()
+        for transport in self._unread():
+            transport.abort()
+
+
 class Lender(Protocol):
     """The receiver of the streams that the SDK has opened: `Live`. It runs for the life of the application."""
 
     def running(self) -> AbstractAsyncContextManager[object]: ...
+
+    async def aclose(self) -> None: ...
+
+    def request_started(self) -> "PassedRequests":
+        """A request is to be passed through. Returns where to note it."""
+        ...
 
     def stream_started(self, stream: BorrowedStream) -> None:
         """The SDK has accepted a request, and begun to answer with a stream."""
@@ -278,10 +324,11 @@ class Borrowing:
         stream = self._borrow(scope, receive, send)
         if stream is None:
             receiving = _Receiving(receive)
-            try:
-                await self.app(scope, receiving, self._stating(scope, send))
-            finally:
-                receiving.over()
+            with self._lender.request_started().one(send, receive):
+                try:
+                    await self.app(scope, receiving, self._stating(scope, send))
+                finally:
+                    receiving.over()
             return
         try:
             await self._serve(stream, scope, receive, send)
@@ -319,6 +366,12 @@ class Borrowing:
 
             held: list[Message] = []
 
+            async def hear() -> Message:
+                message = await receive()
+                if message["type"] == "lifespan.shutdown":
+                    await self._lender.aclose()  # Before the SDK cancels what runs in its sessions, and waits for it.
+                return message
+
             async def say(message: Message) -> None:
                 if message["type"] == "lifespan.startup.failed":
                     held.append(message)  # Sent below, without the traceback of an error that explains itself.
@@ -329,7 +382,7 @@ class Borrowing:
                 await send(message)
 
             try:
-                await self.app(scope, receive, say)
+                await self.app(scope, hear, say)
             except (TidingsError, OSError) as error:
                 if not held:
                     raise

@@ -244,13 +244,13 @@ class Core:
     def check_room(self, client_key: str | None = None) -> None:
         """Raises `LimitReached` if there is no room for another subscriber now."""
         if self.stopping:
-            raise _stopping()
+            raise stopping()
         self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
 
     @property
     def trouble(self) -> str:
         """The reason why no subscribers are accepted now; empty if they are."""
-        return _stopping().message if self.stopping else self.cut_off
+        return stopping().message if self.stopping else self.cut_off
 
     def check_bus(self) -> None:
         """Raises `BusUnavailable` while this process is cut off from its bus."""
@@ -319,7 +319,7 @@ class Core:
         except Exception as error:
             raise errors.SourceUnavailable("This resource cannot be watched at present. Try again later.") from error
         if not settled:
-            raise _stopping()
+            raise stopping()
 
     @asynccontextmanager
     async def joined(
@@ -355,7 +355,8 @@ def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
     return isinstance(change, ResourceUpdated) and change.uri.startswith(NOTICE)
 
 
-def _stopping() -> errors.LimitReached:
+def stopping() -> errors.LimitReached:
+    """Returns the error for whoever comes while the server stops."""
     return errors.LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
 
 

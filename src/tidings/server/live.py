@@ -27,8 +27,9 @@ from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
-from tidings.server.adapters import Adapter, keep_alive_seconds, standalone_channel
-from tidings.server.borrowed_stream import ASGIApp, BorrowedStream, Borrowing, Scope
+from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, standalone_channel
+from tidings.server.borrowed_stream import LOOK_SECONDS, ASGIApp, BorrowedStream, Borrowing, PassedRequests, Scope
+from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting
 from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook, HookEvent
@@ -49,7 +50,6 @@ HookT = TypeVar("HookT", bound=Hook)
 T = TypeVar("T")
 
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
-_LOOK_SECONDS = 0.02
 _ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
 _QUESTIONS_AT_ONCE: Final = 4  # For a client of the old era. One of the modern era gets all questions at once.
 
@@ -80,6 +80,8 @@ class Live:
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
         self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
         self._modern = ModernEra(self._core, self._server)
+        self._calls = RunningCalls()
+        self._requests = PassedRequests()
         self._users = 0
         self._turn = anyio.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -103,12 +105,16 @@ class Live:
         server.lifespan = lifespan  # It runs as long as the server does.
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        try:
-            result = await call_next(ctx)
-        except ValidationError as error:
-            if ctx.method in _SUBSCRIPTION_METHODS:
+        if ctx.method in _SUBSCRIPTION_METHODS:
+            try:
+                return await call_next(ctx)
+            except ValidationError as error:
                 raise invalid_params(ctx.method, error) from error
-            raise
+        if ctx.request_id is None:
+            result = await call_next(ctx)
+        else:
+            self._signals.install(only_if_handled=True)
+            result = await self._calls.run(ctx, call_next)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
             self._legacy.advertise(ctx, answer)
@@ -208,6 +214,7 @@ class Live:
     async def _start(self) -> None:
         await self._bus.__aenter__()
         self._closing = None
+        self._calls.begin()
         self._unsubscribe = self._core.start()
         if self._sessions is not None:
             self._sessions.start()
@@ -231,6 +238,7 @@ class Live:
         self._unsubscribe()
         await self._core.hooks.finish(self._budget.left(HOOKS))
         await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
+        await self._calls.leave()
 
     async def _leave_bus(self) -> None:
         if self._sessions is not None:
@@ -248,6 +256,8 @@ class Live:
     async def _close(self, budget: StopBudget) -> None:
         core = self._core
         core.begin_stop()
+        with answers_held_open():
+            await self._calls.end(budget)
         await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the last changes")
         subscribers = tuple(core.hub)
         # Noted now: the SDK ends some streams by itself at a stop, and their rest has to be read, too.
@@ -274,6 +284,7 @@ class Live:
                     if stream is not None:
                         stream.drop()  # The SDK may have ended it meanwhile, so that there was nothing to cut.
         await self._end(subscribers, streams, budget)
+        await self._requests.end(budget.left(END))
 
     async def _flush(self) -> None:
         await self.notify.stop()
@@ -289,7 +300,7 @@ class Live:
                 await self._core.streams_ended.wait()
                 # No event reports that the system has taken the last bytes.
                 while any(stream.unsent for stream in streams):  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK_SECONDS)
+                    await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             logger.warning("Some streams did not end in time, because their readers do not read.")
             # A web server that waits for these readers would wait for ever.
@@ -297,6 +308,10 @@ class Live:
                 stream.drop()
 
     # For the wrapper: see `borrowed_stream.Lender`
+
+    def request_started(self) -> PassedRequests:
+        self._signals.install(only_if_handled=True)
+        return self._requests
 
     def stream_started(self, stream: BorrowedStream) -> None:
         self._signals.install(only_if_handled=True)

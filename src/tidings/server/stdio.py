@@ -29,17 +29,22 @@ _QUEUED_LINES = 64
 
 
 async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]) -> None:
-    """Serves `server` until its input ends or the process is asked to stop. On a stop, `aclose` is awaited first."""
+    """Serves `server` until its input ends or the process is asked to stop. Then `aclose` is awaited first."""
     stop = asyncio.Event()
-    signals = StopSignals(stop.set)
-    signals.install(only_if_handled=False)
-    # A client that no longer reads, or a call that cannot be interrupted, would keep the process alive for ever.
+    # A client that no longer reads, or a lifespan that does not end, would keep the process alive for ever.
     last_resort = threading.Timer(_GRACE_SECONDS, os._exit, [0])
     last_resort.daemon = True
 
-    async def stop_when_asked() -> None:
+    def asked_to_stop() -> None:
+        if last_resort.ident is None:
+            last_resort.start()
+        stop.set()
+
+    signals = StopSignals(asked_to_stop)
+    signals.install(only_if_handled=False)
+
+    async def stop_in_order() -> None:
         await stop.wait()
-        last_resort.start()
         await aclose()
         # The end of the input cancels what is not written yet, such as the results of the streams that just ended.
         with anyio.move_on_after(_ANSWER_SECONDS):
@@ -49,12 +54,12 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
     answers = _Answers()
     server.middleware.append(answers.middleware)
     try:
-        with _input() as lines:
+        with _input(stop.set) as lines:
             async with (
                 stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, answers.stream),
                 anyio.create_task_group() as tasks,
             ):
-                tasks.start_soon(stop_when_asked)
+                tasks.start_soon(stop_in_order)
                 await server.run(read, cast("Any", answers), server.create_initialization_options())
                 tasks.cancel_scope.cancel()
     finally:
@@ -111,29 +116,35 @@ class _Answers:
 
 
 @contextmanager
-def _input() -> Generator["_LineReader"]:
+def _input(on_end: Callable[[], None]) -> Generator["_LineReader"]:
     """Yields the lines of standard input. Code that reads it meanwhile by mistake finds it empty."""
     fd = os.dup(sys.stdin.fileno())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
     try:
-        yield _LineReader(fd)
+        yield _LineReader(fd, on_end)
     finally:
         os.dup2(fd, sys.stdin.fileno())
 
 
 class _LineReader:
-    """Lines from a file descriptor, read in a thread that the process does not wait for."""
+    """Lines from a file descriptor, read in a thread that the process does not wait for.
 
-    def __init__(self, fd: int) -> None:
+    After the last one, `on_end` is called, and the lines end when that has called `end`.
+    """
+
+    def __init__(self, fd: int, on_end: Callable[[], None]) -> None:
         self._fd = fd
+        self._on_end = on_end
+        self._ended = asyncio.Event()
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._room = threading.Semaphore(_QUEUED_LINES)
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
         """Ends the lines here."""
+        self._ended.set()
         self._queue.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -141,6 +152,8 @@ class _LineReader:
         while (line := await self._queue.get()) is not None:
             self._room.release()
             yield line.decode("utf-8", errors="replace")
+        self._on_end()
+        await self._ended.wait()
 
     def _read(self) -> None:
         for line in self._split():

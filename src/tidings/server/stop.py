@@ -1,7 +1,7 @@
 """Stop signals, and the time that a stop may take.
 
 A web server waits for its responses to end before it shuts the app down, and a stream that waited for that would keep
-both waiting. So Tidings handles the signals itself, ends its streams, and passes each signal on.
+both waiting. So Tidings handles the signals itself, ends its streams and requests, and passes each signal on.
 """
 
 import asyncio
@@ -21,8 +21,10 @@ class Share(NamedTuple):
     at_least: float = 0.0  # Seconds that it has in any case, because something else decides when it begins.
 
 
-FLUSH: Final = Share(0.2)  # The bus accepts the changes that are held back.
-DRAIN: Final = Share(0.45)  # Readers take what waits for them.
+CALLS: Final = Share(0.2)  # Requests under way end by themselves.
+CANCELLED: Final = Share(0.25)  # Those that were cancelled clean up.
+FLUSH: Final = Share(0.35)  # The bus accepts the changes that are held back.
+DRAIN: Final = Share(0.5)  # Readers take what waits for them.
 # Streams end, and the system takes their last bytes. The web server notices within 0.1 s.
 END: Final = Share(0.6, at_least=0.1)
 HOOKS: Final = Share(0.7, at_least=0.1)  # Hooks stop watching sources.

@@ -29,7 +29,6 @@ from tidings.web.resources.addresses import FAMILY, SCHEME, address, is_ours, pa
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
-from tidings.web.tools.calls import RunningCalls
 from tidings.web.tools.fetch import FetchTools
 from tidings.web.tools.results import refusals_told
 from tidings.web.tools.text import TextTools
@@ -86,7 +85,6 @@ class WebServer(ExactServer):
         options = {"title": "Web pages", "instructions": _INSTRUCTIONS, "version": __version__} | options
         super().__init__(name, bus=bus, lifespan=Shared(self._run).use, **options)
         self._parts: WebWiring | None = None
-        self._calls = RunningCalls()
         for prefix in _OURS:
             self.on_first_subscriber(f"{prefix}*")(self._begin_watch)
         self.on_last_subscriber(f"{SCHEME}*")(self._end_watch)
@@ -132,13 +130,6 @@ class WebServer(ExactServer):
         ):
             self.add_documented_tool(function, title, hints, refusals_told)
 
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        """Calls a tool. Raises `ToolError` if it refuses or the process is to stop, with a message for the caller."""
-        with self._calls.one():
-            return await super().call_tool(name, arguments, context)
-
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents] | types.InputRequiredResult:
@@ -156,8 +147,7 @@ class WebServer(ExactServer):
             except StoreError as error:
                 raise StateUnusable(str(error)) from error
             try:
-                with self._calls.ended_by_signals():
-                    yield
+                yield
             finally:
                 self._parts = None
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import mcp_types as types
 from mcp.server import subscriptions
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -355,11 +355,9 @@ def _not_for_long(ctx: Context) -> dict[str, Any]:
 
 async def serve_stdio(records: Iterable[Record], *, server: str | None = None, speed: float | None = None) -> None:
     """Serves a recorded session on standard input and output. Raises `LookupError` if it has no such server."""
-    from mcp.server.stdio import stdio_server  # noqa: PLC0415 - needed only here
+    from tidings.server import stdio  # noqa: PLC0415 - needed only here
 
-    mock = Mock(Recording(records, server), speed=speed).server
-    async with stdio_server() as (reading, writing):
-        await mock.run(reading, writing, mock.create_initialization_options(NotificationOptions()))
+    await stdio.serve_stdio(Mock(Recording(records, server), speed=speed).server, partial(asyncio.sleep, 0))
 
 
 def asgi(

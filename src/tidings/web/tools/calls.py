@@ -1,51 +1,12 @@
-"""Calls of tools in progress: their progress messages, and an orderly end when the process stops."""
+"""The progress messages of a tool call."""
 
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import anyio
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
-
-from tidings.server.stop import StopSignals
 
 _LEAST: Final = 0.02  # smaller advances are not worth a message
 _ARRIVED: Final = 0.9  # the share of a step for receiving the bytes; the rest is for reading them
-
-
-class RunningCalls:
-    """The calls of one server."""
-
-    def __init__(self) -> None:
-        self._scopes: set[anyio.CancelScope] = set()
-
-    @contextmanager
-    def one(self) -> Generator[None]:
-        """Surrounds a call. Raises `ToolError` if it was ended."""
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                yield
-            finally:
-                self._scopes.discard(scope)
-        if scope.cancelled_caught:
-            raise ToolError("This server is stopping. Connect to it again in a moment, and repeat the call.")
-
-    @contextmanager
-    def ended_by_signals(self) -> Generator[None]:
-        """Lets a signal to stop end the calls in progress."""
-        signals = StopSignals(self.end)
-        signals.install(only_if_handled=True)
-        try:
-            yield
-        finally:
-            signals.uninstall()
-
-    def end(self) -> None:
-        """Ends all calls."""
-        for scope in tuple(self._scopes):
-            scope.cancel()
 
 
 class Steps:

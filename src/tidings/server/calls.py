@@ -1,0 +1,113 @@
+"""`RunningCalls`: the requests under way, and their end at a stop.
+
+A handler is code of the server's author and may take any time. One that is not asynchronous runs in a thread, which
+nothing can end, and AnyIO never lets go of whoever waits for it. So each handler has a task of its own, which can be
+left behind.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+import anyio
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult
+from mcp.shared.exceptions import MCPError
+
+from tidings._kit.python_seam import leave_behind
+from tidings.server.core import rpc_errors, stopping
+from tidings.server.policy import RequestContext
+from tidings.server.stop import CALLS, CANCELLED, StopBudget
+
+logger = logging.getLogger(__name__)
+
+# With the SDK's code and first words for a request whose connection ends. A client repeats one that only reads.
+_BROKEN_OFF: Final = (
+    "Connection closed: this server is stopping, and did not wait for the end of this request. It may have taken "
+    "effect or not. Connect again in a moment."
+)
+_TURNS: Final = 0.02  # Seconds in which a cancelled task has its turns.
+
+
+class RunningCalls:
+    """The requests of one server that are under way."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Task[HandlerResult], _Call] = {}
+        self._broken_off: set[asyncio.Task[HandlerResult]] = set()
+        self._ended = False
+
+    def begin(self) -> None:
+        """Accepts requests, again after `end`."""
+        self._ended = False
+        self._broken_off.clear()
+
+    async def run(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Returns what the handler returns. Raises what it raises, or `MCPError` if a stop does not wait for it."""
+        if self._ended:
+            with rpc_errors(not_found=types.INTERNAL_ERROR):
+                raise stopping()
+        call = _Call(ctx)
+        task = asyncio.get_running_loop().create_task(call.handle(call_next))
+        task.add_done_callback(call.release)
+        self._open[task] = call
+        try:
+            await call.over.wait()
+        except asyncio.CancelledError:
+            call.scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await call.over.wait()
+            raise
+        finally:
+            del self._open[task]
+        if not task.done() or call.scope.cancelled_caught:
+            raise MCPError(types.CONNECTION_CLOSED, _BROKEN_OFF, {"limit": "stopping"})
+        return task.result()
+
+    async def end(self, budget: StopBudget) -> None:
+        """Waits for the requests under way, cancels those that take too long, and lets go of what does not end."""
+        while self._open and (left := budget.left(CALLS)):
+            await asyncio.wait(self._open, timeout=left)
+        self._ended = True
+        if not self._open:
+            return
+        logger.warning("The stop does not wait for %s.", ", ".join(map(str, self._open.values())))
+        self._broken_off.update(self._open)
+        for call in self._open.values():
+            call.scope.cancel()
+        _, late = await asyncio.wait(self._broken_off, timeout=budget.left(CANCELLED))
+        if late:
+            logger.warning("%d of these cannot be cancelled, and run until the process ends.", len(late))
+        for call in self._open.values():
+            call.over.set()
+
+    async def leave(self) -> None:
+        """Lets the event loop and the process end without what was broken off, and its threads."""
+        if not self._broken_off:
+            return
+        for task in self._broken_off:
+            task.cancel()  # Unlike a scope, this gets past AnyIO's shields.
+        _, late = await asyncio.wait(self._broken_off, timeout=_TURNS)
+        leave_behind(late)
+
+
+class _Call:
+    """One request."""
+
+    def __init__(self, ctx: RequestContext) -> None:
+        self._ctx = ctx
+        self.scope = anyio.CancelScope()
+        self.over = asyncio.Event()  # It has ended, or was left behind.
+
+    def __str__(self) -> str:
+        params = self._ctx.params or {}
+        return " ".join(map(str, filter(None, (self._ctx.method, params.get("name"), params.get("uri")))))
+
+    async def handle(self, call_next: CallNext) -> HandlerResult:
+        with self.scope:
+            return await call_next(self._ctx)
+
+    def release(self, task: "asyncio.Task[HandlerResult]") -> None:
+        if not task.cancelled():
+            task.exception()  # Retrieved, because nobody may be left to do so.
+        self.over.set()
