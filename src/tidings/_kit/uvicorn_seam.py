@@ -57,7 +57,7 @@ class HttpServer:
     ) -> None:
         import uvicorn  # noqa: PLC0415 - see the module's docstring
 
-        options.setdefault("timeout_graceful_shutdown", 1)
+        options.setdefault("timeout_graceful_shutdown", 3 if handle_signals else 1)  # To end 20,000 streams takes 3 s.
         if patience is not None:
             options["http"] = _patient_protocol(patience)
         config = uvicorn.Config(app, **options)
