@@ -27,6 +27,7 @@ from tidings._kit.text import quoted
 from tidings.errors import InvalidUri
 
 __all__ = [
+    "BEHIND_KEY",
     "CURSOR_KEY",
     "FEATURES",
     "FEATURE_OF",
@@ -35,7 +36,6 @@ __all__ = [
     "RECOVERED_KEY",
     "SINCE_KEY",
     "TIMES_KEY",
-    "UNTIL_KEY",
     "Change",
     "Cursor",
     "Feature",
@@ -63,14 +63,18 @@ FEATURES: Final[dict[Feature, Change]] = {
 }
 FEATURE_OF: Final[dict[Change, Feature]] = {change: feature for feature, change in FEATURES.items()}
 
+BEHIND_KEY: Final = "dev.tidings/behind"
+"""In `_meta` of an acknowledgment: true if changes follow that the listener missed; of their last notification: false.
+"""
+
 CURSOR_KEY: Final = "dev.tidings/cursor"
-"""In `_meta` of an acknowledgment or a notification: the cursor of a receiver that has it."""
+"""In `_meta` of an acknowledgment or a notification: the cursor of a receiver that has it, opaque to everyone else."""
 
 RECOVERED_KEY: Final = "dev.tidings/recovered"
 """In `_meta` of an acknowledgment: true if everything since the listener's cursor follows."""
 
 SINCE_KEY: Final = "dev.tidings/since"
-"""In `_meta` of a listen request: the cursor of the sender."""
+"""In `_meta` of a listen request: the cursor of the sender; of a sender with several streams, one of each, in lines."""
 
 TIMES_KEY: Final = "dev.tidings/times"
 """In `_meta` of a notification: when the change happened at its source (`source`, if it is known) and when it was
@@ -79,9 +83,6 @@ published (`published`), in seconds since the epoch.
 
 KEEP_ALIVE_HEADER: Final = "tidings-keep-alive"
 """The HTTP header of a stream of changes: the seconds between two keep-alives."""
-
-UNTIL_KEY: Final = "dev.tidings/until"
-"""In `_meta` of an acknowledgment: the cursor of the last change that follows because the listener missed it."""
 
 MAX_URI_LENGTH: Final = 8192
 """Longer URIs are refused: no server in use needs them, and each is kept in memory while it is subscribed to."""
@@ -98,8 +99,9 @@ class Cursor:
 
     Cursors of one epoch are ordered by version. Those of two epochs cannot be compared, because the log was lost in
     between. `term` names the part of the log to which the change belongs: it shows whether the log that is asked still
-    has that change, or was rolled back and has another one under the same version. On the wire a cursor is the text
-    `epoch:version-term`, opaque to everyone but its server. Without a term it is `epoch:version`.
+    has that change, or was rolled back and has another one under the same version. As a text a cursor is
+    `epoch:version-term`, and without a term `epoch:version`. On the wire it is opaque to everyone but its server, which
+    seals it if some changes are private.
     """
 
     epoch: str

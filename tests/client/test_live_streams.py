@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ import pytest
 from mcp.server.lowlevel.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-from tests.client.cutting import cable
+from tests.client.cutting import Cut, cable
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.client import Backoff, ClientConfig, LiveClient, Poll, connect
@@ -175,6 +176,60 @@ async def test_where_a_stream_takes_only_so_many_there_are_as_few_as_that_allows
                 await library.write(uri, "new")
             await eventually(lambda: set(copies.values()) == {"new"})
         assert failed == []
+
+
+SEALED = pytest.mark.parametrize("authorize", [None, lambda _, __: True], ids=["plain", "sealed"])
+LOST, OPEN, NEW = "note://2", "note://1", "note://3"
+
+
+@asynccontextmanager
+async def half_lost(library: Library, cut: Cut, **options: Any) -> AsyncGenerator[LiveClient]:
+    """A client with two streams. The first has heard of more than the second, which was lost before a change."""
+    async with connect(cut.url, **options) as client:
+        with anyio.fail_after(SECONDS):
+            await client.subscribe([LOST, OPEN])
+            for uri in (LOST, OPEN):
+                await client.read_resource(uri)
+            await client.wait_fresh()
+        cut.cut_one(f'["{LOST}"]'.encode())
+        await eventually(lambda: LOST not in library.notify.counts() and not client.is_fresh(LOST))
+        await library.write(LOST, "new")
+        await library.write(OPEN, "new")
+        await eventually(lambda: client.cache.get_resource(OPEN) is None)
+        assert client.cache.get_resource(LOST) is not None
+        yield client
+
+
+@pytest.fixture
+def never_reopened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.client.modern._REOPEN", Backoff((3600.0,)))
+
+
+@SEALED
+@pytest.mark.usefixtures("never_reopened")
+async def test_the_place_of_a_stream_that_is_lost_is_not_forgotten_while_another_goes_on(authorize: Any) -> None:
+    library = Library(limits=Limits(subscriptions=1), authorize=authorize)
+    async with on_the_web(library) as url, cable(url) as cut, half_lost(library, cut) as client:
+        with anyio.fail_after(SECONDS):
+            await client.subscribe(NEW)  # New streams take the place of all.
+            await client.wait_fresh()
+        assert client.cache.get_resource(LOST) is None
+        assert library.asked[LOST] == library.asked[OPEN] == 1
+
+
+@SEALED
+@pytest.mark.usefixtures("never_reopened")
+async def test_nor_is_it_forgotten_by_the_next_process(authorize: Any, tmp_path: Path) -> None:
+    library = Library(limits=Limits(subscriptions=1), authorize=authorize)
+    state = tmp_path / "state"
+    async with on_the_web(library) as url, cable(url) as cut:
+        async with half_lost(library, cut, state=state):
+            pass
+        async with connect(cut.url, state=state) as client:
+            with anyio.fail_after(SECONDS):
+                await client.wait_fresh()
+            assert client.cache.get_resource(LOST) is None
+        assert library.asked[LOST] == library.asked[OPEN] == 1
 
 
 @ERAS

@@ -110,7 +110,7 @@ class Reader(Subscriber):
 
     @property
     def versions(self) -> list[int]:
-        return [frame.cursor.version for batch in self.batches for frame in batch]
+        return [frame.place.version for batch in self.batches for frame in batch]
 
 
 class Log:
@@ -121,7 +121,8 @@ class Log:
 
     def frame(self, change: Change | str) -> Frame:
         change = ResourceUpdated(change) if isinstance(change, str) else change
-        return Frame(Cursor("log", next(self._versions)), change)
+        place = Cursor("log", next(self._versions))
+        return Frame(place, change, str(place))
 
 
 class Timer:

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from tests import forking
 from tests.server.sample import FENCE
-from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Change, Cursor
+from tidings.changes import BEHIND_KEY, CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Change, Cursor
 
 ROOT = Path(__file__).parents[2]
 MODERN, LEGACY = "2026-07-28", "legacy"
@@ -55,8 +55,16 @@ class Heard:
     """A notification of a change: what changed, where that stands in the log, and on which listen stream it came."""
 
     change: Change
-    cursor: Cursor
+    cursor: Any
+    """A `Cursor`, or its text if that is sealed."""
     stream: object = None
+    behind: object = None
+    """False: this was the last of what its listener had missed."""
+
+
+def read(text: str) -> Cursor | str:
+    """The cursor in a text, or the text if only its server can read it."""
+    return Cursor.parse(text) or text
 
 
 class Ear:
@@ -77,9 +85,9 @@ class Ear:
             raw = message.model_dump(by_alias=True, mode="json", exclude_none=True)
             params = raw.get("params", {})
             if (change := event_from_wire(raw["method"], params)) is not None:
-                cursor = Cursor.parse(params["_meta"][CURSOR_KEY])
-                assert cursor is not None
-                self.all.append(Heard(change, cursor, params["_meta"].get(SUBSCRIPTION_ID_META_KEY)))
+                meta = params["_meta"]
+                stream, behind = meta.get(SUBSCRIPTION_ID_META_KEY), meta.get(BEHIND_KEY)
+                self.all.append(Heard(change, read(meta[CURSOR_KEY]), stream, behind))
         self._news.set()
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -211,7 +219,8 @@ class Listen:
         self._id = meta[SUBSCRIPTION_ID_META_KEY]
         self.honoured = ack.params.notifications
         self.recovered: bool = meta[RECOVERED_KEY]
-        self.cursor = Cursor.parse(meta[CURSOR_KEY])
+        self.behind: object = meta.get(BEHIND_KEY)
+        self.cursor: Any = read(meta[CURSOR_KEY])
 
     @property
     def heard(self) -> Sequence[Heard]:
@@ -222,9 +231,8 @@ class Listen:
         return [heard.change for heard in self.heard]
 
     @property
-    def last(self) -> Cursor:
+    def last(self) -> Any:
         """What to give as `since` next time."""
-        assert self.cursor is not None
         return self.heard[-1].cursor if self.heard else self.cursor
 
     async def hears(self, *changes: Change) -> None:

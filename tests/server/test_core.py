@@ -275,14 +275,14 @@ async def test_a_server_that_has_nothing_to_send_closes_without_a_word(
     assert warnings(caplog) == []
 
 
-async def test_what_changed_since_a_cursor_comes_as_frames(core: Core, bus: ShakyBus) -> None:
+async def test_what_changed_since_a_cursor_comes_in_order(core: Core, bus: ShakyBus) -> None:
     start = bus.head
     for change in (A, B, A):
         await core.publish(change)
-    frames = await core.since(start)
-    assert frames is not None
-    assert [(frame.change, frame.cursor.version) for frame in frames] == [(B, 2), (A, 3)]
-    assert [frame.change for frame in await core.since(start, {A}.__contains__) or ()] == [A]
+    entries = await core.since(start)
+    assert entries is not None
+    assert [(change, place.version) for place, change in entries] == [(B, 2), (A, 3)]
+    assert [change for _, change in await core.since(start, {A}.__contains__) or ()] == [A]
 
 
 async def test_what_changed_since_is_unknown_after_another_life_of_the_log_or_without_the_bus(

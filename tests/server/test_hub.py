@@ -190,7 +190,7 @@ def test_everyone_is_told_of_all_they_asked_for_when_anything_may_have_changed()
     for reader in (plain, wide, idle):
         hub.add(reader)
         reader.open()
-    hub.deliver_everything(Cursor("new", 0))
+    hub.deliver_everything(Cursor("new", 0), "new:0")
     assert set(plain.written) == {ToolsListChanged(), ResourceUpdated("note://a")}
     assert wide.written == [ResourceUpdated("feed://*")]
     assert idle.written == []

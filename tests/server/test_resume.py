@@ -51,6 +51,23 @@ async def test_what_changed_meanwhile_is_told_once_each_first_and_in_order(way: 
             assert in_cursor_order(second.heard)
 
 
+async def test_the_last_of_what_was_missed_says_so(way: Way) -> None:
+    async with hearing(way, build()) as ear:
+        async with listening(ear, TODAY, LATER) as first:
+            assert first.behind is None
+        for missed in ([], [TODAY], [LATER, TODAY]):
+            if missed:
+                await ear.touch(*missed)
+            new = f"city://{len(missed)}"
+            async with listening(ear, TODAY, LATER, new, since=first.last) as again:
+                assert again.behind is (True if missed else None)
+                await ear.touch(new)
+                await again.hears(ResourceUpdated(new))
+                marks = [heard.behind for heard in again.heard]
+                assert marks == [None] * (len(missed) - 1) + [False] * bool(missed) + [None]
+                first = again
+
+
 async def test_what_was_replayed_comes_before_what_is_new(way: Way) -> None:
     async with hearing(way, build()) as ear:
         async with listening(ear, TODAY) as first:

@@ -119,7 +119,7 @@ async def test_a_write_under_way_when_the_stream_is_closed_does_not_hold_up_the_
 async def test_told_everything_only_the_last_says_where_that_was() -> None:
     reader = Reader(A, B, features=["tools"])
     reader.open()
-    reader.deliver_everything(Cursor("new", 0))
+    reader.deliver_everything(Cursor("new", 0), "new:0")
     told = [CURSOR_KEY in frame.params()["_meta"] for batch in reader.batches for frame in batch]
     assert told == [False, False, True]
 
@@ -130,7 +130,7 @@ async def test_a_change_that_a_replay_already_knows_later_is_not_put_behind_its_
     reader.replay([newer, later])
     reader.deliver(old)
     reader.open()
-    assert reader.versions == [newer.cursor.version, later.cursor.version]
+    assert reader.versions == [newer.place.version, later.place.version]
 
 
 async def test_an_answer_about_a_resource_is_asked_again_after_a_while(
@@ -213,7 +213,7 @@ def test_whatever_the_pace_of_the_reader_it_ends_with_the_newest_of_each_in_orde
                     reader.open()
                 case change:
                     frame = log.frame(change)
-                    newest[frame.change] = frame.cursor.version
+                    newest[frame.change] = frame.place.version
                     reader.deliver(frame)
         assert len({id(frame) for batch in reader.batches for frame in batch}) == len(reader.written)
         reader.stalls = False
@@ -486,7 +486,7 @@ async def test_what_is_named_in_the_subscription_and_lists_need_no_asking(log: L
     reader = opened(Reader("note://*", A, features=["tools"], screen=judge))
     reader.deliver(log.frame(A))
     reader.deliver(log.frame(ToolsListChanged()))
-    reader.deliver_everything(Cursor("log", 9))
+    reader.deliver_everything(Cursor("log", 9), "log:9")
     assert judge.asked == []
     assert set(reader.uris) == {A, "note://*"}
 

@@ -13,7 +13,7 @@ from tests.server.doubles import Reader
 from tests.telemetry import Collector, collect, provide
 from tidings.bus.memory import MemoryBus
 from tidings.bus.sqlite import SqliteBus
-from tidings.changes import TIMES_KEY, Cursor, ResourceUpdated, ToolsListChanged
+from tidings.changes import TIMES_KEY, ResourceUpdated, ToolsListChanged
 from tidings.server import LiveServer
 from tidings.server.config import Coalesce, Limits
 from tidings.server.core import Core
@@ -191,15 +191,6 @@ async def test_the_span_of_a_notification_belongs_to_the_trace_of_its_publisher(
     notified = finished["change_notifier.notify_resource_updated"]
     assert notified.parent is not None
     assert notified.parent.span_id == span.get_span_context().span_id
-
-
-def test_a_frame_that_takes_the_place_of_another_keeps_what_it_carries() -> None:
-    earlier = Frame(Cursor("log", 1), A, cursor=Cursor("log", 9))
-    later = Frame(Cursor("log", 2), A, meta={TIMES_KEY: {"published": 1.0}, "traceparent": "00-1"}).behind(earlier)
-    meta = json.loads(later.legacy.removeprefix(b"data: "))["params"]["_meta"]
-    assert later.legacy.count(b"dev.tidings/cursor") == 1
-    assert meta == later.params()["_meta"]
-    assert (meta["traceparent"], meta[TIMES_KEY]) == ("00-1", {"published": 1.0})
 
 
 # Failures

@@ -58,9 +58,9 @@ def test_what_never_comes_back_takes_no_memory() -> None:
     assert times.take(ResourceUpdated("note://29999")) is not None
 
 
-@pytest.mark.parametrize("more_follow", [True, False])
-def test_a_frame_carries_the_times_in_both_eras(more_follow: bool) -> None:
-    frame = Frame(Cursor("log", 7), NOTE, more_follow=more_follow, meta={TIMES_KEY: {"published": 2.5, "source": 1.25}})
+@pytest.mark.parametrize("cursor", [None, "log:7"])
+def test_a_frame_carries_the_times_in_both_eras(cursor: str | None) -> None:
+    frame = Frame(Cursor("log", 7), NOTE, cursor, {TIMES_KEY: {"published": 2.5, "source": 1.25}})
 
     messages: list[dict[str, Any]] = [
         json.loads(frame.legacy.removeprefix(b"data: ")),

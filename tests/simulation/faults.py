@@ -92,6 +92,11 @@ def _draw_world(seed: int, dice: random.Random) -> WorldPlan:
     ]
     if dice.random() < 0.4:
         clients.append(ClientPlan("c2", "listen", dice.choice([MODERN, MODERN, "legacy"])))
+    more = random.Random(f"{seed} more")
+    if clients[1].kind == "keep" and more.random() < 0.7:
+        clients[1] = replace(clients[1], kind="exchange")
+    # In the old era, the limit is for all subscriptions of a client.
+    are_few = more.random() < 0.5 and all(client.era != "legacy" for client in clients)
     return WorldPlan(
         seed=seed,
         replicas=replicas,
@@ -99,6 +104,8 @@ def _draw_world(seed: int, dice: random.Random) -> WorldPlan:
         coalesce=dice.choice([Coalesce(), Coalesce(0, 0), Coalesce(0.3, 1.0)]),
         notes=dice.randint(1, 3),
         clients=tuple(clients),
+        is_private=more.random() < 0.6,
+        subscriptions=2 if are_few else WorldPlan.subscriptions,
     )
 
 

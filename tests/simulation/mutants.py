@@ -125,6 +125,34 @@ async def early_cursor(original: Any, self: Any, *listening: Any) -> Any:
     return listening[-1], recovered, until
 
 
+@_instead(Core, "cursor_from")
+async def begin_at_the_latest(original: Any, self: Any, text: Any) -> Any:
+    """Of the cursors of several streams, the latest counts."""
+    found = [await original(self, line) for line in text.split("\n")] if isinstance(text, str) else [None]
+    return None if None in found else max(found)
+
+
+def forget_lost_streams() -> AbstractContextManager[Any]:
+    """While one of several streams is lost, only the others count for how far the client has got."""
+    original = client_modern.ModernFeed.cursor.fget
+
+    def cursor(self: Any) -> Any:
+        reopening = self._reopening
+        self._reopening = set()
+        try:
+            return original(self)
+        finally:
+            self._reopening = reopening
+
+    return mock.patch.object(client_modern.ModernFeed, "cursor", property(cursor))
+
+
+@_instead(Core, "cursor_from")
+async def believe_unread_cursors(original: Any, self: Any, text: Any) -> Any:
+    """Whoever sends a cursor that this replica cannot read is taken to have everything."""
+    return await original(self, text) or (self.position if text else None)
+
+
 @_instead(Subscriptions, "until_read")
 async def fresh_too_early(original: Any, self: Any, given_up: Any) -> None:
     """A client is called fresh before it has read what was announced."""
@@ -165,6 +193,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_silence_check": no_silence_check,
     "read_before_subscribe": read_before_subscribe,
     "early_cursor": early_cursor,
+    "begin_at_the_latest": begin_at_the_latest,
+    "forget_lost_streams": forget_lost_streams,
+    "believe_unread_cursors": believe_unread_cursors,
     "fresh_too_early": fresh_too_early,
     "claim_what_is_held_back": claim_what_is_held_back,
     "tell_no_other_replica": tell_no_other_replica,

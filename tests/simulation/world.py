@@ -55,7 +55,7 @@ CONFIG: Final = ClientConfig(
     backoff=Backoff(delays=(0.1, 0.3, 1.0), tries=None),
 )
 
-Kind = Literal["watch", "keep", "listen"]
+Kind = Literal["watch", "keep", "exchange", "listen"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class WorldPlan:
     coalesce: Coalesce
     notes: int
     clients: tuple[ClientPlan, ...]
+    is_private: bool = True
+    """The secret resource is for its owner alone, so that cursors are sealed. Otherwise it is for everybody."""
+    subscriptions: int = 10_000
+    """So many fit into one stream: a client that wants more has several."""
     counts_sessions: bool = False
     """Nothing goes wrong, so that no old-era session may be left behind."""
 
@@ -159,8 +163,8 @@ class Replica:
             "simulated",
             bus=self.bus,
             coalesce=world.plan.coalesce,
-            limits=Limits(without_bus=WITHOUT_BUS),
-            authorize=_may_hear,
+            limits=Limits(without_bus=WITHOUT_BUS, subscriptions=world.plan.subscriptions),
+            authorize=_may_hear if world.plan.is_private else None,
             log_level="CRITICAL",
         )
 
@@ -227,14 +231,22 @@ class Client:
         self.copies: dict[str, str] = {}
         self.error: BaseException | None = None
         self.url = f"http://127.0.0.1:{BALANCER}/mcp"
-        self.uris = [uri for uri in world.truth.notes if _may(self.user, uri)]
+        self.uris = [uri for uri in world.truth.notes if self._may(uri)]
         self._task: asyncio.Task[None]
+
+    def _may(self, uri: str) -> bool:
+        return not self.world.plan.is_private or _may(self.user, uri)
 
     def start(self) -> None:
         self.lives += 1
         self.node = Node(f"{self.plan.name}.{self.lives}")
         self.live, self.copies, self.error = None, {}, None
-        lives: dict[Kind, Callable[[], Any]] = {"watch": self._watch, "keep": self._keep, "listen": self._listen}
+        lives: dict[Kind, Callable[[], Any]] = {
+            "watch": self._watch,
+            "keep": self._keep,
+            "exchange": self._exchange,
+            "listen": self._listen,
+        }
         self._task = self.world.loop.on(self.node, self._run(lives[self.plan.kind]))
         self.world.trace(f"start {self.node} {self.plan.kind} {self.plan.era}")
 
@@ -283,18 +295,33 @@ class Client:
     async def _keep(self) -> None:
         """Subscribes first, and reads each resource once. An update must drop the copy."""
         async with self._connected() as live:
-            while True:
-                try:
-                    await live.subscribe(self.uris)
-                    break
-                except TidingsError as error:
-                    if not error.retryable:
-                        raise
-                    await asyncio.sleep(0.5)
-            for uri in self.uris:
-                with contextlib.suppress(TidingsError):
-                    await live.read_resource(uri)
+            await self._subscribe_and_read(live, self.uris)
             await asyncio.Event().wait()
+
+    async def _exchange(self) -> None:
+        """Does the same, and while things go wrong, unsubscribes now and then and subscribes again."""
+        async with self._connected() as live:
+            await self._subscribe_and_read(live, self.uris)
+            dice = random.Random(f"{self.world.plan.seed} {self.node}")
+            while True:
+                await asyncio.sleep(dice.uniform(0.05, 1.5))
+                if self.world.is_raging:
+                    some = dice.sample(self.uris, dice.randint(1, len(self.uris)))
+                    await live.unsubscribe(some)
+                    await self._subscribe_and_read(live, some)
+
+    async def _subscribe_and_read(self, live: LiveClient, uris: list[str]) -> None:
+        while True:
+            try:
+                await live.subscribe(uris)
+                break
+            except TidingsError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(0.5)
+        for uri in uris:
+            with contextlib.suppress(TidingsError):
+                await live.read_resource(uri)
 
     async def _listen(self) -> None:
         """Listens with the SDK's client, and begins again when that ends."""
@@ -332,7 +359,7 @@ class Client:
 
     def _hears(self, change: Change) -> None:
         self.world.trace(f"{self.node} hears {change}")
-        if isinstance(change, ResourceUpdated) and not _may(self.user, change.uri):
+        if isinstance(change, ResourceUpdated) and not self._may(change.uri):
             self.world.wrong.append(f"{self.node} heard of {change.uri}, to which it has no right")
 
     # What it has, compared with the truth.
@@ -341,7 +368,7 @@ class Client:
         assert self.live is not None
         if self.plan.kind == "watch":
             return {uri: self.copies.get(uri) for uri in self.uris}
-        reads = {uri: self.live.cache.get_resource(uri) for uri in self.uris}
+        reads = {uri: self.live.cache.get_resource(uri) for uri in self.uris if self.live.is_subscribed(uri)}
         return {uri: read.text for uri, read in reads.items() if read is not None}
 
     def problems(self) -> Iterator[str]:

@@ -3,6 +3,11 @@
 One stream carries everything, or as few as the server's limits allow. A filter cannot be edited: a new stream is
 opened, and the old ones are closed when it is acknowledged, so that no change is missed. A lost stream is opened again.
 A Tidings server then sends what was missed; with any other, everything is unknown.
+
+Cursors are opaque: the last that came on a stream is what that stream has reached. Several streams have one each, and
+all of them are sent back, so that the server can begin at the earliest. An older cursor than need be is safe, because
+changes are only repeated. A newer one would skip some: so a stream that was lost keeps its cursor among them until
+another has taken its place.
 """
 
 import asyncio
@@ -17,7 +22,7 @@ from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, Loggin
 
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
-from tidings.changes import CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
+from tidings.changes import BEHIND_KEY, CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Filter
 from tidings.client import sdk_seam
 from tidings.client.feed import without
 from tidings.client.http_health import LISTEN
@@ -53,7 +58,7 @@ class _ListenStream:
         self.cursor = since
         self.honoured = Filter()
         self.recovered = False
-        self.until: Cursor | None = None  # The cursor up to which missed changes follow; None if they have all arrived.
+        self.behind = False  # Missed changes are still to arrive.
         self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
         self.closing = False
@@ -84,16 +89,8 @@ class _ListenStream:
         )
         self.cursor = as_text(meta.get(CURSOR_KEY))
         self.recovered = meta.get(RECOVERED_KEY) is True
-        self.until = Cursor.parse(meta.get(UNTIL_KEY)) if self.recovered else None
+        self.behind = self.recovered and meta.get(BEHIND_KEY) is True
         self.acknowledged.set_result(None)
-
-    def has_caught_up(self) -> bool:
-        """Returns whether the last of the missed changes has just arrived."""
-        here = Cursor.parse(self.cursor)
-        if self.until is not None and (here is None or here.epoch != self.until.epoch or here >= self.until):
-            self.until = None
-            return True
-        return False
 
 
 @dataclass(eq=False, repr=False)
@@ -268,7 +265,7 @@ class ModernFeed:
 
     @property
     def is_deaf(self) -> bool:
-        catches_up = any(stream.until is not None for stream in self._streams.values())
+        catches_up = any(stream.behind for stream in self._streams.values())
         return bool(self._reopening) or catches_up or self._is_uninformed or self.link.http.is_overdue
 
     async def _reopen(self, stream: _ListenStream) -> None:
@@ -304,6 +301,7 @@ class ModernFeed:
                 self.listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
             if honoured and not all(each.recovered for each in opened):
                 self.listener.unknown(honoured)
+            self._reopening.discard(stream)
             self._tell_cursor()
             return
 
@@ -315,24 +313,25 @@ class ModernFeed:
     def _close(self, stream: _ListenStream) -> None:
         stream.closing = True
         self._streams.pop(stream.id, None)
+        self._reopening.discard(stream)
         if stream.task is not None:
             stream.task.cancel()
 
     @property
     def cursor(self) -> str | None:
-        """The place in the server's log that all streams have reached. None if the server has no log."""
+        """The places in the server's log that the streams have reached, in lines. None if the server has no log."""
         streams = [stream for stream in self._streams.values() if stream.acknowledged.done()]
+        streams += self._reopening
         if not streams:
             return self.since
-        cursors = [Cursor.parse(stream.cursor) for stream in streams]
+        cursors = {stream.cursor for stream in streams}
         known = [cursor for cursor in cursors if cursor is not None]
-        if len(known) < len(cursors) or len({cursor.epoch for cursor in known}) > 1:
-            return None
-        return str(min(known))
+        return "\n".join(sorted(known)) if len(known) == len(cursors) else None
 
     def _tell_cursor(self) -> None:
-        self.since = self.cursor
-        self.listener.moved(self.since)
+        if not self.link.over:  # Streams that ended with it are missing in the cursor.
+            self.since = self.cursor
+            self.listener.moved(self.since)
 
     def hear(self, method: str, params: object) -> bool:
         told = as_dict(params)
@@ -357,8 +356,9 @@ class ModernFeed:
             if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
                 stream.cursor = cursor
                 self._tell_cursor()
-                if stream.has_caught_up():
-                    self.listener.resumed()
+            if stream.behind and meta.get(BEHIND_KEY) is False:
+                stream.behind = False
+                self.listener.resumed()
         else:
             return False
         return True

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tidings import errors
 from tidings._kit.telemetry import measure
-from tidings.bus import Bus, BusState
+from tidings.bus import Bus, BusState, Entry
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.coalesce import Coalescer
@@ -23,12 +23,14 @@ from tidings.server.hooks import TOLD, Hooks
 from tidings.server.hub import Hub
 from tidings.server.notify import EVERYTHING, NOTICE, Times, add_waiting
 from tidings.server.policy import SubscriptionPolicy
+from tidings.server.seals import Seals
 from tidings.server.subscriber import Frame, Subscriber
 from tidings.server.telemetry import record_delivery, record_span
 
 logger = logging.getLogger(__name__)
 
 RIGHTS_CHANGED: Final = "Rights have changed. Sign in again if need be, and listen again."
+_CURSOR: Final = "cursor"  # The purpose of its seal.
 _RETRY_SECONDS = 0.5
 _LOOK_SECONDS = 1.0  # Between two looks at the state of the bus.
 
@@ -47,6 +49,7 @@ class Core:
     ) -> None:
         self.bus = bus
         self.policy = policy
+        self.seals = Seals(getattr(bus, "records", None))
         self.hooks = Hooks()
         self.times = Times()
         self.hub = Hub(self.hooks.want)
@@ -117,7 +120,11 @@ class Core:
         self.times.forget()
         for subscriber in self.hub:
             subscriber.forget_permissions()  # A revocation may be lost, too.
-        self.hub.deliver_everything(cursor)
+        self.hub.deliver_everything(cursor, self.cursor_text(cursor))
+
+    def deliver_everything(self, subscriber: Subscriber) -> None:
+        """Notifies one subscriber that everything it asked for may have changed."""
+        subscriber.deliver_everything(self.position, self.cursor_text(self.position))
 
     def flush(self) -> None:
         """Delivers what is held back to be merged."""
@@ -127,7 +134,7 @@ class Core:
         meta = self.times.take(change)
 
         def deliver() -> int:
-            return self.hub.deliver(Frame(place, change, cursor=self.position, meta=meta))
+            return self.hub.deliver(Frame(place, change, self.cursor_text(self.position), meta))
 
         record_delivery(deliver, change, meta)
 
@@ -201,7 +208,34 @@ class Core:
     def _unavailable(self) -> errors.BusUnavailable:
         return errors.BusUnavailable(f"{self.cut_off} Try again in a moment, or at another replica.")
 
-    async def since(self, cursor: Cursor, wanted: Callable[[Change], bool] = lambda change: True) -> list[Frame] | None:
+    # Cursors on the wire
+
+    def cursor_text(self, cursor: Cursor) -> str:
+        """Returns a cursor as clients get it. Where permission is asked for, it is sealed.
+
+        A plain cursor counts the changes of everybody. The seal is not bound to its reader: one frame goes to many, and
+        whoever sends a cursor back gets what their own filter and rights let through.
+        """
+        if not self.policy.asks:
+            return str(cursor)
+        # In a fixed width: the length of a seal shows.
+        return self.seals.seal(_CURSOR, f"{cursor.epoch}:{cursor.version:019}-{cursor.term}".rstrip("-"))
+
+    async def cursor_from(self, text: object) -> Cursor | None:
+        """Returns the earliest of the cursors in `text`, one a line; None if one of them is not of this log.
+
+        Where permission is asked for, only sealed ones count: others could be made up, to count what is private.
+        """
+        lines = text.split("\n") if isinstance(text, str) else []
+        if len(lines) > self.policy.limits.streams_per_client:
+            return None
+        found = [Cursor.parse(await self.seals.open(_CURSOR, line) if self.policy.asks else line) for line in lines]
+        known = [cursor for cursor in found if cursor is not None]
+        if len(known) < len(lines) or len({cursor.epoch for cursor in known}) != 1:
+            return None
+        return min(known)
+
+    async def since(self, cursor: Cursor, wanted: Callable[[Change], bool] = lambda change: True) -> list[Entry] | None:
         """Returns the changes after `cursor` that are `wanted`; None if that cannot be known."""
         try:
             entries = await self.bus.since(cursor)
@@ -210,7 +244,7 @@ class Core:
             return None
         if entries is None or any(change == EVERYTHING for _, change in entries):
             return None
-        return [Frame(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]
+        return [(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]
 
     def revoked(self, principal: str) -> None:
         """Ends the streams of a principal whose rights have changed; '' for everybody's."""

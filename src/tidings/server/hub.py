@@ -120,10 +120,10 @@ class Hub:
             subscriber.deliver(frame)
         return len(subscribers)
 
-    def deliver_everything(self, cursor: Cursor) -> None:
+    def deliver_everything(self, place: Cursor, cursor: str) -> None:
         """Notifies every subscriber that everything it asked for may have changed."""
         for subscriber in tuple(self._all):
-            subscriber.deliver_everything(cursor)
+            subscriber.deliver_everything(place, cursor)
 
     def subscriptions(self) -> dict[str, int]:
         """Returns the number of subscribers of each URI and prefix that can be reached, if there are any."""

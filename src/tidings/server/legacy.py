@@ -332,12 +332,12 @@ class LegacyEra:
             return
         known = [start for start in starts if start is not None and start.epoch == position.epoch]
         wanted = Filter.of(new, tools=first, prompts=first, resources=first)
-        frames = await core.since(min(known), wanted.wants) if len(known) == len(starts) else None
-        if frames is None:
-            session.deliver_everything(core.position)
-        for frame in frames or ():
-            if frame.place <= position:  # Later ones come through the hub.
-                session.deliver(Frame(frame.place, frame.change, more_follow=True))
+        entries = await core.since(min(known), wanted.wants) if len(known) == len(starts) else None
+        if entries is None:
+            core.deliver_everything(session)
+        for place, change in entries or ():
+            if place <= position:  # Later ones come through the hub.
+                session.deliver(Frame(place, change))
 
     async def _follow_late(
         self, ctx: RequestContext, connection: Connection, shared: SharedSession, record: SessionRecord, missed: bool
@@ -352,7 +352,7 @@ class LegacyEra:
             await self._follow(session, record, missed)
 
     async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
-        if self._core.policy.missing([subscription]) or not await session.permits(subscription):
+        if not await self._core.policy.honoured([subscription], session.permits):
             logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
         elif session not in self._core.hub:
             session.subscriptions.add(subscription)
@@ -441,7 +441,7 @@ class LegacyEra:
         except TOLD as error:
             logger.warning("%s is subscribed again, but not everything is watched: %s", session.client, error)
         if session.stream is stream:
-            session.deliver_everything(self._core.position)
+            self._core.deliver_everything(session)
             session.open()
 
     def stream_closed(self, stream: BorrowedStream) -> None:

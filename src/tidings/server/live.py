@@ -216,6 +216,8 @@ class Live:
         self._closing = None
         self._calls.begin()
         self._unsubscribe = self._core.start()
+        if self._core.policy.asks:
+            await self._core.seals.share_key()
         if self._sessions is not None:
             self._sessions.start()
         elif isinstance(self._bus, MemoryBus) and (count := worker_count()) > 1:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import anyio
@@ -18,7 +19,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 
-from tidings.changes import CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, UNTIL_KEY, Cursor, Filter
+from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
 from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY
 from tidings.server.core import (
@@ -52,7 +53,7 @@ class ListenStream(Subscriber):
     """
 
     era = "modern"
-    __slots__ = ("_ctx", "_frame_end", "_last", "_request_id", "_server", "ended")
+    __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "ended")
 
     def __init__(self, ctx: RequestContext, server: Server[Any], **details: Any) -> None:
         scope = None if ctx.request is None else ctx.request.scope
@@ -66,6 +67,7 @@ class ListenStream(Subscriber):
         self._ctx = ctx if self.stream is None else None
         self._server = server
         self._request_id = ctx.request_id
+        self._behind = False  # Changes that its reader has missed are still to be written.
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self._last = b""  # The event that ends it, if it has to end as soon as it is open.
         self.ended: asyncio.Future[None] | None = None
@@ -77,18 +79,12 @@ class ListenStream(Subscriber):
         return {SUBSCRIPTION_ID_META_KEY: self._request_id}
 
     async def acknowledge(
-        self,
-        ctx: RequestContext,
-        honoured: types.SubscriptionFilter,
-        cursor: Cursor,
-        *,
-        recovered: bool,
-        until: Cursor | None,
+        self, ctx: RequestContext, honoured: types.SubscriptionFilter, cursor: str, *, recovered: bool, behind: bool
     ) -> None:
         """Sends the acknowledgment, and opens the stream behind it. Returns when it is over."""
-        meta = {**self._meta, CURSOR_KEY: str(cursor), RECOVERED_KEY: recovered}
-        if until is not None:
-            meta[UNTIL_KEY] = str(until)
+        meta = {**self._meta, CURSOR_KEY: cursor, RECOVERED_KEY: recovered}
+        if behind:
+            self._behind = meta[BEHIND_KEY] = True
         if self.stream is not None:
             self.stream.after_next_event(self._acknowledged)
         await ctx.session.send_notification(
@@ -113,6 +109,13 @@ class ListenStream(Subscriber):
 
     def _encode(self, frame: Frame) -> bytes:
         return frame.modern + self._frame_end
+
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        if self._behind:  # What was missed is in the first write.
+            self._behind = False
+            *others, last = frames
+            frames = [*others, Frame(last.place, last.change, last.cursor, {**last.meta, BEHIND_KEY: False})]
+        return super()._write(frames)
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -199,8 +202,8 @@ class ModernEra:
             position = core.position
             await core.watched(wanted.subscriptions)
             meta: Any = ctx.meta or {}
-            since = Cursor.parse(meta.get(SINCE_KEY))
-            cursor, recovered, until = await self._catch_up(stream, wanted, since, position)
+            since = await core.cursor_from(meta.get(SINCE_KEY))
+            cursor, recovered, behind = await self._catch_up(stream, wanted, since, position)
             honoured = types.SubscriptionFilter(
                 tools_list_changed=wanted.tools or None,
                 prompts_list_changed=wanted.prompts or None,
@@ -208,23 +211,21 @@ class ModernEra:
                 resource_subscriptions=sorted(wanted.subscriptions) or None,
             )
             if core.policy.asks and not wanted.bounded:
-                until = None  # What only a prefix matches may never be sent.
-            await stream.acknowledge(ctx, honoured, cursor, recovered=recovered, until=until)
+                behind = False  # What only a prefix matches may never be sent.
+            await stream.acknowledge(ctx, honoured, core.cursor_text(cursor), recovered=recovered, behind=behind)
 
     async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:
         """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
         policy = self._core.policy
         subscriptions = policy.check(asked.resource_subscriptions or ())
-        missing = policy.missing(subscriptions)
-        if missing and not policy.asks:
+        if policy.asks:
+            subscriptions = await policy.honoured(subscriptions, partial(policy.allows, ctx))
+        elif missing := policy.missing(subscriptions):
             raise ResourceNotFound(
                 f"Resource not found: {', '.join(missing[:5])}", data={"uri": missing[0], "uris": missing}
             )
-        # Where permission is asked for, missing and refused resources must look the same.
-        existing = set(subscriptions).difference(missing)
-        allowed = [text for text in subscriptions if text in existing and await policy.allows(ctx, text)]
         return Filter.of(
-            allowed,
+            subscriptions,
             tools=bool(asked.tools_list_changed),
             prompts=bool(asked.prompts_list_changed),
             resources=bool(asked.resources_list_changed),
@@ -232,22 +233,19 @@ class ModernEra:
 
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
-    ) -> tuple[Cursor, bool, Cursor | None]:
+    ) -> tuple[Cursor, bool, bool]:
         """Puts what the listener missed at the front of its stream.
 
-        Returns its cursor, whether everything it missed follows, and the cursor of the last change that does.
+        Returns its cursor, whether nothing that it missed is lost, and whether something follows.
         """
         missed = None if since is None else await self._core.since(since, wanted.wants)
-        if since is None or missed is None:
-            return position, False, None
-        if len(missed) > max(self._core.policy.limits.backlog, len(wanted.subscriptions)):
-            # Reading everything again costs the listener no more, and the server far less.
-            return position, False, None
-        stream.replay(missed)
-        if not missed:
-            return position, True, None
-        # With the acknowledgment alone, the listener knows no more than before.
-        return since, True, max(frame.cursor for frame in missed)
+        # Of many, reading everything again costs the listener no more, and the server far less.
+        most = max(self._core.policy.limits.backlog, len(wanted.subscriptions))
+        if since is None or missed is None or len(missed) > most:
+            return position, False, False
+        stream.replay(Frame(place, change, self._core.cursor_text(place)) for place, change in missed)
+        # With the acknowledgment alone, a listener that missed something knows no more than before.
+        return (since if missed else position), True, bool(missed)
 
 
 class ModelRounds:

@@ -48,7 +48,16 @@ class SubscriptionPolicy:
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         """Returns the subscriptions that name nothing that is served."""
-        return [text for text in self._missing(subscriptions) if not any(owns(text) for owns in self._owners)]
+        missing = set(self._missing(subscriptions))
+        return [text for text in subscriptions if not any(owns(text) for owns in self._owners) and text in missing]
+
+    async def honoured(self, subscriptions: Sequence[str], permits: Callable[[str], Awaitable[bool]]) -> list[str]:
+        """Returns the subscriptions that name something which is served, and that are permitted.
+
+        Both are asked about each: the time must not tell what is missing from what is refused.
+        """
+        missing = set(self.missing(subscriptions))
+        return [text for text in subscriptions if await permits(text) and text not in missing]
 
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
         """Returns `subscriptions`, each once, if all are well-formed, allowed and, beside those `held`, not too many.
@@ -92,7 +101,7 @@ class SubscriptionPolicy:
 
     async def require(self, ctx: RequestContext, subscription: str) -> None:
         """Raises `ResourceNotFound` for what does not exist and, in the same words, for what the sender is refused."""
-        if self.missing([subscription]) or not await self.allows(ctx, subscription):
+        if not await self.honoured([subscription], functools.partial(self.allows, ctx)):
             raise ResourceNotFound(f"Resource not found: {subscription}", data={"uri": subscription})
 
     def check_room(self, taken: int, taken_by_client: int = 0) -> None:

@@ -16,7 +16,6 @@ import asyncio
 import itertools
 import json
 import logging
-import operator
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -49,7 +48,6 @@ _METHODS: Final[dict[type[Change], str]] = {
     ResourceUpdated: "notifications/resources/updated",
     **{type(change): f"notifications/{feature}/list_changed" for change, feature in FEATURE_OF.items()},
 }
-_cursor_version = operator.attrgetter("cursor.version")
 _quoted = json.JSONEncoder().encode
 _numbers = itertools.count(1)
 
@@ -57,29 +55,21 @@ _numbers = itertools.count(1)
 class Frame:
     """One change at its place in the log, as it goes over the wire.
 
-    Its reader has everything up to its `cursor`, which is the place itself unless an earlier change is held back. Of
-    several frames at the same place, only the last has the cursor: a reader that knows it has all of them.
+    Its reader has everything up to its `cursor`, as `Core.cursor_text` writes it. Of several frames at the same place,
+    only the last has one: a reader that knows it has all of them.
     """
 
-    __slots__ = ("_legacy_chunk", "_meta", "change", "cursor", "legacy", "modern", "place")
+    __slots__ = ("_legacy_chunk", "change", "cursor", "legacy", "meta", "modern", "place")
 
     def __init__(
-        self,
-        place: Cursor,
-        change: Change,
-        *,
-        cursor: Cursor | None = None,
-        more_follow: bool = False,
-        meta: dict[str, Any] | None = None,
+        self, place: Cursor, change: Change, cursor: str | None = None, meta: dict[str, Any] | None = None
     ) -> None:
         self.place: Cursor = place
-        self.cursor: Cursor = place if cursor is None else cursor
         self.change: Change = change
-        claim = str(self.cursor)
-        self._meta: dict[str, Any] = {} if more_follow else {CURSOR_KEY: claim}
-        text = "" if more_follow else f'"{CURSOR_KEY}":{_quoted(claim)}'
+        self.cursor: str | None = cursor
+        self.meta: dict[str, Any] = meta or {}
+        text = "" if cursor is None else f'"{CURSOR_KEY}":{_quoted(cursor)}'
         if meta:
-            self._meta |= meta
             text += f"{',' if text else ''}{_quoted(meta)[1:-1]}"
         uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
         # Built by hand, because every published change comes through here, and dumping a dict costs more. The event has
@@ -89,14 +79,6 @@ class Frame:
         self._legacy_chunk: bytes | None = None
         # The event for modern streams up to the subscription id. The id and `FRAME_END` follow.
         self.modern: bytes = f'{common}{"," if text else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
-
-    def behind(self, earlier: "Frame") -> "Frame":
-        """Returns this frame for a reader that would have got `earlier` before it, with the later of their cursors."""
-        mine, theirs = self.cursor, earlier.cursor
-        if CURSOR_KEY not in self._meta or theirs.epoch != mine.epoch or theirs.version <= mine.version:
-            return self
-        rest = {key: value for key, value in self._meta.items() if key != CURSOR_KEY}
-        return Frame(self.place, self.change, cursor=theirs, meta=rest)
 
     @property
     def legacy_chunk(self) -> bytes:
@@ -112,7 +94,7 @@ class Frame:
     def params(self, **meta: Any) -> dict[str, Any]:
         """Returns the notification's parameters, with `meta` beside the cursor."""
         params: dict[str, Any] = {"uri": self.change.uri} if isinstance(self.change, ResourceUpdated) else {}
-        params["_meta"] = {**self._meta, **meta}
+        params["_meta"] = {**({} if self.cursor is None else {CURSOR_KEY: self.cursor}), **self.meta, **meta}
         return params
 
 
@@ -292,7 +274,7 @@ class Subscriber(ABC):
             except Exception as error:  # noqa: BLE001 - logged as the reason of the cut
                 self.cut(f"writing failed: {error!r}")
 
-    def deliver_everything(self, cursor: Cursor) -> None:
+    def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
         """Notifies this subscriber that everything it asked for may have changed.
 
         It is not known which resources a prefix matches now. So a prefix is notified as itself (`feed://*`), beside the
@@ -301,7 +283,7 @@ class Subscriber(ABC):
         changes: list[Change] = [FEATURES[feature] for feature in self.features]
         changes += [ResourceUpdated(subscription) for subscription in self.subscriptions]
         for left, change in zip(range(len(changes) - 1, -1, -1), changes, strict=True):
-            self.deliver(Frame(cursor, change, more_follow=left > 0))
+            self.deliver(Frame(place, change, None if left else cursor))
 
     def replay(self, frames: Iterable[Frame]) -> None:
         """Puts missed frames, in order of version, before those that have come since; the stream is not open yet."""
@@ -368,18 +350,17 @@ class Subscriber(ABC):
             if waiting.place.epoch == frame.place.epoch and waiting.place.version > frame.place.version:
                 return  # A replay had a later one. This one, put last, would be sent after its successors.
             del self._pending[frame.change]
-            frame = frame.behind(waiting)  # The acknowledgment may have promised that cursor.
             measure("tidings.merges")
         if not self._pending:
             self._pending = {}
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, its own length.
         if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
-            waiting, self._pending = max(self._pending.values(), key=_cursor_version), _NOTHING_WAITS
+            self._pending = _NOTHING_WAITS
             if self._open and self.can_cut:
                 self.cut(f"more than {self._limits.backlog} changes wait to be read")
             else:
-                self.deliver_everything(frame.behind(waiting).cursor)  # A pipe cannot be cut.
+                self.deliver_everything(frame.place, frame.cursor)  # A pipe cannot be cut.
 
     def _flush(self) -> None:
         if self._pending and self._writing is None:
