@@ -95,8 +95,9 @@ def _draw_world(seed: int, dice: random.Random) -> WorldPlan:
     more = random.Random(f"{seed} more")
     if clients[1].kind == "keep" and more.random() < 0.7:
         clients[1] = replace(clients[1], kind="exchange")
-    # In the old era, the limit is for all subscriptions of a client.
-    are_few = more.random() < 0.5 and all(client.era != "legacy" for client in clients)
+    # In the old era, the limit is for all subscriptions of a client. The one that listens has two.
+    are_few = more.random() < 0.7 and all(client.era != "legacy" for client in clients)
+    few = 1 if len(clients) < 3 else 2
     return WorldPlan(
         seed=seed,
         replicas=replicas,
@@ -105,7 +106,7 @@ def _draw_world(seed: int, dice: random.Random) -> WorldPlan:
         notes=dice.randint(1, 3),
         clients=tuple(clients),
         is_private=more.random() < 0.6,
-        subscriptions=2 if are_few else WorldPlan.subscriptions,
+        subscriptions=few if are_few else WorldPlan.subscriptions,
     )
 
 
@@ -143,6 +144,16 @@ async def short_streams(world: World, dice: random.Random) -> None:
         world.change(dice.choice(list(world.truth.notes)), dice.randrange(len(world.replicas)))
     await asyncio.sleep(dice.uniform(0.3, 2))
     network.shortens_streams = False
+
+
+async def cut_one(world: World, dice: random.Random) -> None:
+    """Resets one stream again and again while everything changes, so that another of its client hears of more."""
+    for _ in range(dice.randint(2, 6)):
+        if streams := world.loop.network.streams():
+            dice.choice(streams).cut()
+        for note in dice.sample(list(world.truth.notes), len(world.truth.notes)):
+            world.change(note, dice.randrange(len(world.replicas)))
+        await asyncio.sleep(dice.uniform(0.05, 0.5))
 
 
 async def slow(world: World, dice: random.Random) -> None:
@@ -472,6 +483,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill_after_notify": kill_after_notify,
     "kill_while_held": kill_while_held,
     "fresh_without_bus": bus_away,
+    "cut_one": cut_one,
 }
 """All faults by name."""
 

@@ -304,7 +304,7 @@ class Client:
             await self._subscribe_and_read(live, self.uris)
             dice = random.Random(f"{self.world.plan.seed} {self.node}")
             while True:
-                await asyncio.sleep(dice.uniform(0.05, 1.5))
+                await asyncio.sleep(dice.uniform(0.05, 0.8))
                 if self.world.is_raging:
                     some = dice.sample(self.uris, dice.randint(1, len(self.uris)))
                     await live.unsubscribe(some)
