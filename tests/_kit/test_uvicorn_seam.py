@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import uvicorn
 from uvicorn._subprocess import get_subprocess
@@ -146,6 +147,55 @@ async def test_a_client_that_sends_half_a_request_is_hung_up_on(half: bytes) -> 
         writer.write(half)
         with anyio.fail_after(20), suppress(ConnectionError):
             assert not await reader.read()
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+
+
+async def read_body(_scope: Any, receive: Any, send: Any) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await hello(_scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("start", "endless"),
+    [
+        (b"GET /", b"x" * 1000),
+        (HEAD + b"X: ", b"x" * 1000),
+        (HEAD, b"X: x\r\n" * 100),
+        (HEAD + b"\r\n0\r\n", b"X: x\r\n" * 100),
+        (HEAD + b"\r\n1;x=", b"x" * 1000),
+    ],
+    ids=["address", "header", "headers", "trailers", "extension of a chunk"],
+)
+async def test_a_client_that_sends_headers_without_end_is_hung_up_on(start: bytes, endless: bytes) -> None:
+    async with served(read_body) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(start)
+        sent = 0
+        with anyio.fail_after(20), suppress(ConnectionError):
+            while not reader.at_eof() and sent < 10_000_000:
+                writer.write(endless)
+                await writer.drain()
+                await anyio.lowlevel.checkpoint()
+                sent += len(endless)
+        assert sent < 10_000_000
+        writer.close()
+
+
+async def test_a_request_with_many_headers_and_a_long_body_is_served() -> None:
+    async with served(read_body) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(3):  # On one connection.
+            writer.write(HEAD + b"X-Long: " + b"x" * 50_000 + b"\r\n\r\n")
+            for _ in range(100):
+                writer.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
+                await writer.drain()
+            writer.write(b"0\r\n\r\n")
+            with anyio.fail_after(20):
+                assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
+        writer.close()
 
 
 async def test_a_client_that_waits_for_its_answer_is_not() -> None:

@@ -309,6 +309,20 @@ async def test_a_server_that_refuses_everything_is_not_asked_about_each_resource
             assert count(here, LISTEN) < 80
 
 
+async def test_a_server_that_has_no_room_for_a_stream_is_not_asked_for_smaller_ones() -> None:
+    async def full(asked: Asked) -> None:
+        data = {"code": "limit-reached", "retryable": True, "limit": "streams", "max": 1, "scope": "server"}
+        error = {"code": -32603, "message": "Full.", "data": data}
+        body = json.dumps({"jsonrpc": "2.0", "id": asked.message["id"], "error": error}).encode()
+        await asked.answer(503, body, retry_after="60")
+
+    async with web({**behaved(MODERN), LISTEN: full}) as here:
+        async with connect(here.url, config=QUICK) as client:
+            error = await failure(client.subscribe([f"note://{number}" for number in range(1000)]))
+            assert (type(error), error.retry_after) == (LimitReached, 60)
+        assert count(here, LISTEN) <= 3  # For the lists, for these, and for the lists again.
+
+
 async def test_a_resource_that_could_not_be_read_after_its_change_is_read_with_the_next_connection() -> None:
     """As from a replica of a version without resources: the change was announced, and its log has no other."""
     does, streams = dict(behaved(MODERN)), list[Asked]()

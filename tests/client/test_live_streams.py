@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -14,8 +15,10 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from tests.client.cutting import Cut, cable
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
+from tidings.changes import Filter
 from tidings.client import Backoff, ClientConfig, LiveClient, Poll, connect
 from tidings.client.events import StateChanged, SubscriptionFailed
+from tidings.client.modern import ModernFeed, _ListenStream
 from tidings.server import Limits
 
 pytestmark = pytest.mark.anyio
@@ -262,3 +265,26 @@ async def test_while_a_stream_is_away_nothing_is_said_to_be_fresh(era: str) -> N
         read = client.cache.get_resource("note://1")
         assert read is not None
         assert read.text == "new"
+
+
+async def test_the_place_of_a_stream_that_is_still_to_be_opened_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a connection that is lost between the first stream and the second would skip what the second missed."""
+    link: Any = SimpleNamespace(client=SimpleNamespace(server_capabilities=SimpleNamespace(resources=None)), over=False)
+    feed = ModernFeed(link, cast("Any", None), 1.0, since="old")
+    feed._most = 1
+    cursors: list[str | None] = []
+
+    async def open_one(wanted: Filter, since: str | None) -> _ListenStream:
+        stream = _ListenStream(wanted, since)
+        feed._streams[stream.id] = stream
+        stream.acknowledged.set_result(None)
+        stream.cursor = "new"
+        cursors.append(feed.cursor)
+        return stream
+
+    monkeypatch.setattr(feed, "_open", open_one)
+    await feed._open_all(Filter.of(["note://a", "note://b"]), feed.cursor, {})
+    assert cursors == ["new\nold", "new\nold"]
+    assert feed.cursor == "new"

@@ -13,7 +13,8 @@ from tests.server.serving import eventually, live, notes, serving
 from tests.server.wire import Era, both_eras, subscribe
 from tidings._kit.uvicorn_seam import as_chunk
 from tidings.server import LiveServer
-from tidings.server.borrowed_stream import BorrowedStream, Message, Receive, Scope, Send
+from tidings.server.borrowed_stream import BorrowedStream
+from tidings.server.http_exchange import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 

@@ -16,18 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tests.server.doubles import turns
-from tidings.errors import BusMismatch
-from tidings.server.borrowed_stream import (
-    SCOPE_KEY,
-    WRAPPED_KEY,
-    BorrowedStream,
-    Borrowing,
-    Message,
-    PassedRequests,
-    Receive,
-    Scope,
-    Send,
-)
+from tidings.errors import BusMismatch, LimitReached
+from tidings.server.borrowed_stream import SCOPE_KEY, WRAPPED_KEY, BorrowedStream, Borrowing, PassedRequests
+from tidings.server.http_exchange import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -103,6 +94,8 @@ class Live:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.streams: list[BorrowedStream] = []
+        self.weights: list[tuple[str, int]] = []
+        self.is_full = False
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -115,6 +108,13 @@ class Live:
 
     def request_started(self) -> PassedRequests:
         return PassedRequests()
+
+    def admit(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
+        if self.is_full:
+            raise LimitReached("Full.", data={"limit": "streams", "max": 1, "scope": "server"})
+
+    def sse_message_came(self, session_id: str, weight: int) -> None:
+        self.weights.append((session_id, weight))
 
     def stream_started(self, stream: BorrowedStream) -> None:
         self.told.append("started")
@@ -182,7 +182,6 @@ async def request(
     "scope",
     [
         {"type": "http", "method": "POST", "headers": [(b"mcp-method", b"tools/call")]},
-        {"type": "http", "method": "POST", "headers": [(b"accept", b"text/event-stream")]},
         {"type": "http", "method": "GET", "headers": [(b"accept", b"text/html")]},
         {"type": "http", "method": "GET", "headers": [(b"accept", b"application/json"), (b"mcp-session-id", b"abc")]},
         {"type": "http", "method": "DELETE", "headers": [(b"mcp-session-id", b"abc")]},

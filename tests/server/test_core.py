@@ -301,7 +301,7 @@ async def test_what_changed_since_is_unknown_after_another_life_of_the_log_or_wi
 async def test_a_listen_stream_is_a_subscriber_while_it_lasts(core: Core) -> None:
     reader = Reader("note://a")
     assert core.streams_ended.is_set()
-    async with core.joined(reader, "alice"):
+    async with core.joined(reader):
         reader.open()
         assert reader in core.hub
         assert not core.streams_ended.is_set()
@@ -312,8 +312,8 @@ async def test_a_listen_stream_is_a_subscriber_while_it_lasts(core: Core) -> Non
 
 
 async def test_the_last_stream_to_end_says_that_all_have_ended(core: Core) -> None:
-    async with core.joined(Reader(), "alice"):
-        async with core.joined(Reader(), "alice"), core.joined(Reader(), "bob"):
+    async with core.joined(Reader()):
+        async with core.joined(Reader()), core.joined(Reader()):
             pass
         assert not core.streams_ended.is_set()
     assert core.streams_ended.is_set()
@@ -326,33 +326,17 @@ async def test_a_subscriber_can_leave_twice(core: Core) -> None:
     assert len(core.hub) == 0
 
 
-async def test_there_is_room_for_so_many_streams_of_one_client_and_so_many_in_all(core: Core) -> None:
-    async with core.joined(Reader(), "alice"):
-        async with core.joined(Reader(), "alice"):
-            with pytest.raises(LimitReached, match="2 listen streams open"):
-                core.check_room("alice")
-            core.check_room("bob")
-            core.check_room()
-            async with core.joined(Reader(), "bob"):
-                with pytest.raises(LimitReached, match="3 subscribers"):
-                    core.check_room("carol")
-        core.check_room("alice")
-
-
-async def test_whoever_asks_about_room_leaves_no_trace(core: Core) -> None:
-    for number in range(10):
-        core.check_room(f"client {number}")
-    assert not core._streams_of
-
-
 async def test_a_server_that_stops_takes_on_nobody_until_it_runs_again(core: Core) -> None:
     core.begin_stop()
     core.begin_stop()
     with pytest.raises(LimitReached, match="stopping") as refusal:
-        core.check_room()
+        core.admit("alice", streams=1)
     assert refusal.value.retryable
+    with pytest.raises(LimitReached, match="stopping"):
+        async with core.joined(Reader()):
+            pass
     core.start()
-    core.check_room()
+    core.admit("alice", streams=1).release()
 
 
 async def test_a_subscription_waits_until_its_source_is_watched(core: Core) -> None:
@@ -531,14 +515,40 @@ def test_a_client_is_called_by_its_name_and_where_it_is() -> None:
     assert client_name(context(request=request(host=None))) == "unnamed client"
 
 
-def test_clients_are_told_apart_by_who_is_signed_in_else_by_where_they_are() -> None:
-    def signed_in(client: str, subject: str, token: str) -> object:
-        access = AccessToken(token=token, client_id=client, scopes=[], subject=subject)
-        return request(user=AuthenticatedUser(access))
+def test_a_long_name_of_a_client_is_cut() -> None:
+    params = SimpleNamespace(client_info=SimpleNamespace(name="n" * 10_000, version="v" * 10_000))
+    assert (
+        client_name(context(params=params, request=request()))
+        == "n" * 199 + "\N{HORIZONTAL ELLIPSIS} at 192.0.2.7:4711"
+    )
 
-    alice = client_key(context(request=signed_in("app", "alice", "token-1")))
-    assert alice == client_key(context(request=signed_in("app", "alice", "token-2")))
-    assert alice != client_key(context(request=signed_in("app", "bob", "token-3")))
+
+def scope(host: str | None = "192.0.2.7", user: object = None) -> dict[str, Any]:
+    return {"client": None if host is None else (host, 4711), **({} if user is None else {"user": user})}
+
+
+def signed_in(client: str, subject: str | None, token: str, host: str = "192.0.2.7") -> dict[str, Any]:
+    access = AccessToken(token=token, client_id=client, scopes=[], subject=subject)
+    return scope(host, AuthenticatedUser(access))
+
+
+def test_clients_are_told_apart_by_who_is_signed_in_else_by_where_they_are() -> None:
+    alice = client_key(signed_in("app", "alice", "token-1"))
+    assert alice != client_key(signed_in("app", "bob", "token-3"))
     assert "token" not in alice
-    keys = {client_key(context()), *(client_key(context(request=request(host=host))) for host in ("a", "b", None))}
+    keys = {client_key(None), *(client_key(scope(host)) for host in ("192.0.2.7", "192.0.2.8", None))}
     assert len(keys | {alice}) == 5
+
+
+def test_a_user_is_one_client_with_every_token_app_and_address() -> None:
+    alice = client_key(signed_in("app", "alice", "token-1"))
+    assert alice == client_key(signed_in("app", "alice", "token-2", "192.0.2.99"))
+    assert alice == client_key(signed_in("another app", "alice", "token-3"))
+    assert client_key(signed_in("one", None, "a")) != client_key(signed_in("two", None, "b"))
+
+
+def test_an_address_of_ipv6_is_as_good_as_any_other_of_its_network() -> None:
+    assert client_key(scope("2001:db8:1:2::1")) == client_key(scope("2001:db8:1:2:ffff::9"))
+    assert client_key(scope("2001:db8:1:2::1")) != client_key(scope("2001:db8:1:3::1"))
+    assert client_key(scope("::ffff:192.0.2.7")) == client_key(scope("192.0.2.7"))
+    assert client_key(scope("fe80::1%eth0")) == client_key(scope("fe80::2%eth0"))

@@ -147,6 +147,7 @@ def test_to_come_to_change_ones_mind_and_to_go_looks_at_nobody_else() -> None:
     others = [Shy("note://news", "note://*", features=["tools"]) for _ in range(50)]
     for reader in others:
         hub.add(reader)
+    for reader in others:
         reader.looked_at = False
     reader = Reader("note://news", features=["tools"])
 

@@ -139,22 +139,6 @@ async def test_what_is_missing_and_what_is_refused_look_the_same() -> None:
     assert answers[0] == answers[1]
 
 
-# Room
-
-
-def test_there_is_room_up_to_the_limits() -> None:
-    policy(limits=Limits(streams=3, streams_per_client=2)).check_room(2, 1)
-
-
-@pytest.mark.parametrize(("taken", "by_client", "limit"), [(3, 0, "streams"), (2, 2, "streams_per_client")])
-def test_one_more_than_there_is_room_for_is_refused_and_may_come_back(taken: int, by_client: int, limit: str) -> None:
-    small = policy(limits=Limits(streams=3, streams_per_client=2))
-    with pytest.raises(LimitReached) as refusal:
-        small.check_room(taken, by_client)
-    assert refusal.value.retryable
-    assert refusal.value.data == {"limit": limit, "max": getattr(small.limits, limit)}
-
-
 def test_an_empty_list_of_what_may_be_subscribed_to_allows_nothing() -> None:
     with pytest.raises(NotSubscribable):
         policy(subscribable=[]).check(["note://a"])

@@ -188,7 +188,7 @@ async def test_every_part_of_a_stop_draws_on_the_same_time(monkeypatch: pytest.M
     core, leaving, stalled = mcp._live._core, Reader("note://a"), Reader("note://b")
     async with AsyncExitStack() as listening, AsyncExitStack() as living:
         await living.enter_async_context(mcp._live.running())
-        await listening.enter_async_context(core.joined(stalled, "somebody"))
+        await listening.enter_async_context(core.joined(stalled))
         stalled.open()
         stalled.stalls = True
         for _ in range(2):

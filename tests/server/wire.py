@@ -8,7 +8,9 @@ import asyncio
 import itertools
 import json
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, cast
 
@@ -39,6 +41,7 @@ _FLAGS: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "
 NO_HEADERS: Final[Mapping[str, str]] = {}
 _numbers = itertools.count(1)
 _open: set["Connection"] = set()
+_host: ContextVar[str] = ContextVar("host", default="127.0.0.1")
 
 
 def http(verb: str, headers: dict[str, str], body: bytes = b"", path: str = "/mcp") -> bytes:
@@ -93,7 +96,7 @@ class Response:
 
 def events(text: bytes) -> list[Json]:
     lines = text.replace(b"\r\n", b"\n").split(b"\n")
-    return [json.loads(line[5:]) for line in lines if line.startswith(b"data:") and line[5:].strip()]
+    return [json.loads(line[5:]) for line in lines if line.startswith(b"data:") and line[5:].lstrip().startswith(b"{")]
 
 
 class Refused(Exception):
@@ -125,6 +128,7 @@ class Connection(asyncio.Protocol):
     async def open(cls, port: int, *, receive_buffer: int | None = None) -> Self:
         sock = socket.socket()
         sock.setblocking(False)
+        sock.bind((_host.get(), 0))
         if receive_buffer is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
@@ -256,6 +260,16 @@ class Connection(asyncio.Protocol):
         sock = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         self._transport.abort()
+
+
+@contextmanager
+def coming_from(host: str) -> Generator[None]:
+    """Make the connections of this context from another address of this machine."""
+    before = _host.set(host)
+    try:
+        yield
+    finally:
+        _host.reset(before)
 
 
 async def close_all() -> None:

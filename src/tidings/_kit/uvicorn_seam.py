@@ -5,6 +5,7 @@
 | leave signals to the program | `Server.capture_signals` | `HttpServer` raises `UvicornChanged` |
 | stop at once | `Server.server_state.connections`, and the `transport` of each | the stop waits for them |
 | hang up on slow senders | `H11Protocol`: `conn`, `loop`, `transport` | a warning; nobody is hung up on |
+| hang up on senders of endless headers | `HttpToolsProtocol`: its callbacks, `transport` | they are kept in memory |
 | write a chunk past `send` | `RequestResponseCycle` of httptools: its state | `send` is called |
 | the connection under a response | `transport` of the object that `send` belongs to | None |
 | the number of worker processes | the arguments of the process that uvicorn started | 1 |
@@ -48,8 +49,9 @@ class HttpServer:
     With `handle_signals`, uvicorn handles SIGINT and SIGTERM: it ends in good order, and raises the signal again at the
     end (which for SIGINT is a `KeyboardInterrupt`). Otherwise the program around it does, and calls `stop`.
 
-    A client that takes longer than `patience` seconds from the first byte of a request to its last, or from the
-    connection to its first request, is hung up on. None: it may take as long as it likes.
+    A client whose headers take more than 64 KB is hung up on. So is one that takes longer than `patience` seconds from
+    the first byte of a request to its last, or from the connection to its first request. None: it may take as long as
+    it likes.
     """
 
     def __init__(
@@ -58,8 +60,7 @@ class HttpServer:
         import uvicorn  # noqa: PLC0415 - see the module's docstring
 
         options.setdefault("timeout_graceful_shutdown", 3 if handle_signals else 1)  # To end 20,000 streams takes 3 s.
-        if patience is not None:
-            options["http"] = _patient_protocol(patience)
+        options.setdefault("http", _bounded_protocol() if patience is None else _patient_protocol(patience))
         config = uvicorn.Config(app, **options)
         self._server = uvicorn.Server(config) if handle_signals else _without_signals(config)
 
@@ -102,6 +103,44 @@ def _without_signals(config: "uvicorn.Config") -> "uvicorn.Server":
             yield
 
     return QuietServer(config)
+
+
+def _bounded_protocol() -> Any:
+    """Returns uvicorn's protocol on httptools, which hangs up on a client that sends headers without end."""
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # noqa: PLC0415 - see the docstring
+    except ImportError:
+        return "auto"  # H11 has a limit of its own.
+
+    class BoundedProtocol(HttpToolsProtocol):
+        _head = 0  # Bytes that came since something was complete.
+        _is_complete = False
+
+        def data_received(self, data: bytes) -> None:
+            self._is_complete = False
+            super().data_received(data)
+            self._head = 0 if self._is_complete else self._head + len(data)
+            if self._head > _MOST_HEAD_BYTES:
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+
+        def on_headers_complete(self) -> None:
+            self._is_complete = True
+            super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            self._is_complete = True
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            self._is_complete = True
+            super().on_message_complete()
+
+    return BoundedProtocol
+
+
+_MOST_HEAD_BYTES: Final = 65_536
+_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 def _patient_protocol(seconds: float) -> Any:  # noqa: C901 - a class of small methods

@@ -46,6 +46,8 @@ from tidings.errors import (
 _REOPEN: Final = Backoff((0.2, 0.2, 0.5, 1.0, 5.0))
 # Attempts with a smaller filter. A server that refuses everything need not be asked about each resource.
 _MOST_FAILURES: Final = 64
+# As a Tidings server names them. A smaller filter would not help.
+_LIMITS_ON_STREAMS: Final = ("streams", "streams_per_client", "stopping")
 _LASTED: Final = 5.0  # Seconds. A stream that was open for longer did not end at once.
 _ids = count(1)
 
@@ -109,6 +111,7 @@ class ModernFeed:
         self._most: int | None = None  # The number of URIs that this server accepts in one stream, once known.
         self._untold = Filter()  # The lists whose changes this server does not announce, though it said that it would.
         self._reopening: set[_ListenStream] = set()
+        self._opening: list[str | None] = []  # The cursors of streams that are still to be opened.
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick_ends = 0
         self._is_uninformed = False  # The server refuses streams, because it does not know what changes.
@@ -163,6 +166,8 @@ class ModernFeed:
         opened: list[_ListenStream] = []
         waiting = self._split(wanted)
         failures = 0
+        # The cursor of the first of them must not stand for the others, if the connection is lost meanwhile.
+        self._opening.append(since)
         try:
             while waiting:
                 part = waiting.pop(0)
@@ -170,10 +175,12 @@ class ModernFeed:
                     opened.append(await self._open(part, since))
                 except TidingsError as error:
                     failures += 1
+                    most = self._most
                     waiting[:0] = self._smaller(part, error, refused)
-                    is_limit = isinstance(error, LimitReached) and len(part.subscriptions) == 1
+                    named = as_dict(as_dict(error.data).get("rpc_data")).get("limit") in _LIMITS_ON_STREAMS
+                    is_limit = isinstance(error, LimitReached) and (named or len(part.subscriptions) == 1)
                     if is_limit:  # On the number of streams, not of resources in one.
-                        self._most = None
+                        self._most = most if named else None
                     if is_limit or failures >= _MOST_FAILURES:
                         if not opened:
                             raise
@@ -183,6 +190,8 @@ class ModernFeed:
             for stream in opened:
                 self._close(stream)
             raise
+        finally:
+            self._opening.remove(since)
         return opened
 
     def _split(self, wanted: Filter) -> list[Filter]:
@@ -324,9 +333,10 @@ class ModernFeed:
         streams += self._reopening
         if not streams:
             return self.since
-        cursors = {stream.cursor for stream in streams}
+        cursors = {*self._opening, *(stream.cursor for stream in streams)}
         known = [cursor for cursor in cursors if cursor is not None]
-        return "\n".join(sorted(known)) if len(known) == len(cursors) else None
+        lines = {line for cursor in known for line in cursor.split("\n")}
+        return "\n".join(sorted(lines)) if len(known) == len(cursors) else None
 
     def _tell_cursor(self) -> None:
         if not self.link.over:  # Streams that ended with it are missing in the cursor.

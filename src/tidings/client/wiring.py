@@ -231,7 +231,7 @@ class ClientWiring:
         try:
             await link.open(max(deadline - asyncio.get_running_loop().time(), 1.0))
         except TidingsError:
-            if link.http.stream_opened.is_set() and not link.http.deaf:
+            if link.http.status in (429, 503) or (link.http.stream_opened.is_set() and not link.http.deaf):
                 raise  # It has this transport, and something else is wrong.
             return None
         self.is_sse = True

@@ -14,7 +14,9 @@ written by the subscriber of its era: through the borrowed stream, or through th
     hub.py              Hub: the subscribers of each URI, prefix and list
     subscriber.py       Subscriber: its backlog and deadline; Frame: a change as bytes
     borrowed_stream.py  frames written straight through the web server's `send`
-    policy.py           SubscriptionPolicy: what may be subscribed to, by whom, how much
+    http_exchange.py    HttpExchange: a request, what it weighs, and how HTTP says that it is refused
+    policy.py           SubscriptionPolicy: what may be subscribed to, and by whom
+    budget.py           Budget: how streams, sessions and memory are shared among clients
     hooks.py            the first subscriber of a resource, and the last
     families.py         ResourceFamily: resources described as a table
     exact_calls.py      ExactServer: tools and prompts that check their arguments exactly

@@ -10,6 +10,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 | `MCPServer._subscriptions` | the SDK's own notifications | `ServerChanged` |
 | `ServerSession._connection` | the end of an old-era session | `ServerChanged` |
 | `JSONRPCDispatcher._next_id` | ids of questions that no other replica uses | `ServerChanged` |
+| `JSONRPCDispatcher._read_stream` and its `_inner` | forgetting the last message of an old-era session | it is kept |
 | `_server_instances` of a session manager, `_request_streams` and more of its transports (`_CHANNEL`) | holding the \
   event streams of old-era sessions | the SDK holds them |
 | `_SSE_PING_INTERVAL` of the modern HTTP transport | stating how often streams carry a keep-alive | it is not stated |
@@ -34,12 +35,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http import GET_STREAM_KEY
+from mcp.shared.message import SessionMessage
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 
 from tidings.changes import FEATURES, Change
-from tidings.server.borrowed_stream import ASGIApp, BorrowedStream
+from tidings.server.borrowed_stream import BorrowedStream
+from tidings.server.http_exchange import ASGIApp
 
 Kind = Literal["tool", "resource", "template", "prompt"]
 Soon = Callable[[Change], None]
@@ -319,6 +322,33 @@ class StandaloneChannel:
 
     async def aclose(self) -> None:
         self.close()
+
+
+def forget_messages(connection: Connection) -> None:
+    """Lets the SDK forget the messages of `connection` from now on. It would keep the latest until the next one."""
+    stream = getattr(connection.outbound, "_read_stream", None)
+    inner = getattr(stream, "_inner", None)
+    if stream is not None and inner is not None and not isinstance(inner, _Forgetful):
+        stream._inner = _Forgetful(inner)
+
+
+class _Forgetful:
+    """A stream of messages that empties each one when the next is asked for: by then the SDK has passed it on."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._last: Any = None
+
+    async def receive(self) -> Any:
+        if isinstance(self._last, SessionMessage):
+            self._last.message = self._last.metadata = cast("Any", None)
+        self._last = None
+        envelope = await self._inner.receive()
+        self._last = envelope[1]
+        return envelope
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def number_questions(connection: Connection, first: int) -> None:

@@ -4,7 +4,8 @@ A thin ASGI wrapper around the SDK's app lets the SDK open every stream, with al
 sign-in, body, sessions), and remembers the `send` of the responses that carry changes: the answer to a modern
 `subscriptions/listen`, and the event stream of an old-era session. From then on subscribers write whole events through
 that `send`. Each event is one chunk, so they cannot mix with the SDK's own. (If the chunk is all that `send` would
-write, it takes a shorter way: see `_kit/uvicorn_seam.py`.) Every other request passes through untouched.
+write, it takes a shorter way: see `_kit/uvicorn_seam.py`.) Other requests pass through untouched, but for refusals: see
+`http_exchange.py`.
 
 The SDK keeps several tasks for an open stream, which are most of its memory. So once a stream is open, it is *held* by
 the wrapper alone: the SDK's side is cancelled, the response stays, and the wrapper sends the keep-alives.
@@ -15,7 +16,7 @@ import logging
 import re
 import socket
 import traceback
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Protocol, cast
@@ -23,27 +24,38 @@ from weakref import WeakSet
 
 from tidings._kit.uvicorn_seam import begun, chunk_taker, chunked_response, is_servers_own, transport_under
 from tidings.changes import KEEP_ALIVE_HEADER
-from tidings.errors import TidingsError
+from tidings.errors import LimitReached, TidingsError
+from tidings.server.budget import Place
+from tidings.server.http_exchange import (
+    EXCHANGE_KEY,
+    MOST_HEADER_BYTES,
+    SESSION_ID,
+    ASGIApp,
+    HttpExchange,
+    LegacyExchange,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    header_bytes,
+    header_of,
+    respond,
+)
 
 logger = logging.getLogger(__name__)
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Keys in the scope of a request.
 SCOPE_KEY: Final = "tidings.stream"  # Its `BorrowedStream`, if its answer may carry changes.
 WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
-SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era session.
 COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
 _PING: Final = b": ping\r\n\r\n"  # A comment, which keeps the connection alive.
 _PING_SECONDS: Final = 15.0  # Where the SDK's interval is not known.
 LOOK_SECONDS: Final = 0.02  # Between two looks at what no event reports.
 _CANNOT_RESUME: Final = b"This server keeps no events to resume a stream from. Open the stream without Last-Event-ID."
+_TOO_MANY_HEADERS: Final = b"The headers of this request take more than %d bytes." % MOST_HEADER_BYTES
 # The first event of the SSE transport, with the path for messages and the id of the session that it begins.
 SSE_ENDPOINT: Final = re.compile(rb"event: endpoint\r\ndata: ([^\r\n?]+)\?session_id=([0-9a-f]{32})\r\n\r\n")
+SSE_QUERY: Final = re.compile(rb"(?:^|&)session_id=([0-9a-f]{32})(?:&|$)")  # Of its messages.
 
 
 class Channel(Protocol):
@@ -56,10 +68,11 @@ class Channel(Protocol):
         """Leaves them to the SDK again. The stream is over."""
 
 
-class BorrowedStream:
+class BorrowedStream(HttpExchange):
     """The response stream of one request. The SDK opens it, and Tidings writes to it."""
 
     __slots__ = (
+        "_admit",
         "_channel",
         "_direct",
         "_incomplete",
@@ -77,17 +90,22 @@ class BorrowedStream:
         "ended",
         "expires_at",
         "held",
+        "place",
         "principal",
         "session_id",
     )
 
-    def __init__(self, send: Send, receive: Receive | None = None, keep_alive: float | None = None) -> None:
+    def __init__(
+        self, send: Send, receive: Receive | None = None, keep_alive: float | None = None, header_weight: int = 0
+    ) -> None:
+        super().__init__(header_weight)
         self._send = send
         self._keep_alive = keep_alive  # Seconds between the SDK's keep-alives, which the reader is told.
         self._direct = is_servers_own(send)
         self._transport = transport_under(send, receive)
         self._response: Any = None
         self._task = asyncio.current_task()
+        self._admit: Callable[[Message], None] | None = None
         self._on_start: Callable[[Message], None] | None = None
         self._on_event: Callable[[bytes], None] | None = None
         self._on_over: tuple[Callable[[], object], ...] = ()
@@ -95,16 +113,20 @@ class BorrowedStream:
         self._channel: Channel | None = None
         self._ping: asyncio.TimerHandle | None = None
         self.held: bool = False  # By the wrapper alone, without the SDK.
-        self.began = asyncio.get_running_loop().time()
+        self.place: Place | None = None  # In the budget, if it is not a part of another one.
+        self.began: float = asyncio.get_running_loop().time()
         self.principal: str | None = None
         self.answered: bool = False  # The response has begun.
         self.ended: bool = False  # By this side.
         self.expires_at: float | None = None  # The end of its reader's token, in seconds since the epoch.
         self.session_id: str | None = None  # Of the old-era session that the stream belongs to, once it is known.
 
-    def when_started(self, call: Callable[[Message], None]) -> None:
-        """Calls `call` with the start of the response, once the SDK has begun to answer with a stream of events."""
-        self._on_start = call
+    def when_started(self, call: Callable[[Message], None], *, admit: Callable[[Message], None] | None = None) -> None:
+        """Calls `call` with the start of the response, once the SDK has begun to answer with a stream of events.
+
+        Before that, `admit` is called, and may raise `LimitReached`.
+        """
+        self._admit, self._on_start = admit, call
 
     def after_next_event(self, call: Callable[[bytes], None]) -> None:
         """Calls `call` with the next event that the SDK writes, once it is written."""
@@ -119,7 +141,17 @@ class BorrowedStream:
             and message["type"] == "http.response.start"
             and message["status"] == 200
             and (header_of(message, b"content-type") or b"").startswith(b"text/event-stream")
+            and header_of(message, b"content-length") is None  # Otherwise it is no more than one event.
         )
+        if starts and self._admit is not None:
+            try:
+                self._admit(message)
+            except LimitReached as error:
+                self.refuse(error)
+        if self.refusal is not None and message["type"] == "http.response.start":
+            self.answered = self.ended = True  # The SDK sees that the response is over.
+            await self.refusal.send(self._send)
+            return
         await self._send(_stated(message, self._keep_alive) if starts else message)
         self.answered = True
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
@@ -148,15 +180,23 @@ class BorrowedStream:
         """Takes note that the response is over."""
         if self._ping is not None:
             self._ping.cancel()
+        self.leave_place()
         calls, self._on_over = self._on_over, ()
         for call in calls:
             call()
+
+    def leave_place(self) -> None:
+        """Gives back its place in the budget, if it has one of its own."""
+        if self.place is not None:
+            self.place.release()
 
     def hold(self, channel: Channel | None = None) -> None:
         """Lets the SDK's side of the response go as soon as it waits for something. Its messages go to `channel`."""
         if not self.ended and self._task is not None:
             self.held, self._channel = True, channel
             self._task.cancel()
+            if self.place is not None:
+                self.place.keep("request", 0)  # The SDK lets go of that, too.
 
     def was_let_go(self) -> bool:
         """Returns whether `hold` alone has cancelled the task of the response, which then goes on."""
@@ -289,6 +329,12 @@ class Lender(Protocol):
 
     async def aclose(self) -> None: ...
 
+    def admit(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
+        """Raises `LimitReached` if there is no room for a stream of this session, or one that begins a session."""
+
+    def sse_message_came(self, session_id: str, weight: int) -> None:
+        """A message of the SSE transport takes so many bytes. Raises `LimitReached` if there is no room for it."""
+
     def request_started(self) -> "PassedRequests":
         """A request is to be passed through. Returns where to note it."""
         ...
@@ -321,15 +367,50 @@ class Borrowing:
         if any(value[-1:] in (b" ", b"\t") for _, value in scope["headers"]):
             # The space around a value is not a part of it. Httptools leaves the space behind it.
             scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        stream = self._borrow(scope, receive, send)
-        if stream is None:
-            receiving = _Receiving(receive)
-            with self._lender.request_started().one(send, receive):
-                try:
-                    await self.app(scope, receiving, self._stating(scope, send))
-                finally:
-                    receiving.over()
+        if scope["type"] != "http" or scope.get(WRAPPED_KEY) is self._lender:
+            await self.app(scope, receive, send)  # It is no request, or a wrapped app was wrapped again.
             return
+        scope[WRAPPED_KEY] = self._lender
+        weight = header_bytes(scope)
+        if weight > MOST_HEADER_BYTES:
+            await respond(send, 431, _TOO_MANY_HEADERS)
+        elif _carries_changes(scope):
+            stream = BorrowedStream(send, receive, self._keep_alive, weight)
+            await self._lend(stream, scope, receive, send)
+        else:
+            with self._lender.request_started().one(send, receive):
+                if scope["method"] == "POST" and header_of(scope, b"mcp-method") is None:
+                    await self._answer(scope, receive, send, weight)
+                else:
+                    await self.app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, weight: int) -> None:
+        """Serves a message of the old era."""
+        named, over_sse = header_of(scope, SESSION_ID), SSE_QUERY.search(scope.get("query_string", b""))
+
+        def check(weight: int) -> None:
+            if over_sse is not None:
+                self._lender.sse_message_came(over_sse[1].decode(), weight)
+
+        def say(message: Message) -> Awaitable[None]:
+            # Other servers may begin a stream with its first event, so that a client cannot tell a lost one by its
+            # silence. This tells the client of a handshake that its stream begins at once.
+            return send(_stated(message, None if named else self._keep_alive))
+
+        scope[EXCHANGE_KEY] = answer = LegacyExchange(receive, say, weight, is_handshake=named is None, check=check)
+        try:
+            await self.app(scope, answer.receive, answer.send)
+        except asyncio.CancelledError:
+            if not answer.refused:
+                raise
+        finally:
+            answer.over()
+
+    async def _lend(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request whose answer will carry changes, if it succeeds."""
+        scope[SCOPE_KEY] = scope[EXCHANGE_KEY] = stream
+        admit = partial(self._admit, scope, stream) if scope["method"] == "GET" else None
+        stream.when_started(partial(self._started, scope, stream), admit=admit)
         try:
             await self._serve(stream, scope, receive, send)
         except asyncio.CancelledError:
@@ -341,8 +422,13 @@ class Borrowing:
             self._lender.stream_closed(stream)
 
     async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
+        async def weigh() -> Message:
+            message = await receive()
+            stream.weigh(message.get("body", b""))
+            return message
+
         try:
-            await self.app(scope, receive, stream.send)
+            await self.app(scope, weigh, stream.send)
         except asyncio.CancelledError:
             if not stream.was_let_go():
                 raise
@@ -392,68 +478,37 @@ class Borrowing:
                 for message in held:
                     await send(message)
 
-    def _borrow(self, scope: Scope, receive: Receive, send: Send) -> BorrowedStream | None:
-        """Returns the stream of a request whose answer will carry changes, if it succeeds."""
-        if scope["type"] != "http" or scope.get(WRAPPED_KEY) is self._lender:
-            return None  # A wrapped app was wrapped again.
-        scope[WRAPPED_KEY] = self._lender
-        if not _carries_changes(scope):
-            return None
-        stream = scope[SCOPE_KEY] = BorrowedStream(send, receive, self._keep_alive)
-        stream.when_started(partial(self._started, scope, stream))
-        return stream
-
-    def _stating(self, scope: Scope, send: Send) -> Send:
-        """Returns the `send` of a request, which tells the client of an old handshake that its stream begins at once.
-
-        Other servers may begin a stream with its first event, so that a client cannot tell a lost one by its silence.
-        """
-        named = (SESSION_ID, b"mcp-method")  # By every other POST.
-        if self._keep_alive is None or scope.get("method") != "POST" or any(header_of(scope, name) for name in named):
-            return send
-        return lambda message: send(_stated(message, self._keep_alive))
+    def _admit(self, scope: Scope, stream: BorrowedStream, start: Message) -> None:
+        self._lender.admit(_session_of(scope, start), stream, scope)
 
     def _started(self, scope: Scope, stream: BorrowedStream, start: Message) -> None:
         self._lender.stream_started(stream)
         if scope["method"] == "POST":
             return
 
-        def opened(session_id: bytes, *, begins: bool = False) -> None:
-            stream.session_id = session_id.decode("latin-1")
-            self._lender.stream_opened(stream.session_id, stream, scope, begins=begins)
+        def opened(session_id: str, *, begins: bool = False) -> None:
+            stream.session_id = session_id
+            self._lender.stream_opened(session_id, stream, scope, begins=begins)
 
         def find_session(event: bytes) -> None:
             if found := SSE_ENDPOINT.fullmatch(event):
-                opened(found.group(2), begins=True)
+                opened(found.group(2).decode(), begins=True)
+            else:
+                stream.leave_place()  # It is a stream of the program's own.
 
-        # A request may name any session, on any path. The answer names the one whose client the SDK has let in.
-        if (session_id := header_of(start, SESSION_ID)) is not None and session_id == header_of(scope, SESSION_ID):
+        if (session_id := _session_of(scope, start)) is not None:
             opened(session_id)
         else:
             stream.after_next_event(find_session)
 
 
-class _Receiving:
-    """The `receive` of a request until it is over.
+def _session_of(scope: Scope, start: Message) -> str | None:
+    """Returns the id of the session that a stream belongs to.
 
-    The SDK keeps the last request of an old-era session until the next one. With the web server's own `receive`, that
-    would keep the connection and all its buffers.
+    A request may name any session, on any path. The answer names the one whose client the SDK has let in.
     """
-
-    __slots__ = ("_receive",)
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-
-    def __call__(self) -> Awaitable[Message]:
-        return self._receive()
-
-    def over(self) -> None:
-        self._receive = _disconnected
-
-
-async def _disconnected() -> Message:
-    return {"type": "http.disconnect"}
+    session_id = header_of(start, SESSION_ID)
+    return session_id.decode("latin-1") if session_id and session_id == header_of(scope, SESSION_ID) else None
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:
@@ -467,14 +522,6 @@ def _stated(message: Message, keep_alive: float | None) -> Message:
         return message
     stated = (KEEP_ALIVE_HEADER.encode(), b"%g" % keep_alive)
     return {**message, "headers": [*message.get("headers", ()), stated]}
-
-
-async def respond(send: Send, status: int, body: bytes, kind: bytes = b"text/plain") -> None:
-    """Sends a whole response of this content type."""
-    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
-    headers += [(b"retry-after", b"1")] if status == 503 else []
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _why_not(error: Exception) -> str:
@@ -499,8 +546,3 @@ def event_in(message: Message) -> bytes:
     """Returns the event in a part of a response; b"" for a comment, which keeps the connection alive."""
     body: bytes = message.get("body", b"")
     return b"" if body.startswith(b":") else body
-
-
-def header_of(message: Message, name: bytes) -> bytes | None:
-    """Returns the value of a header of a request's scope or of the start of a response."""
-    return next((value for key, value in message.get("headers", ()) if key == name), None)

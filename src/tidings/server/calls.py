@@ -33,7 +33,7 @@ class RunningCalls:
     """The requests of one server that are under way."""
 
     def __init__(self) -> None:
-        self._open: dict[asyncio.Task[HandlerResult], _Call] = {}
+        self._open: dict[asyncio.Task[HandlerResult], _RunningCall] = {}
         self._broken_off: set[asyncio.Task[HandlerResult]] = set()
         self._ended = False
 
@@ -45,9 +45,9 @@ class RunningCalls:
     async def run(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Returns what the handler returns. Raises what it raises, or `MCPError` if a stop does not wait for it."""
         if self._ended:
-            with rpc_errors(not_found=types.INTERNAL_ERROR):
+            with rpc_errors(ctx, not_found=types.INTERNAL_ERROR):
                 raise stopping()
-        call = _Call(ctx)
+        call = _RunningCall(ctx)
         task = asyncio.get_running_loop().create_task(call.handle(call_next))
         task.add_done_callback(call.release)
         self._open[task] = call
@@ -91,7 +91,7 @@ class RunningCalls:
         leave_behind(late)
 
 
-class _Call:
+class _RunningCall:
     """One request."""
 
     def __init__(self, ctx: RequestContext) -> None:

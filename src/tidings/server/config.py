@@ -45,7 +45,10 @@ class Limits:
     streams: int = 20_000
     """Subscribers at once: listen streams and old-era sessions together."""
     streams_per_client: int = 2_000
-    """Listen streams at once for one client: a signed-in principal, else a network address or a connection."""
+    """Subscribers at once for one client: a signed-in user, else a network address (of IPv6, a network), or all pipes.
+    It may hold the same part of `sessions` and `memory`, and of everything at most as much as is still free."""
+    memory: int = 1_000_000_000
+    """Bytes that all streams, sessions and subscriptions together may take."""
     subscriptions: int = 10_000
     """URIs and prefixes for one stream or one old-era session."""
     backlog: int = 4_096

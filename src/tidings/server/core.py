@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -17,12 +16,14 @@ from tidings._kit.telemetry import measure
 from tidings.bus import Bus, BusState, Entry
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.borrowed_stream import BorrowedStream
+from tidings.server.budget import Budget, Place
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
+from tidings.server.http_exchange import EXCHANGE_KEY, HttpExchange, Scope, error_data
 from tidings.server.hub import Hub
 from tidings.server.notify import EVERYTHING, NOTICE, Times, add_waiting
-from tidings.server.policy import SubscriptionPolicy
+from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.seals import Seals
 from tidings.server.subscriber import Frame, Subscriber
 from tidings.server.telemetry import record_delivery, record_span
@@ -50,6 +51,7 @@ class Core:
         self.bus = bus
         self.policy = policy
         self.seals = Seals(getattr(bus, "records", None))
+        self.budget = Budget(policy.limits)
         self.hooks = Hooks()
         self.times = Times()
         self.hub = Hub(self.hooks.want)
@@ -60,7 +62,7 @@ class Core:
         self._look: asyncio.TimerHandle | None = None
         self._stop: asyncio.Future[None] | None = None
         self.streams_ended = asyncio.Event()  # Set while no listen stream is open.
-        self._streams_of: Counter[str] = Counter()
+        self._streams = 0  # Listen streams that are open.
         # The requests that wait for each subscription which is not acknowledged to anybody yet.
         self._asking: dict[tuple[Subscriber, str], set[object]] = {}
         self._on_unwrapped = on_unwrapped
@@ -275,11 +277,11 @@ class Core:
 
     # Subscribers
 
-    def check_room(self, client_key: str | None = None) -> None:
-        """Raises `LimitReached` if there is no room for another subscriber now."""
+    def admit(self, client_key: str, **amounts: int) -> Place:
+        """Returns a place in the budget for somebody new. Raises `LimitReached`."""
         if self.stopping:
             raise stopping()
-        self.policy.check_room(len(self.hub), self._streams_of[client_key] if client_key else 0)
+        return self.budget.take(client_key, **amounts)
 
     @property
     def trouble(self) -> str:
@@ -330,7 +332,7 @@ class Core:
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> None:
         """Removes a subscription of `subscriber`, which may have left meanwhile."""
         if subscriber not in self.hub:
-            subscriber.subscriptions.discard(subscription)
+            subscriber.discard(subscription)
         elif self.hub.unsubscribe(subscriber, subscription):
             self._span_each("unsubscribe", subscriber, [subscription])
 
@@ -356,32 +358,29 @@ class Core:
             raise stopping()
 
     @asynccontextmanager
-    async def joined(
-        self, subscriber: Subscriber, client_key: str, *, until: BorrowedStream | None = None
-    ) -> AsyncGenerator[None]:
-        """Registers `subscriber`, and counts it for the client named by `client_key`.
+    async def joined(self, subscriber: Subscriber, *, until: BorrowedStream | None = None) -> AsyncGenerator[None]:
+        """Registers the subscriber of a listen stream.
 
         It is removed at the end of the context, or if `until` is given when that stream is over.
         """
-        self.check_room(client_key)
-        self._streams_of[client_key] += 1
+        if self.stopping:
+            raise stopping()
+        self._streams += 1
         self.streams_ended.clear()
         self.join(subscriber)
         if until is not None:
-            until.when_over(partial(self._gone, subscriber, client_key))
+            until.when_over(partial(self._gone, subscriber))
         try:
             yield
         finally:
             if until is None:
-                self._gone(subscriber, client_key)
+                self._gone(subscriber)
 
-    def _gone(self, subscriber: Subscriber, client_key: str) -> None:
+    def _gone(self, subscriber: Subscriber) -> None:
         self.leave(subscriber)
         subscriber.gone()
-        self._streams_of[client_key] -= 1
-        if not self._streams_of[client_key]:
-            del self._streams_of[client_key]
-        if not self._streams_of:
+        self._streams -= 1
+        if not self._streams:
             self.streams_ended.set()
 
 
@@ -391,15 +390,19 @@ def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
 
 def stopping() -> errors.LimitReached:
     """Returns the error for whoever comes while the server stops."""
-    return errors.LimitReached("This server is stopping. Connect again in a moment.", data={"limit": "stopping"})
+    data = {"limit": "stopping", "scope": "server"}
+    return errors.LimitReached("This server is stopping. Connect again in a moment.", data=data)
 
 
 @contextmanager
-def rpc_errors(*, not_found: int) -> Generator[None]:
-    """Turns named errors into JSON-RPC errors: see `rpc_error`."""
+def rpc_errors(ctx: RequestContext, *, not_found: int) -> Generator[None]:
+    """Turns named errors into JSON-RPC errors: see `rpc_error`. If there is no room at present, HTTP says so, too."""
     try:
         yield
     except errors.TidingsError as error:
+        exchange = _exchange_of(ctx)
+        if exchange is not None and isinstance(error, errors.LimitReached | errors.BusUnavailable):
+            exchange.refuse(error, ctx.request_id)
         raise rpc_error(error, not_found=not_found) from error
 
 
@@ -412,8 +415,22 @@ def rpc_error(error: errors.TidingsError, *, not_found: int) -> MCPError:
             code = types.INVALID_PARAMS
         case _:
             code = types.INTERNAL_ERROR
-    data: dict[str, Any] = {"code": error.code, "retryable": error.retryable, **(error.data or {})}
-    return MCPError(code=code, message=error.message, data=data)
+    return MCPError(code=code, message=error.message, data=error_data(error))
+
+
+def scope_of(ctx: RequestContext) -> Scope | None:
+    """Returns the scope of a request, if it came over HTTP."""
+    return None if ctx.request is None else ctx.request.scope
+
+
+def weight_of(ctx: RequestContext) -> int:
+    """Returns the bytes that a request takes for as long as it is kept, if it came through the wrapper."""
+    exchange = _exchange_of(ctx)
+    return 0 if exchange is None else exchange.weight
+
+
+def _exchange_of(ctx: RequestContext) -> HttpExchange | None:
+    return (scope_of(ctx) or {}).get(EXCHANGE_KEY)
 
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:

@@ -26,7 +26,7 @@ class Hub:
         self._want = want
         self._all: _Group = {}
         self._features: dict[Change, _Group] = {change: {} for change in FEATURES.values()}
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, Subscriber | _Group] = {}  # One subscriber needs no group, which saves memory.
         self._prefix_lengths: list[int] = []
         self._prefixes_of_length: Counter[int] = Counter()
 
@@ -62,7 +62,7 @@ class Hub:
         """Adds a subscription to a registered subscriber. Returns False if it had it already."""
         if subscription in subscriber.subscriptions:
             return False
-        subscriber.subscriptions.add(subscription)
+        subscriber.add(subscription)
         self._join(subscriber, subscription)
         return True
 
@@ -70,23 +70,35 @@ class Hub:
         """Removes a subscription of a registered subscriber. Returns False if it did not have it."""
         if subscription not in subscriber.subscriptions:
             return False
-        subscriber.subscriptions.discard(subscription)
+        subscriber.discard(subscription)
         self._leave(subscriber, subscription)
         return True
 
-    def _join(self, subscriber: Subscriber, subscription: str) -> None:
+    def _members(self, subscription: str) -> Collection[Subscriber]:
         group = self._groups.get(subscription)
         if group is None:
-            group = self._groups[subscription] = {}
+            return ()
+        return group if isinstance(group, dict) else (group,)
+
+    def _join(self, subscriber: Subscriber, subscription: str) -> None:
+        group = self._groups.get(subscription)
+        if isinstance(group, dict):
+            group[subscriber] = None
+        elif group is not None:
+            self._groups[subscription] = {group: None, subscriber: None}
+        else:
+            self._groups[subscription] = subscriber
             if subscription.endswith("*"):
                 self._count_prefix(len(subscription) - 1, 1)
             self._want(subscription, True)
-        group[subscriber] = None
 
     def _leave(self, subscriber: Subscriber, subscription: str) -> None:
         group = self._groups[subscription]
-        del group[subscriber]
-        if not group:
+        if isinstance(group, dict):
+            del group[subscriber]
+            if len(group) == 1:
+                [self._groups[subscription]] = group
+        else:
             del self._groups[subscription]
             if subscription.endswith("*"):
                 self._count_prefix(len(subscription) - 1, -1)
@@ -105,12 +117,12 @@ class Hub:
         """Returns the subscribers that asked for `change`, each once."""
         if not isinstance(change, ResourceUpdated):
             return self._features[change]
-        group = self._groups.get(change.uri, {})
+        group = self._members(change.uri)
         if not self._prefix_lengths:
             return group
-        everyone = dict(group)
+        everyone = dict.fromkeys(group)
         for length in self._prefix_lengths[: bisect_right(self._prefix_lengths, len(change.uri))]:
-            everyone.update(self._groups.get(change.uri[:length] + "*", {}))
+            everyone.update(dict.fromkeys(self._members(change.uri[:length] + "*")))
         return everyone
 
     def deliver(self, frame: Frame) -> int:
@@ -127,12 +139,12 @@ class Hub:
 
     def subscriptions(self) -> dict[str, int]:
         """Returns the number of subscribers of each URI and prefix that can be reached, if there are any."""
-        counts = {each: sum(one.reachable for one in group) for each, group in self._groups.items()}
+        counts = {each: sum(one.reachable for one in self._members(each)) for each in self._groups}
         return {subscription: count for subscription, count in counts.items() if count}
 
     def count(self, what: str) -> int:
         """Returns the number of subscribers of a list, or of exactly this URI or prefix."""
-        return len(self._features[FEATURES[what]] if what in FEATURES else self._groups.get(what, ()))
+        return len(self._features[FEATURES[what]] if what in FEATURES else self._members(what))
 
     def audience(self, what: str) -> Iterable[Subscriber]:
         """Returns the subscribers of a list ("tools", "prompts", "resources") or of the resource at a URI."""

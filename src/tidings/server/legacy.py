@@ -32,12 +32,14 @@ from tidings._kit.tasks import Background
 from tidings._kit.telemetry import measure
 from tidings.changes import FEATURES, Cursor, Filter
 from tidings.errors import LimitReached, NotAuthorized, TidingsError
-from tidings.server.adapters import connection_of
-from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Channel, Scope, header_of
-from tidings.server.core import Core, ModelDeclined, model_request, model_text, rpc_errors
+from tidings.server.adapters import connection_of, forget_messages
+from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Channel
+from tidings.server.budget import SDK_STREAM_BYTES, SESSION_BYTES, STREAM_BYTES, Place, subscription_bytes
+from tidings.server.core import Core, ModelDeclined, model_request, model_text, rpc_errors, scope_of, weight_of
 from tidings.server.hooks import TOLD
+from tidings.server.http_exchange import Scope, header_of
 from tidings.server.policy import RequestContext
-from tidings.server.principals import client_name, expiry_of, principal_of
+from tidings.server.principals import client_key, client_name, expiry_of, principal_of
 from tidings.server.sessions import (
     ADOPTED_KEY,
     SHARED_KEY,
@@ -51,6 +53,9 @@ from tidings.server.subscriber import Frame, Subscriber
 logger = logging.getLogger(__name__)
 
 RESOURCE_NOT_FOUND: Final = -32002  # This era's code for a missing resource.
+_PLACE_KEY: Final = "tidings.place"  # In the state of a connection: its place in the budget.
+_FIRST_MESSAGES: Final = 9  # That the SDK keeps of an SSE connection until its end.
+_SMALL_MESSAGE: Final = 65_536  # Bytes.
 _ALL: Final = frozenset(FEATURES)  # One object for all sessions, which saves memory.
 
 
@@ -58,13 +63,20 @@ class LegacySession(Subscriber):
     """One connection. Over HTTP it is written to through its borrowed stream, elsewhere through the SDK."""
 
     era = "legacy"
-    __slots__ = ("_connection", "_liveness", "_register", "key", "may_have_missed", "shared")
+    __slots__ = ("_connection", "_liveness", "_register", "key", "may_have_missed", "place", "shared")
 
     def __init__(
-        self, key: str, connection: Connection, register: "LegacyEra", shared: SharedSession | None, **details: Any
+        self,
+        key: str,
+        connection: Connection,
+        register: "LegacyEra",
+        shared: SharedSession | None,
+        place: Place,
+        **details: Any,
     ) -> None:
         super().__init__(features=_ALL, subscriptions=(), **details)
         self.key = key
+        self.place = place
         self.shared = shared  # Its part on the bus, if other replicas may serve it too.
         self._register = register
         self._connection = connection
@@ -121,6 +133,19 @@ class LegacySession(Subscriber):
         """The id by which the SDK knows it in this process."""
         return self.key if self.shared is None else self.shared.local_id
 
+    def add(self, subscription: str) -> None:
+        self.place.grow(memory=self._bytes_of(subscription))
+        super().add(subscription)
+
+    def discard(self, subscription: str) -> None:
+        if subscription in self.subscriptions:
+            self.place.grow(memory=-self._bytes_of(subscription))
+        super().discard(subscription)
+
+    def _bytes_of(self, subscription: str) -> int:
+        copies = 1 if self.shared is None else 2  # The record has one.
+        return copies * subscription_bytes([subscription])
+
     def held_beside(self, subscription: str) -> int:
         return len(self.subscriptions) - (subscription in self.subscriptions)
 
@@ -166,16 +191,40 @@ class LegacyEra:
 
     # The handshake
 
-    def advertise(self, ctx: RequestContext, result: dict[str, Any]) -> None:
-        """Writes into the answer to `initialize` that subscriptions are served.
+    def admit(self, ctx: RequestContext) -> None:
+        """Gives a session a place in the budget, at the first message of its handshake."""
+        if (connection := connection_of(ctx)).has_standalone_channel:
+            with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
+                self._place(ctx, connection).keep("handshake", weight_of(ctx))
+            forget_messages(connection)
 
-        They are not on a connection that cannot be written to, or if there is no room for another subscriber.
-        """
+    def _place(self, ctx: RequestContext, connection: Connection) -> Place:
+        place: Place | None = connection.state.get(_PLACE_KEY)
+        if place is None:
+            place = self._place_of_stream(_key_of(ctx, connection))
+            if place is None:
+                scope, sessions = scope_of(ctx), int(connection.session_id is not None)
+                memory = SESSION_BYTES + STREAM_BYTES
+                place = self._core.admit(client_key(scope), streams=1, sessions=sessions, memory=memory)
+            connection.state[_PLACE_KEY] = place
+            connection.exit_stack.callback(place.release)
+        return place
+
+    def _place_of_stream(self, session_id: str) -> Place | None:
+        """Returns the place of the stream with which a session of the SSE transport begins."""
+        return next((each.place for each in self._spare.get(session_id, ()) if each.place is not None), None)
+
+    def sse_message_came(self, session_id: str, weight: int) -> None:
+        """Counts a message of the SSE transport, of which the SDK keeps some. Raises `LimitReached`."""
+        session = self._sessions.get(session_id)
+        place = self._place_of_stream(session_id) if session is None else session.place
+        if place is not None:
+            # Whoever has too much can still call tools and unsubscribe.
+            place.keep_message(weight if weight > _SMALL_MESSAGE else 0, first=_FIRST_MESSAGES)
+
+    def advertise(self, ctx: RequestContext, result: dict[str, Any]) -> None:
+        """Writes into the answer to `initialize` if subscriptions are served: if the connection can be written to."""
         served = connection_of(ctx).has_standalone_channel
-        try:
-            self._core.check_room()
-        except LimitReached:
-            served = False
         capabilities: dict[str, dict[str, Any]] = result["capabilities"]
         for feature in FEATURES:
             if feature in capabilities:
@@ -184,43 +233,43 @@ class LegacyEra:
             capabilities["resources"]["subscribe"] = served
 
     async def begin(self, ctx: RequestContext, result: dict[str, Any]) -> None:
-        """Registers a session that other replicas may serve, too, at its handshake: the rest may reach another one."""
+        """Registers a session over streamable HTTP at its handshake.
+
+        The rest may reach another replica, or never come: then the session is parked as any other.
+        """
         connection = connection_of(ctx)
-        server = [result["serverInfo"]["name"], result["protocolVersion"], sorted(result["capabilities"])]
-        shared = await self._shared.begin(ctx, connection, server) if self._shared is not None else None
-        if shared is not None:
-            shared.follow = partial(self._follow_late, ctx, connection, shared)
-            self._try_to_register(ctx, connection)
+        if connection.session_id is None or not self._is_wrapped(ctx):
+            return
+        if self._shared is not None:
+            server = [result["serverInfo"]["name"], result["protocolVersion"], sorted(result["capabilities"])]
+            await self._shared.begin(ctx, connection, server)
+        self._register(ctx, connection)
+
+    def _is_wrapped(self, ctx: RequestContext) -> bool:
+        return ctx.request is not None and ctx.request.scope.get(WRAPPED_KEY) is self._lender
 
     def initialized(self, ctx: RequestContext) -> None:
         """Registers a client that has completed its handshake: it receives list changes from now on."""
         connection = connection_of(ctx)
         if connection.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS or not connection.has_standalone_channel:
             return
-        self._try_to_register(ctx, connection)
-
-    def _try_to_register(self, ctx: RequestContext, connection: Connection) -> None:
         try:
             self._register(ctx, connection)
-        except TidingsError as error:
+        except LimitReached as error:  # A notification has no answer.
             logger.warning("%s does not receive changes: %s", client_name(ctx), error)
 
     def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
-        # Over HTTP the session's event stream has its id too; with the SSE transport, each request has.
         shared: SharedSession | None = connection.state.get(SHARED_KEY)
-        key, core, request = shared.id if shared else connection.session_id, self._core, ctx.request
-        if key is None:
-            named = request.query_params.get("session_id") if request is not None else None
-            key = named or f"connection {id(connection)}"
+        key, core, request = shared.id if shared else _key_of(ctx, connection), self._core, ctx.request
         if (session := self._sessions.get(key)) is not None:
             return session
-        core.check_room()
         over_http = "sse" if connection.session_id is None else "streamable-http"
         session = LegacySession(
             key,
             connection,
             self,
             shared,
+            self._place(ctx, connection),
             client=client_name(ctx),
             principal=principal_of(request.scope if request is not None else None),
             transport="stream" if request is None else over_http,
@@ -233,10 +282,9 @@ class LegacyEra:
         measure("tidings.sessions", +1)
         connection.exit_stack.push(session.over)
         core.join(session)
-        wrapped = request is not None and request.scope.get(WRAPPED_KEY) is self._lender
-        if request is not None and not wrapped:
-            core.unwrapped()
-        if not wrapped:
+        if not self._is_wrapped(ctx):
+            if request is not None:
+                core.unwrapped()
             session.open()
         elif (stream := self._take_spare(key)) is not None:
             self._begin(session, stream)
@@ -267,12 +315,14 @@ class LegacyEra:
 
     async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Serves `resources/subscribe`. Subscribing again has no effect."""
-        with rpc_errors(not_found=RESOURCE_NOT_FOUND):
+        with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
             session = self._session(ctx)
             [subscription] = self._core.policy.check([params.uri], held=session.held_beside(params.uri))
             await self._core.policy.require(ctx, subscription)
             if session.key in self._sessions:  # The connection may have ended while permission was asked.
                 self._core.policy.check([subscription], held=session.held_beside(subscription))
+                if self._core.policy.asks:
+                    session.place.keep("request", weight_of(ctx))  # It is asked with.
                 session.ask_with(self._core.policy.screen(ctx), subscription)
                 self._unpark(session)
                 async with self._recorded(session, subscription):
@@ -281,7 +331,7 @@ class LegacyEra:
 
     async def unsubscribe(self, ctx: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Serves `resources/unsubscribe`, also for what was not subscribed to."""
-        with rpc_errors(not_found=RESOURCE_NOT_FOUND):
+        with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
             if self._shared is not None and session.shared is not None:
@@ -339,25 +389,18 @@ class LegacyEra:
             if place <= position:  # Later ones come through the hub.
                 session.deliver(Frame(place, change))
 
-    async def _follow_late(
-        self, ctx: RequestContext, connection: Connection, shared: SharedSession, record: SessionRecord, missed: bool
-    ) -> None:
-        """Registers a session that had no room at first. Raises `SessionRefused` if it was promised changes."""
-        try:
-            session = self._register(ctx, connection)
-        except TidingsError as error:
-            if shared.translated or record.subscriptions:  # By another replica.
-                raise SessionRefused(503, str(error)) from error
-        else:
-            await self._follow(session, record, missed)
-
     async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
         if not await self._core.policy.honoured([subscription], session.permits):
             logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
-        elif session not in self._core.hub:
-            session.subscriptions.add(subscription)
-        else:
+            return
+        try:
+            if session not in self._core.hub:
+                session.add(subscription)
+                return
             self._core.hub.subscribe(session, subscription)  # It stays if the hook fails: other replicas may watch.
+        except LimitReached as error:
+            raise SessionRefused(503, str(error)) from error  # It was promised elsewhere.
+        else:
             try:
                 await self._core.subscribe(session, subscription)
             except TidingsError as error:
@@ -377,6 +420,13 @@ class LegacyEra:
 
     # Streams
 
+    def admit_stream(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
+        """Gives a place to an event stream, which may begin a session. Raises `LimitReached`."""
+        session = None if session_id is None else self._sessions.get(session_id)
+        if session is None or session.stream is not None:  # The place of a session is one for its first stream, too.
+            memory = SDK_STREAM_BYTES + stream.header_weight + (SESSION_BYTES if session_id is None else 0)
+            stream.place = self._core.admit(client_key(scope), streams=1, memory=memory)
+
     def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
         """Takes an event stream that the SDK has opened for a session, or with which a session `begins`.
 
@@ -389,18 +439,23 @@ class LegacyEra:
             return
         stream.expires_at, stream.principal = expiry_of(scope), principal_of(scope)
         if self._core.cut_off or self._core.last_revoked >= stream.began:
-            stream.write(COME_BACK)
-            stream.finish()
+            _send_away(stream)
             return
         session = self._sessions.get(session_id)
         if session is not None:
             session_id = stream.session_id = session.key  # One string object for all, which saves memory.
         if session is not None and session.stream is None:
-            self._begin(session, stream)
             resumes = header_of(scope, b"last-event-id") is not None
             channel = None if begins or resumes else self._channel(session.id_here)
+            self._begin(session, stream, is_held=channel is not None)
             if channel is not None:
                 stream.hold(channel)
+            return
+        try:
+            if stream.place is None:  # Another one was opened while this one began.
+                self.admit_stream(session_id, stream, scope)
+        except LimitReached:
+            _send_away(stream)
         else:
             self._spare[session_id] = (*self._spare.get(session_id, ()), stream)
 
@@ -418,11 +473,20 @@ class LegacyEra:
             if principal in ("", stream.principal):
                 stream.finish()
 
-    def _begin(self, session: LegacySession, stream: BorrowedStream) -> None:
+    def _begin(self, session: LegacySession, stream: BorrowedStream, *, is_held: bool = False) -> None:
         if stream.expires_at is not None and stream.expires_at <= time.time():
             stream.finish()
             return
-        self._unpark(session)
+        try:
+            self._unpark(session)
+            if stream.place is not session.place:
+                more = 0 if is_held else SDK_STREAM_BYTES - STREAM_BYTES
+                session.place.keep("stream", stream.header_weight + more)
+                stream.leave_place()
+        except LimitReached as error:
+            logger.warning("%s cannot have its event stream now: %s", session.client, error)
+            _send_away(stream)
+            return
         session.stop_waiting()
         session.stream = stream
         session.expire_at(stream.expires_at)
@@ -451,6 +515,7 @@ class LegacyEra:
         session = self._sessions.get(stream.session_id)
         if session is not None and session.stream is stream:
             session.stream = None
+            session.place.keep("stream", 0)
             session.wait(self._core.policy.limits.liveness, self._park)
             if (other := self._take_spare(session.key)) is not None:
                 self._begin(session, other)
@@ -459,15 +524,31 @@ class LegacyEra:
 
     def _park(self, session: LegacySession) -> None:
         logger.info("%s has had no event stream for a while, and no longer counts as a subscriber.", session.client)
-        self._core.leave(session)
+        if session in self._core.hub:
+            self._core.leave(session)
+            session.forget_waiting()  # Everything is sent when it joins again.
+            session.place.grow(streams=-1, memory=-STREAM_BYTES)
 
     def _unpark(self, session: LegacySession) -> None:
         """Lets a parked session join again. Its next stream begins with everything it subscribed to."""
         if session not in self._core.hub:
+            session.place.grow(streams=1, memory=STREAM_BYTES)
             session.may_have_missed = True
             session.forget_permissions()
             self._core.join(session)
             session.wait(self._core.policy.limits.liveness, self._park)
+
+
+def _send_away(stream: BorrowedStream) -> None:
+    """Ends a stream that was just opened. Its client opens it again later, which it would not do after a refusal."""
+    stream.write(COME_BACK)
+    stream.finish()
+
+
+def _key_of(ctx: RequestContext, connection: Connection) -> str:
+    # Over HTTP the session's event stream has its id too; with the SSE transport, each request has.
+    named = ctx.request.query_params.get("session_id") if ctx.request is not None else None
+    return connection.session_id or named or f"connection {id(connection)}"
 
 
 async def ask_model(ctx: Context[Any, Any], room: anyio.CapacityLimiter, prompt: str, max_tokens: int) -> str:

@@ -28,11 +28,12 @@ from tidings.changes import FEATURES
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, standalone_channel
-from tidings.server.borrowed_stream import LOOK_SECONDS, ASGIApp, BorrowedStream, Borrowing, PassedRequests, Scope
+from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests
 from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting
 from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook, HookEvent
+from tidings.server.http_exchange import ASGIApp, Scope
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra
 from tidings.server.notify import REVOKED, Notifier
@@ -95,6 +96,7 @@ class Live:
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._legacy.subscribe)
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._legacy.unsubscribe)
         server.middleware.append(self._middleware)
+        server.middleware.insert(0, self._admit_session)
         theirs = server.lifespan
 
         @asynccontextmanager
@@ -103,6 +105,12 @@ class Live:
                 yield state
 
         server.lifespan = lifespan  # It runs as long as the server does.
+
+    async def _admit_session(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        # Before all other middleware: the SDK keeps a session whose handshake was refused by any.
+        if ctx.method == "initialize":
+            self._legacy.admit(ctx)
+        return await call_next(ctx)
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         if ctx.method in _SUBSCRIPTION_METHODS:
@@ -314,6 +322,12 @@ class Live:
     def request_started(self) -> PassedRequests:
         self._signals.install(only_if_handled=True)
         return self._requests
+
+    def admit(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
+        self._legacy.admit_stream(session_id, stream, scope)
+
+    def sse_message_came(self, session_id: str, weight: int) -> None:
+        self._legacy.sse_message_came(session_id, weight)
 
     def stream_started(self, stream: BorrowedStream) -> None:
         self._signals.install(only_if_handled=True)

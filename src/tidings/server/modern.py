@@ -6,8 +6,8 @@ A question to the client's model is part of a tool's answer in this era: see `Mo
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -21,7 +21,8 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notifica
 
 from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
 from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
-from tidings.server.borrowed_stream import SCOPE_KEY
+from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
+from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes
 from tidings.server.core import (
     RIGHTS_CHANGED,
     AskModel,
@@ -31,12 +32,15 @@ from tidings.server.core import (
     model_text,
     rpc_error,
     rpc_errors,
+    scope_of,
 )
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
 from tidings.server.subscriber import FRAME_END, Frame, Subscriber
 
 T = TypeVar("T")
+
+_LONGEST_ID: Final = 256
 
 # After this many turns of the event loop without a new question, all questions of a round have been asked.
 _QUIET_TURNS: Final = 20
@@ -56,7 +60,7 @@ class ListenStream(Subscriber):
     __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "ended")
 
     def __init__(self, ctx: RequestContext, server: Server[Any], **details: Any) -> None:
-        scope = None if ctx.request is None else ctx.request.scope
+        scope = scope_of(ctx)
         super().__init__(
             client=client_name(ctx),
             principal=principal_of(scope),
@@ -174,16 +178,37 @@ class ModernEra:
         """Serves one stream, from its acknowledgment to its result."""
         if ctx.request_id is None:
             raise MCPError(types.INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
-        with rpc_errors(not_found=types.INVALID_PARAMS):
+        if _size_of(ctx.request_id) > _LONGEST_ID:  # It is a part of each notification.
+            raise MCPError(
+                types.INVALID_REQUEST, f"An id of subscriptions/listen has at most {_LONGEST_ID} characters."
+            )
+        with rpc_errors(ctx, not_found=types.INVALID_PARAMS), self._place(ctx, params.notifications):
             await self._listen(ctx, params)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
+    @contextmanager
+    def _place(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Generator[None]:
+        """Holds a place in the budget. From the beginning: whoever asks for permission takes memory, too."""
+        scope, subscriptions = scope_of(ctx), set(asked.resource_subscriptions or ())
+        stream: BorrowedStream | None = (scope or {}).get(SCOPE_KEY)
+        memory = SDK_STREAM_BYTES if stream is None else STREAM_BYTES + stream.header_weight
+        memory += subscription_bytes(subscriptions)
+        place = self._core.admit(client_key(scope), streams=1, memory=memory)
+        try:
+            if stream is not None:
+                stream.place = place  # It leaves it when it is over.
+                # Permission is asked with the request again and again. Otherwise it is let go once the stream is open.
+                place.keep("rights" if self._core.policy.asks else "request", stream.body_weight)
+            yield
+        finally:
+            if stream is None:
+                place.release()
+
     async def _listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> None:
-        core, key = self._core, client_key(ctx)
+        core = self._core
         if ctx.request is not None and SCOPE_KEY not in ctx.request.scope:
             core.unwrapped()
         began = asyncio.get_running_loop().time()
-        core.check_room(key)
         core.check_bus()
         wanted = await self._honoured(ctx, params.notifications)
         stream = ListenStream(
@@ -195,8 +220,8 @@ class ModernEra:
             screen=core.policy.screen(ctx),
         )
         # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
-        async with core.joined(stream, key, until=stream.stream):
-            stream.expire_at(expiry_of(None if ctx.request is None else ctx.request.scope))
+        async with core.joined(stream, until=stream.stream):
+            stream.expire_at(expiry_of(scope_of(ctx)))
             if core.last_revoked >= began:
                 raise NotAuthorized(RIGHTS_CHANGED)
             position = core.position
@@ -246,6 +271,10 @@ class ModernEra:
         stream.replay(Frame(place, change, self._core.cursor_text(place)) for place, change in missed)
         # With the acknowledgment alone, a listener that missed something knows no more than before.
         return (since if missed else position), True, bool(missed)
+
+
+def _size_of(request_id: types.RequestId) -> int:
+    return len(request_id) if isinstance(request_id, str) else request_id.bit_length()
 
 
 class ModelRounds:

@@ -1,4 +1,4 @@
-"""`SubscriptionPolicy`: what may be subscribed to, by whom, and how much. The same rules for both eras."""
+"""`SubscriptionPolicy`: what may be subscribed to, and by whom. The same rules for both eras."""
 
 import functools
 import inspect
@@ -66,10 +66,10 @@ class SubscriptionPolicy:
         """
         distinct = list(dict.fromkeys(subscriptions))
         if len(distinct) + held > self.limits.subscriptions:
-            raise self._limit_reached(
-                "subscriptions",
+            raise LimitReached(
                 f"{len(distinct) + held} subscriptions for one stream; this server accepts at most "
                 f"{self.limits.subscriptions}. Subscribe to a prefix (ending in '*'), or open another stream.",
+                data={"limit": "subscriptions", "max": self.limits.subscriptions, "scope": "stream"},
             )
         for text in distinct:
             check_subscription(text)
@@ -103,19 +103,3 @@ class SubscriptionPolicy:
         """Raises `ResourceNotFound` for what does not exist and, in the same words, for what the sender is refused."""
         if not await self.honoured([subscription], functools.partial(self.allows, ctx)):
             raise ResourceNotFound(f"Resource not found: {subscription}", data={"uri": subscription})
-
-    def check_room(self, taken: int, taken_by_client: int = 0) -> None:
-        """Raises `LimitReached` if there is no room for another subscriber."""
-        if taken >= self.limits.streams:
-            raise self._limit_reached(
-                "streams", f"This server has {taken} subscribers, and accepts no more at present. Try again later."
-            )
-        if taken_by_client >= self.limits.streams_per_client:
-            raise self._limit_reached(
-                "streams_per_client",
-                f"This client has {taken_by_client} listen streams open, which is the most it can have. "
-                "Close one, or put more subscriptions into each.",
-            )
-
-    def _limit_reached(self, limit: str, message: str) -> LimitReached:
-        return LimitReached(message, data={"limit": limit, "max": getattr(self.limits, limit)})

@@ -1,12 +1,16 @@
 """The sender of a request: its principal if it has signed in, the end of its token, its name in logs and limits."""
 
-from typing import Any
+import ipaddress
+from typing import Any, Final
 
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 
-from tidings.server.borrowed_stream import Scope
+from tidings._kit.text import shortened
+from tidings.server.http_exchange import Scope
 from tidings.server.policy import RequestContext
+
+_LONGEST_NAME: Final = 200  # Characters.
 
 
 def _user_of(scope: Scope) -> AuthenticatedUser | None:
@@ -35,13 +39,25 @@ def expiry_of(scope: Scope | None) -> float | None:
     return None if end is None else end + 1.0  # The SDK accepts it until that second is over.
 
 
-def client_key(ctx: RequestContext) -> str:
+def client_key(scope: Scope | None) -> str:
     """Returns the identity that limits count: the signed-in user, else the network address. Pipes are one client."""
-    if ctx.request is None:
+    if scope is None:
         return "a pipe"
-    if (owner := owner_of(ctx.request.scope)) is not None:
-        return repr(owner)
-    return ctx.request.client.host if ctx.request.client else "unknown address"
+    if (owner := owner_of(scope)) is not None:
+        client_id, issuer, subject = owner
+        return repr([issuer, subject or client_id])  # A user may have any number of apps.
+    return _network_of(scope["client"][0]) if scope.get("client") else "unknown address"
+
+
+def _network_of(host: str) -> str:
+    """Returns an address as limits count it: whoever has an IPv6 address has 2**64 of them."""
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address), 64), strict=False))
 
 
 def client_name(ctx: RequestContext) -> str:
@@ -49,6 +65,7 @@ def client_name(ctx: RequestContext) -> str:
     params = ctx.session.client_params
     if params is None and ctx.method == "initialize":
         params = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
-    name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unnamed client"
+    info = None if params is None else params.client_info
+    name = shortened(f"{info.name} {info.version}".strip(), _LONGEST_NAME) if info else "unnamed client"
     address = ctx.request.client if ctx.request is not None else None
     return f"{name} at {address.host}:{address.port}" if address else name

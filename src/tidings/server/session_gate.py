@@ -4,32 +4,17 @@ It stands between `Borrowing` and the app. See `sessions.py`.
 """
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 import mcp_types as types
 
 from tidings.errors import LimitReached, MessageTooLarge, TransportError
-from tidings.server.borrowed_stream import (
-    COME_BACK,
-    SCOPE_KEY,
-    SESSION_ID,
-    SSE_ENDPOINT,
-    ASGIApp,
-    BorrowedStream,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    event_in,
-    header_of,
-    respond,
-)
+from tidings.server.borrowed_stream import COME_BACK, SCOPE_KEY, SSE_ENDPOINT, SSE_QUERY, BorrowedStream, event_in
+from tidings.server.http_exchange import SESSION_ID, ASGIApp, Message, Receive, Scope, Send, header_of, respond
 from tidings.server.principals import owner_of
 from tidings.server.sessions import GATE_KEY, MOST_LETTER_BYTES, Front, SessionRefused, SharedSession, SharedSessions
 
-_SSE_QUERY: Final = re.compile(rb"(?:^|&)session_id=([0-9a-f]{32})(?:&|$)")
 _JSON: Final = b"application/json"
 _NAMED: Final = {413: MessageTooLarge, 429: LimitReached, 503: LimitReached}
 
@@ -54,7 +39,7 @@ class SessionGate:
                 await self._serve_session(named.decode("latin-1"), scope, inner, receive, send)
             elif scope["method"] == "GET":
                 await self._serve_sse_stream(scope, inner, receive, send)
-            elif scope["method"] == "POST" and (found := _SSE_QUERY.search(scope.get("query_string", b""))):
+            elif scope["method"] == "POST" and (found := SSE_QUERY.search(scope.get("query_string", b""))):
                 await self._serve_sse_message(found.group(1).decode(), inner, receive, send)
             else:
                 await self._app(inner, receive, send)

@@ -33,7 +33,7 @@ from tidings.bus import Bus, Records
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import number_questions
-from tidings.server.borrowed_stream import SESSION_ID, ASGIApp, Message, Scope, header_of
+from tidings.server.http_exchange import EXCHANGE_KEY, SESSION_ID, ASGIApp, LegacyExchange, Message, Scope, header_of
 from tidings.server.notify import NOTICE
 from tidings.server.policy import RequestContext
 from tidings.server.principals import owner_of
@@ -144,14 +144,20 @@ class Front:
         async def receive() -> Message:
             return messages.pop() if messages else await asyncio.get_running_loop().create_future()  # It never leaves.
 
+        async def take(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+
+        request[EXCHANGE_KEY] = answer = LegacyExchange(receive, take, is_handshake=adopted is not None)
+
         async def send(message: Message) -> None:
-            nonlocal status, opened
-            if message["type"] == "http.response.start":
-                status, opened = message["status"], header_of(message, SESSION_ID)
+            nonlocal opened
+            opened = header_of(message, SESSION_ID) or opened
+            await answer.send(message)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_ASK_SECONDS):
-                await self._app(request, receive, send)
+                await self._app(request, answer.receive, send)
         return status, opened.decode("latin-1") if opened else None
 
 

@@ -203,6 +203,14 @@ class Subscriber(ABC):
     def _forbidden(self, subscription: str) -> None:
         """Lets the subscriber know that it may no longer hear of something that it subscribed to."""
 
+    def add(self, subscription: str) -> None:
+        """Adds a subscription. May raise `LimitReached`."""
+        self.subscriptions.add(subscription)
+
+    def discard(self, subscription: str) -> None:
+        """Removes a subscription, if it is there."""
+        self.subscriptions.discard(subscription)
+
     def expire_at(self, time_: float | None) -> None:
         """Ends the stream when the token of its reader expires, in seconds since the epoch; None if it does not."""
         self._stop_expiry()
@@ -336,12 +344,16 @@ class Subscriber(ABC):
         """Notes that the subscriber has left: nothing more is written to it."""
         self._gone = True
         self._open = False
-        self._pending = _NOTHING_WAITS
+        self.forget_waiting()
         self._stop_clock()
         self._stop_expiry()
         if self._writing is not None:
             self._writing.cancel()
         self._wake()
+
+    def forget_waiting(self) -> None:
+        """Drops what waits to be written."""
+        self._pending = _NOTHING_WAITS
 
     def _collect(self, frame: Frame) -> None:
         if self._gone:

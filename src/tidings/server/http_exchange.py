@@ -1,0 +1,189 @@
+"""`HttpExchange`: an HTTP request and its answer, what it weighs, and how it is refused.
+
+A request for which there is no room is refused with HTTP 429 or 503, a time to come back, and the JSON-RPC error. The
+handler that refuses it runs inside the SDK, and leaves its `HttpRefusal` here.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp_types import INTERNAL_ERROR, RequestId
+
+from tidings.errors import LimitReached, TidingsError
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+EXCHANGE_KEY: Final = "tidings.exchange"  # In the scope of a request: its `HttpExchange`.
+SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era session.
+MOST_HEADER_BYTES: Final = 65_536
+_HEADER_BYTES: Final = 130  # That a header takes, beside its text.
+_MARKS: Final = (b",", b":", b"[", b"{")  # In JSON, there are at least as many of these as values.
+_MARK_BYTES: Final = 80  # That a value takes, beside its text.
+_WAIT_FOR_ROOM: Final = 5  # Seconds, after which a client that was refused may come back.
+
+
+def header_of(message: Message, name: bytes) -> bytes | None:
+    """Returns the value of a header of a request's scope or of the start of a response."""
+    return next((value for key, value in message.get("headers", ()) if key == name), None)
+
+
+def header_bytes(scope: Scope) -> int:
+    """Returns the memory that the headers of a request take."""
+    return sum(len(name) + len(value) + _HEADER_BYTES for name, value in scope["headers"])
+
+
+async def respond(send: Send, status: int, body: bytes, kind: bytes = b"text/plain", *, wait: int = 1) -> None:
+    """Sends a whole response of this content type. If it refuses for now, the client may come back after `wait` s."""
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+    await send(_retrying({"type": "http.response.start", "status": status, "headers": headers}, wait))
+    await send({"type": "http.response.body", "body": body})
+
+
+def _retrying(message: Message, wait: int = _WAIT_FOR_ROOM) -> Message:
+    """Returns the start of an answer that refuses for now with the time to wait, and any other message as it is."""
+    if message.get("status") not in (429, 503) or header_of(message, b"retry-after") is not None:
+        return message
+    return {**message, "headers": [*message.get("headers", ()), (b"retry-after", b"%d" % wait)]}
+
+
+def error_data(error: TidingsError) -> dict[str, Any]:
+    """Returns the data of a JSON-RPC error."""
+    return {"code": error.code, "retryable": error.retryable, **(error.data or {})}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRefusal:
+    """An error as an HTTP answer: 429 if its client has too much, 503 if the server cannot do more."""
+
+    error: TidingsError
+    request_id: RequestId | None = None
+
+    async def send(self, send: Send) -> None:
+        data = error_data(self.error)
+        of_client = isinstance(self.error, LimitReached) and data.get("scope") != "server"
+        error = {"code": INTERNAL_ERROR, "message": self.error.message, "data": data}
+        body = json.dumps({"jsonrpc": "2.0", "id": self.request_id, "error": error}).encode()
+        wait = _WAIT_FOR_ROOM if "max" in data else 1
+        await respond(send, 429 if of_client else 503, body, b"application/json", wait=wait)
+
+
+class HttpExchange:
+    """A request that may be refused. Its weight is the memory that it takes for as long as it is kept."""
+
+    __slots__ = ("_is_wide", "_length", "_marks", "header_weight", "refusal")
+
+    def __init__(self, header_weight: int = 0) -> None:
+        self.header_weight: int = header_weight
+        self.refusal: HttpRefusal | None = None
+        self._length = self._marks = 0
+        self._is_wide = False
+
+    def refuse(self, error: TidingsError, request_id: RequestId | None = None) -> None:
+        """Lets the answer be this error, if it has not begun."""
+        self.refusal = HttpRefusal(error, request_id)
+
+    def weigh(self, body: bytes) -> None:
+        """Adds a part of the body."""
+        self._length += len(body)
+        self._marks += sum(map(body.count, _MARKS))
+        # One such character makes every other one of its text as wide in memory.
+        self._is_wide = self._is_wide or not body.isascii() or b"\\u" in body
+
+    @property
+    def body_weight(self) -> int:
+        # The SDK keeps the bytes twice, and what they mean.
+        return (8 if self._is_wide else 4) * self._length + _MARK_BYTES * self._marks
+
+    @property
+    def weight(self) -> int:
+        return self.header_weight + self.body_weight
+
+
+class LegacyExchange(HttpExchange):
+    """The exchange of a message of the old era. It ends with `over`.
+
+    The SDK begins its answer before the outcome is known. So the beginning is held back until something follows it, if
+    the outcome may be a refusal. And the SDK keeps the last request of a session until the next one: the web server's
+    own `receive` and `send` would keep the connection and all its buffers.
+    """
+
+    __slots__ = ("_check", "_is_handshake", "_may_refuse", "_receive", "_send", "_start", "_task", "refused")
+
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        header_weight: int = 0,
+        *,
+        is_handshake: bool,
+        check: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(header_weight)
+        self._receive = receive
+        self._send = send
+        self._check = check
+        self._is_handshake = self._may_refuse = is_handshake
+        self._start: Message | None = None
+        self._task = None if check is None else asyncio.current_task()
+        self.refused: bool = False
+
+    def over(self) -> None:
+        """Forgets the connection."""
+        self._receive, self._send, self._check, self._task = _disconnected, _dropped, None, None
+
+    async def receive(self) -> Message:
+        """Receives a part of the request. When it is complete, `check` is called with its weight, and may refuse it."""
+        message = await self._receive()
+        body: bytes = message.get("body", b"")
+        self.weigh(body)
+        self._may_refuse = self._may_refuse or b"resources/subscribe" in body
+        if self._check is not None and not message.get("more_body", False):
+            check, self._check = self._check, None
+            try:
+                check(self.weight)
+            except LimitReached as error:
+                await self._refuse(HttpRefusal(error))
+                await self._cancel()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Sends a message of the SDK."""
+        if self.refused:
+            return
+        if message["type"] == "http.response.start":
+            if self._may_refuse and header_of(message, SESSION_ID) is not None:
+                self._start = message
+                return
+        elif self._start is not None:
+            start, self._start = self._start, None
+            if self.refusal is not None:
+                await self._refuse(self.refusal)
+                if self._is_handshake:
+                    await self._cancel()  # Otherwise the SDK would keep the session.
+                return
+            await self._send(start)
+        await self._send(_retrying(message))
+
+    async def _refuse(self, refusal: HttpRefusal) -> None:
+        self.refused = True
+        await refusal.send(self._send)
+
+    async def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.sleep(0)
+
+
+async def _disconnected() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _dropped(_: Message) -> None:
+    pass
