@@ -77,11 +77,14 @@ def tidings(
     from tidings import LiveServer
     from tidings.server import Coalesce, Limits
 
+    most = 2 * SESSIONS  # All readers have one address, which gets at most half.
     server = LiveServer(
         "bench",
         bus=bus,
         coalesce=Coalesce(30, 30) if hindered else Coalesce() if merging else Coalesce(window=0, max_wait=0),
-        limits=Limits(streams=SESSIONS, streams_per_client=SESSIONS, write_deadline=write_deadline),
+        limits=Limits(
+            streams=most, streams_per_client=most, sessions=most, memory=8_000_000_000, write_deadline=write_deadline
+        ),
         log_level="ERROR",
     )
     server.resource(SERVED)(_read)

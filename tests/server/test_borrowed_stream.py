@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import math
 import re
 import socket
@@ -614,3 +615,46 @@ async def test_a_connection_that_takes_no_time_limit_is_left_as_it_is() -> None:
             wire.transport.sock = sock
             BorrowedStream(wire.send).give_up_after(60)
     BorrowedStream(Wire().send).give_up_after(60)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("scope", [SESSION, SSE], ids=["SESSION", "SSE"])
+async def test_a_stream_for_which_there_is_no_room_never_begins(scope: Scope) -> None:
+    app, live, wire = App(), Live(), Wire()
+    live.is_full = True
+    async with request(Borrowing(app, live), app, scope, wire.send):
+        await app.send(body(b"data: {}\r\n\r\n"))
+    start, rest = wire.sent
+    assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
+    assert json.loads(rest["body"])["error"]["data"]["limit"] == "streams"
+    assert live.told == ["closed"]
+
+
+async def test_an_answer_that_is_a_whole_event_needs_no_room() -> None:
+    app, live, wire = App(), Live(), Wire()
+    live.is_full = True
+    start = {"type": "http.response.start", "status": 200, "headers": [EVENTS, (b"content-length", b"9")]}
+    app.opening = (start, body(b"retry: 5\n", more=False))
+    async with request(Borrowing(app, live), app, SESSION, wire.send):
+        assert wire.sent[0] == start
+
+
+async def test_a_message_of_the_sse_transport_is_weighed() -> None:
+    live, session = Live(), "0123456789abcdef" * 2
+    scope = {"type": "http", "method": "POST", "headers": [], "query_string": f"session_id={session}".encode()}
+    parts = [{"type": "http.request", "body": b'{"a":[1', "more_body": True}, {"type": "http.request", "body": b",2]}"}]
+
+    async def app(_: Scope, receive: Receive, __: Send) -> None:
+        while (await receive()).get("more_body"):
+            assert live.weights == []
+        assert (await receive())["type"] == "http.disconnect"
+
+    async def receive() -> Message:
+        return parts.pop(0) if parts else {"type": "http.disconnect"}
+
+    await Borrowing(app, live)(scope, receive, Wire().send)
+    [(named, weight)] = live.weights
+    assert named == session
+    assert weight == 4 * 11 + 80 * 4

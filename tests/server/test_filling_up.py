@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import fastmcp
 import httpx2
 import pytest
@@ -694,6 +695,27 @@ async def test_a_listen_stream_takes_no_more_memory_than_is_counted(
 
 
 HEAVY = [{}] * 20_000
+
+
+@both_eras
+async def test_nothing_is_kept_of_a_request_that_was_refused(era: Era) -> None:
+    mcp = notes(limits=Limits(streams_per_client=1))
+    async with live(mcp) as port:
+        await subscribe("modern", port, ["note://a"])
+        heavy = wire.listen_request(wire.wanted(["note://a"], []), x=HEAVY)
+        if era == "legacy":
+            hello = {**HELLO, "capabilities": {"experimental": {"x": {"y": HEAVY}}}}
+            heavy = wire.http("POST", wire.JSON, wire.message("initialize", hello, 7))
+        tracemalloc.start()
+        try:
+            before = traced()
+            for _ in range(3):  # Their connections stay open.
+                assert (await (await Connection.open(port)).exchange(heavy)).status == 429
+            for _ in range(500):  # Not for long: the web server closes these connections after 5 seconds.
+                await anyio.lowlevel.checkpoint()
+            assert traced() - before < 1_000_000
+        finally:
+            tracemalloc.stop()
 
 
 async def say(port: int, path: str, method: str, params: Any = None, number: Any = None) -> int:

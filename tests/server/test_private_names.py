@@ -5,6 +5,7 @@ the lower bound in `pyproject.toml` if the new shape is the only one that is sup
 """
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import fastmcp
@@ -19,7 +20,14 @@ from starlette.applications import Starlette
 
 from tests.server.hearing import LEGACY, Way, hearing
 from tests.server.sample import build
-from tidings.server.adapters import ServerChanged, adapter_for, connection_of, keep_alive_seconds, standalone_channel
+from tidings.server.adapters import (
+    ServerChanged,
+    adapter_for,
+    connection_of,
+    forget_messages,
+    keep_alive_seconds,
+    standalone_channel,
+)
 
 
 def _nothing() -> str:
@@ -179,6 +187,24 @@ async def test_an_old_era_request_leads_to_its_connection() -> None:
     assert connection.protocol_version.startswith("2025-")
     assert callable(connection.exit_stack.push)
     assert list(inspect.signature(connection.notify).parameters)[:2] == ["method", "params"]
+
+
+@pytest.mark.anyio
+async def test_the_messages_of_an_old_era_connection_pass_a_stream_that_can_be_replaced() -> None:
+    """`adapters.forget_messages` empties each message once it is passed on. If a name is gone, a session keeps its last
+    message: see whether the loop of `JSONRPCDispatcher.run` still does, and `tests/server/test_filling_up.py`.
+    """
+    seen: list[Any] = []
+    mcp = build(authorize=lambda ctx, _: seen.append(connection_of(ctx)) or True)
+    async with hearing(Way("http", LEGACY), mcp) as ear:
+        with pytest.warns(MCPDeprecationWarning):
+            await ear.subscribe("note://today")
+        [connection] = seen
+        forgetful = connection.outbound._read_stream._inner
+        assert callable(forgetful.aclose)
+        forget_messages(connection)
+        assert connection.outbound._read_stream._inner is forgetful
+    forget_messages(SimpleNamespace(outbound=None))  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio

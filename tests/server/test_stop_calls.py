@@ -290,7 +290,12 @@ async def test_a_request_that_ends_in_time_is_answered_and_one_that_comes_later_
         assert running.result() == {"done": "mine"}
         with pytest.raises(MCPError) as refusal:
             await run(calls, handler)
-        assert (refusal.value.error.data or {})["limit"] == "stopping"
+        assert refusal.value.error.data == {
+            "code": "limit-reached",
+            "retryable": True,
+            "limit": "stopping",
+            "scope": "server",
+        }
         calls.begin()
         assert await run(calls, handler) == {"done": "mine"}
 

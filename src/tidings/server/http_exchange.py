@@ -7,7 +7,6 @@ handler that refuses it runs inside the SDK, and leaves its `HttpRefusal` here.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp_types import INTERNAL_ERROR, RequestId
@@ -58,20 +57,22 @@ def error_data(error: TidingsError) -> dict[str, Any]:
     return {"code": error.code, "retryable": error.retryable, **(error.data or {})}
 
 
-@dataclass(frozen=True, slots=True)
 class HttpRefusal:
     """An error as an HTTP answer: 429 if its client has too much, 503 if the server cannot do more."""
 
-    error: TidingsError
-    request_id: RequestId | None = None
+    __slots__ = ("_body", "_status", "_wait")
+
+    def __init__(self, error: TidingsError, request_id: RequestId | None = None) -> None:
+        data = error_data(error)
+        failure = {"code": INTERNAL_ERROR, "message": error.message, "data": data}
+        # Not the error: its traceback has all that the SDK had for the request.
+        self._body = json.dumps({"jsonrpc": "2.0", "id": request_id, "error": failure}).encode()
+        self._status = 429 if isinstance(error, LimitReached) and data.get("scope") != "server" else 503
+        self._wait = _WAIT_FOR_ROOM if "max" in data else 1
 
     async def send(self, send: Send) -> None:
-        data = error_data(self.error)
-        of_client = isinstance(self.error, LimitReached) and data.get("scope") != "server"
-        error = {"code": INTERNAL_ERROR, "message": self.error.message, "data": data}
-        body = json.dumps({"jsonrpc": "2.0", "id": self.request_id, "error": error}).encode()
-        wait = _WAIT_FOR_ROOM if "max" in data else 1
-        await respond(send, 429 if of_client else 503, body, b"application/json", wait=wait)
+        """Sends the whole response."""
+        await respond(send, self._status, self._body, b"application/json", wait=self._wait)
 
 
 class HttpExchange:
