@@ -7,7 +7,7 @@ import math
 import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 import anyio
@@ -19,7 +19,7 @@ from starlette.responses import Response
 from tests.server.doubles import turns
 from tidings.errors import BusMismatch, LimitReached
 from tidings.server.borrowed_stream import SCOPE_KEY, WRAPPED_KEY, BorrowedStream, Borrowing, PassedRequests
-from tidings.server.http_exchange import Message, Receive, Scope, Send
+from tidings.server.http_exchange import EXCHANGE_KEY, Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -658,3 +658,21 @@ async def test_a_message_of_the_sse_transport_is_weighed() -> None:
     [(named, weight)] = live.weights
     assert named == session
     assert weight == 4 * 11 + 80 * 4
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["answered", "gone"])
+async def test_a_handshake_that_is_refused_does_not_seem_to_succeed_even_if_its_client_is_gone(is_gone: bool) -> None:
+    wire, kept = Wire(), list[str]()
+
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        scope[EXCHANGE_KEY].refuse(LimitReached("Full.", data={"limit": "streams", "max": 1, "scope": "client"}), 7)
+        await send(START)
+        with suppress(ConnectionError):
+            await send(body(b"data: {}\r\n\r\n"))
+        kept.append("a session")
+
+    if is_gone:
+        wire.breaks = ConnectionError("gone")
+    await Borrowing(app, Live())({"type": "http", "method": "POST", "headers": []}, nothing, wire.send)
+    assert kept == []
+    assert [message.get("status") for message in wire.sent] == ([] if is_gone else [429, None])

@@ -150,8 +150,7 @@ class LegacyExchange(HttpExchange):
             try:
                 check(self.weight)
             except LimitReached as error:
-                await self._refuse(HttpRefusal(error))
-                await self._cancel()
+                await self._refuse(HttpRefusal(error), cancels=True)
         return message
 
     async def send(self, message: Message) -> None:
@@ -165,21 +164,21 @@ class LegacyExchange(HttpExchange):
         elif self._start is not None:
             start, self._start = self._start, None
             if self.refusal is not None:
-                await self._refuse(self.refusal)
-                if self._is_handshake:
-                    await self._cancel()  # Otherwise the SDK would keep the session.
+                await self._refuse(
+                    self.refusal, cancels=self._is_handshake
+                )  # Otherwise the SDK would keep the session.
                 return
             await self._send(start)
         await self._send(_retrying(message))
 
-    async def _refuse(self, refusal: HttpRefusal) -> None:
+    async def _refuse(self, refusal: HttpRefusal, *, cancels: bool) -> None:
         self.refused = True
-        await refusal.send(self._send)
-
-    async def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.sleep(0)
+        try:
+            await refusal.send(self._send)
+        finally:
+            if cancels and self._task is not None:
+                self._task.cancel()
+                await asyncio.sleep(0)
 
 
 async def _disconnected() -> Message:
