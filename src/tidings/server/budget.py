@@ -31,7 +31,6 @@ class Budget:
     """The accounts of all clients of this process."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
         self._sizes = (limits.streams, limits.sessions, limits.memory)
         self._few = [max(min(few, size // 2), 1) for few, size in zip(_FEW, self._sizes, strict=True)]
         share = min(limits.streams_per_client / limits.streams, 1.0)
@@ -50,10 +49,6 @@ class Budget:
     def used(self) -> dict[str, int]:
         """The streams, sessions and bytes that are held by all clients."""
         return dict(zip(_NAMES, self._used, strict=True))
-
-    def held_by(self, client: str) -> dict[str, int]:
-        """Returns the streams, sessions and bytes that one client holds."""
-        return dict(zip(_NAMES, self._held.get(client, (0, 0, 0)), strict=True))
 
     def check(self, client: str, amounts: Iterable[int]) -> None:
         """Raises `LimitReached` if `client` may not have these `amounts` more."""
