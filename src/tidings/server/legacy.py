@@ -9,7 +9,7 @@ Over HTTP, a session on a shared bus lives on every replica: see `sessions.py`. 
 follow its record.
 
 A session that has had no stream for `Limits.liveness` seconds is *parked*: it no longer counts as a subscriber. It is
-remembered until the SDK ends it, and joins again, as above, when its client opens a stream.
+remembered, and takes memory, until the SDK ends it, and joins again, as above, when its client opens a stream.
 """
 
 import asyncio
