@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tidings.errors import LimitReached
-from tidings.server.budget import Budget, Place, subscription_bytes
+from tidings.server.budget import STREAM_BYTES, Budget, Place, subscription_bytes
 from tidings.server.config import Limits
 
 NAMES = ("streams", "sessions", "memory")
@@ -73,6 +73,17 @@ def test_a_client_may_have_a_few_however_little_is_free() -> None:
         for _ in range(4):
             budget.take(str(client), streams=1)
     assert [fill(budget, "late", streams=1), fill(budget, "too late", streams=1)] == [4, 0]
+
+
+@pytest.mark.parametrize("streams", [20_000, 100_000])
+def test_as_many_streams_as_the_limit_says_fit_into_the_memory_of_the_guide(streams: int) -> None:
+    more = {} if streams == 20_000 else {"streams": streams, "memory": 3_000_000_000}
+    budget = Budget(Limits(**more))
+    memory = STREAM_BYTES + 3_000 + subscription_bytes(f"https://example.org/news/{number}" for number in range(5))
+    for number in range(streams):
+        budget.take(f"client {number // 4}", streams=1, memory=memory)
+    with pytest.raises(LimitReached):
+        budget.take("late", streams=1)
 
 
 def test_one_client_has_the_same_part_of_everything() -> None:
