@@ -340,11 +340,12 @@ class Link:
         """Asks the server for its versions. If it is silent, the SDK shakes hands as in the old era besides."""
         self._probe = asyncio.ensure_future(answer)
         self._probe.add_done_callback(self._note_discovered)
+        # An answer that arrives together with the end of the wait counts.
+        await asyncio.wait((self._probe,), timeout=_SILENCE if self._setup.era == "auto" else None)
+        if not self._probe.done():
+            raise MCPError(REQUEST_TIMEOUT, f"{self.name} does not answer")
         try:
-            async with asyncio.timeout(_SILENCE if self._setup.era == "auto" else None):
-                return await asyncio.shield(self._probe)
-        except TimeoutError:
-            raise MCPError(REQUEST_TIMEOUT, f"{self.name} does not answer") from None
+            return self._probe.result()
         except MCPError:
             if self.http.status in (429, *AWAY):  # The question did not reach it, so it may speak newer versions.
                 raise connect_refused(self.name, self.http.status) from None
