@@ -33,6 +33,7 @@ NOTICE_SECONDS: Final = 75.0
 """Seconds in which a client must notice that a stream is silent for good: twice its limit for a server of ours."""
 
 _process_time = time.process_time
+_PROGRESS_SEEDS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -196,12 +197,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(chosen.first, chosen.first + chosen.seeds) if chosen.seed is None else [chosen.seed]
     work = partial(_outcome, only=chosen.only, without=chosen.without)
     began, failed = _process_time(), 0
-    for outcome in _outcomes(seeds, chosen.jobs, work):
+    for done, outcome in enumerate(_outcomes(seeds, chosen.jobs, work), 1):
         if chosen.trace:
             sys.stdout.write(outcome.trace)
         if outcome.wrong:
             failed += 1
             _report(outcome, draw(outcome.seed, only=chosen.only, without=chosen.without), not chosen.no_shrink)
+        if not done % _PROGRESS_SEEDS:
+            sys.stderr.write(f"{done} of {len(seeds)} seeds, {failed} failed\n")
         sys.stdout.flush()
     sys.stdout.write(f"{len(seeds)} seeds, {failed} failed, {_process_time() - began:.1f} s of CPU in this process\n")
     return 1 if failed else 0
