@@ -16,7 +16,7 @@ WAITS = {
 }
 PROGRAM = """
     import asyncio, atexit, sys, threading, time
-    import anyio, anyio.to_thread
+    import anyio, anyio.to_thread, uvloop
     from tidings._kit.python_seam import leave_behind
 
     sleeping = threading.Event()
@@ -45,14 +45,15 @@ PROGRAM = """
         {wait}
 
     atexit.register(print, "at the exit")
-    asyncio.run(main())
+    {run}(main())
     print("behind it")
     sys.exit(7)
 """
 
 
+@pytest.mark.parametrize("run_", ["asyncio.run", "uvloop.run"])
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
-def test_a_process_ends_in_good_order_without(wait: str) -> None:
-    program = textwrap.dedent(PROGRAM).format(wait=wait)
+def test_a_process_ends_in_good_order_without(wait: str, run_: str) -> None:
+    program = textwrap.dedent(PROGRAM).format(wait=wait, run=run_)
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=20)
     assert (run.stdout.splitlines(), run.stderr, run.returncode) == (["behind it", "at the exit"], "", 7)

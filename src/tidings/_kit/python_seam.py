@@ -6,7 +6,8 @@ interpreter for every thread that is not a daemon: a tool that sleeps for a minu
 | what is not waited for | the private name |
 |---|---|
 | a busy thread of AnyIO's | `loop` and `queue` of its worker threads |
-| a thread of the event loop's executor | `_default_executor` of asyncio's loops, `_threads`, `_threads_queues` |
+| a thread of the event loop's executor | `_default_executor` of the loop (uvloop's has no name), `_threads`, \
+  `_threads_queues` |
 | either of them, by the interpreter | `threading._shutdown_locks`; from Python 3.13 on, `threading._thread_shutdown` |
 | a task that ignores its cancellation | `asyncio.tasks._unregister_task`, which is documented for other task classes |
 
@@ -16,6 +17,7 @@ Without a name, the process waits. `tests/_kit/test_python_seam.py` pins each of
 # ruff: noqa: SLF001 - see above
 
 import asyncio
+import gc
 import sys
 import threading
 from collections.abc import Iterable
@@ -55,7 +57,10 @@ def _join_others() -> None:
 def _busy_workers(loop: Any) -> list[Any]:
     threads: list[Any] = threading.enumerate()
     busy = [each for each in threads if getattr(each, "loop", None) is loop and each.queue.unfinished_tasks]
-    if (executor := getattr(loop, "_default_executor", None)) is not None:
+    # A loop of uvloop's shows its parts to the garbage collector alone.
+    hidden = (each for each in gc.get_referents(loop) if isinstance(each, ThreadPoolExecutor))
+    executor: Any = getattr(loop, "_default_executor", None) or next(hidden, None)
+    if executor is not None:
         loop.set_default_executor(ThreadPoolExecutor())  # It starts a thread only if it is used.
         busy += executor._threads
     return busy
