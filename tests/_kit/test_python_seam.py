@@ -17,7 +17,7 @@ WAITS = {
 PROGRAM = """
     import asyncio, atexit, sys, threading, time
     import anyio, anyio.to_thread, uvloop
-    from tidings._kit.python_seam import leave_behind
+    from tidings._kit.python_seam import leave_tasks, leave_threads
 
     sleeping = threading.Event()
 
@@ -39,7 +39,8 @@ PROGRAM = """
             await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait([task], timeout=0.01)
-        leave_behind([] if task.done() else [task])
+        leave_tasks([] if task.done() else [task])
+        leave_threads()
 
     async def main():
         {wait}

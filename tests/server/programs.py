@@ -9,6 +9,7 @@ python -m tests.server.programs replica PORT BUS  the same, on the bus with this
 python -m tests.server.programs mounted PORT      the same, within somebody else's app, lifespan and middleware
 python -m tests.server.programs routes PORT       the same, of which only the routes were taken
 python -m tests.server.programs hindered PORT BUS uvicorn.run(mcp.asgi()), with slow sources, and changes held back
+python -m tests.server.programs asking PORT       uvicorn.run(mcp.asgi()), with an `authorize` that takes its time
 python -m tests.server.programs listen PORT ERA URI...   a client that subscribes, says so, and waits
 """
 
@@ -30,7 +31,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 
 from tests.server import wire
@@ -41,8 +42,8 @@ from tidings.server import Coalesce, attach
 SEND_BUFFER = 16_384
 
 
-def live_server(**options: Any) -> LiveServer[Any]:
-    mcp = LiveServer("apart", **{"coalesce": Coalesce(0, 0), **options})
+def live_server(bus: Any = None, **options: Any) -> LiveServer[Any]:
+    mcp = LiveServer("apart", bus=bus, **{"coalesce": Coalesce(0, 0), **options})
 
     @mcp.resource("note://{name}")
     def note(name: str) -> str:
@@ -67,6 +68,7 @@ def live_server(**options: Any) -> LiveServer[Any]:
         """How much waits to be written, for each subscriber."""
         return [subscriber.waiting for subscriber in mcp.notify.subscribers()]
 
+    add_slow_routes(mcp)
     add_slow_tools(mcp)
     return mcp
 
@@ -113,6 +115,31 @@ def add_slow_tools(mcp: MCPServer[Any]) -> None:
         return "again"
 
 
+def add_slow_routes(mcp: LiveServer[Any]) -> None:
+    """Routes that take a minute. They make the file `mark` when they begin."""
+
+    @mcp.custom_route("/waits", ["GET", "POST"])
+    async def waits(request: Request) -> Response:
+        Path(request.query_params["mark"]).touch()
+        await asyncio.sleep(60)
+        return Response()
+
+    @mcp.custom_route("/sleeps", ["GET", "POST"])
+    def sleeps(request: Request) -> Response:
+        Path(request.query_params["mark"]).touch()
+        time.sleep(60)
+        return Response()
+
+    @mcp.custom_route("/streams", ["GET", "POST"])
+    async def streams(request: Request) -> Response:
+        async def parts() -> AsyncGenerator[bytes]:
+            yield b"one part"
+            Path(request.query_params["mark"]).touch()
+            await asyncio.sleep(60)
+
+        return StreamingResponse(parts(), media_type="text/plain")
+
+
 def hindered(bus: str) -> LiveServer[Any]:
     """Each change but the first is held back. The sources at `slow://` and `leaving://` take their time."""
     mcp = live_server(bus=SqliteBus(bus, timeout=60), coalesce=Coalesce(30, 30))
@@ -128,6 +155,30 @@ def hindered(bus: str) -> LiveServer[Any]:
     async def let_go(name: str) -> None:  # noqa: ARG001 - the variable of the template
         await asyncio.sleep(60)
 
+    return mcp
+
+
+async def authorize(_: Any, uri: str) -> bool:
+    """Takes a minute for what is not at `note://`, each scheme in another way."""
+    scheme, _, mark = uri.partition("://")
+    if scheme != "note":
+        Path(f"/{mark}").touch()
+    if scheme == "waits":
+        await asyncio.sleep(60)
+    elif scheme == "in-thread":
+        await asyncio.to_thread(time.sleep, 60)
+    elif scheme == "stubborn":
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+    return True
+
+
+def asking(bus: str | None = None) -> LiveServer[Any]:
+    mcp = live_server(bus=bus, authorize=authorize)
+    for scheme in ("waits", "in-thread", "stubborn"):
+        mcp.resource(f"{scheme}://{{+mark}}", name=scheme)(lambda mark: mark)
     return mcp
 
 
@@ -172,7 +223,8 @@ def main(kind: str, port: int, *options: str) -> None:
         add_slow_tools(server)
         anyio.run(attach(server).run_stdio_async)
         return
-    mcp = hindered(*options) if kind == "hindered" else live_server(bus=options[0] if options else None)
+    make = {"hindered": hindered, "asking": asking}.get(kind, live_server)
+    mcp = make(*options)
     if kind in ("run", "sse", "stdio"):
         atexit.register(print, "at the exit", file=sys.stderr)
         mcp.run("streamable-http" if kind == "run" else kind, **{} if kind == "stdio" else {"port": port})

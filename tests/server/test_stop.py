@@ -15,7 +15,7 @@ import pytest
 from tests.server import wire
 from tests.server.doubles import Reader, turns
 from tests.server.programs import SEND_BUFFER
-from tests.server.serving import PROMPT, live, notes, serving_apart
+from tests.server.serving import PROMPT, eventually, live, notes, serving_apart
 from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.bus.memory import MemoryBus
 from tidings.changes import Change, Cursor
@@ -272,30 +272,48 @@ async def test_a_source_that_is_slow_to_let_go_holds_up_no_stop(era: Era, tmp_pa
         assert seconds < PROMPT, server.log.read_text()
 
 
+async def refusal(era: Era, port: int, uri: str) -> wire.Response:
+    """The answer to whoever wants to subscribe, and may not."""
+    if era == "legacy":
+        return await (await Session.start(port)).subscribe(uri)
+    with pytest.raises(wire.Refused) as refused:
+        await wire.listen(port, wire.wanted([uri], []))
+    return refused.value.response
+
+
 @both_eras
 async def test_whoever_waits_for_a_source_at_the_stop_is_told_to_come_back(era: Era, tmp_path: Path) -> None:
     async with serving_apart("hindered", tmp_path / "server", str(tmp_path / "bus")) as (server, port):
         other = await subscribe(era, port, ["note://a"])
-        answers: list[wire.Json] = []
-
-        async def wait() -> None:
-            if era == "modern":
-                with pytest.raises(wire.Refused) as refusal:
-                    await wire.listen(port, wire.wanted(["slow://a"], []))
-                answers.append(refusal.value.response.error)
-            else:
-                answers.append((await (await Session.start(port)).subscribe("slow://a")).error)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            while await server.line() != "a is asked for":
-                pass  # What the web server says of its requests.
-            server.send_signal(signal.SIGTERM)
-            seconds, _ = await server.gone()
+        asking = asyncio.ensure_future(refusal(era, port, "slow://a"))
+        while await server.line() != "a is asked for":
+            pass  # What the web server says of its requests.
+        server.send_signal(signal.SIGTERM)
+        seconds, _ = await server.gone()
+        error = (await asking).error
         assert seconds < PROMPT, server.log.read_text()
         assert await other.over() == STOPPED[era]
-        assert answers[0]["data"]["retryable"] is True
-        assert "stopping" in answers[0]["message"]
+        assert error["data"]["retryable"] is True
+        assert "stopping" in error["message"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("scheme", ["waits", "in-thread", "stubborn"])
+@both_eras
+async def test_whoever_waits_for_permission_at_the_stop_is_told_to_come_back(
+    era: Era, scheme: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    async with serving_apart("asking", tmp_path / "server") as (server, port):
+        other = await subscribe(era, port, ["note://a"])
+        asking = asyncio.ensure_future(refusal(era, port, f"{scheme}:/{mark}"))
+        await eventually(mark.exists)
+        server.send_signal(number)
+        seconds, _ = await server.gone()
+        assert seconds < PROMPT, server.log.read_text()
+        assert await other.over() == STOPPED[era]
+        answer = await asking
+        assert (answer.status, answer.headers["retry-after"], answer.error["data"]["limit"]) == (503, "1", "stopping")
 
 
 @both_eras

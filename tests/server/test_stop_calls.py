@@ -28,7 +28,7 @@ from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.client import ClientConfig
 from tidings.errors import EffectUnknown
 from tidings.server.calls import RunningCalls
-from tidings.server.stop import CALLS, CANCELLED, Share, StopBudget
+from tidings.server.stop import CALLS, CANCELLED, BrokenOff, Share, StopBudget
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +94,21 @@ async def test_several_tools_and_a_second_signal_hold_up_no_stop(tmp_path: Path)
         assert await listening.over() == "result"
     assert seconds < PROMPT, (tmp_path / "log").read_text()
     assert code == -TERM
+
+
+@pytest.mark.parametrize("tool", SLOW)
+@pytest.mark.parametrize("program", ["run", "uvicorn", "mounted"])
+async def test_a_second_interrupt_does_not_wait_for_a_tool_either(program: str, tool: str, tmp_path: Path) -> None:
+    """The web server then ends without shutting the application down."""
+    async with serving_apart(program, tmp_path / "log") as (server, port):
+        asking = asyncio.ensure_future(answer("modern", port, tool, tmp_path / "mark"))
+        await eventually((tmp_path / "mark").exists)
+        server.send_signal(INT)
+        await eventually(lambda: "Shutting down" in (tmp_path / "log").read_text())
+        server.send_signal(INT)
+        seconds, _ = await server.gone()
+        asking.cancel()
+    assert seconds < PROMPT, (tmp_path / "log").read_text()
 
 
 async def test_over_the_sse_transport_a_running_tool_holds_up_no_stop(tmp_path: Path) -> None:
@@ -273,7 +288,7 @@ async def run(calls: RunningCalls, handler: Any) -> Any:
 
 
 async def test_a_request_that_ends_in_time_is_answered_and_one_that_comes_later_is_told_to_come_back() -> None:
-    calls, enough = RunningCalls(), asyncio.Event()
+    calls, enough = RunningCalls(BrokenOff()), asyncio.Event()
 
     async def handler(ctx: Any) -> Any:
         await enough.wait()
@@ -301,7 +316,7 @@ async def test_a_request_that_ends_in_time_is_answered_and_one_that_comes_later_
 
 
 async def test_a_stop_waits_for_what_a_cancelled_handler_cleans_up() -> None:
-    calls, cleaned = RunningCalls(), asyncio.Event()
+    calls, cleaned = RunningCalls(BrokenOff()), asyncio.Event()
 
     async def handler(_: Any) -> Any:
         try:
@@ -321,7 +336,7 @@ async def test_a_stop_waits_for_what_a_cancelled_handler_cleans_up() -> None:
 
 
 async def test_a_caller_that_is_cancelled_leaves_when_its_handler_has_ended() -> None:
-    calls, ended = RunningCalls(), asyncio.Event()
+    calls, ended = RunningCalls(BrokenOff()), asyncio.Event()
 
     async def handler(_: Any) -> Any:
         try:
@@ -344,4 +359,4 @@ async def test_what_a_handler_raises_is_raised_as_it_is() -> None:
         raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        await run(RunningCalls(), handler)
+        await run(RunningCalls(BrokenOff()), handler)

@@ -28,15 +28,19 @@ from typing import Any
 _left: set[threading.Thread] = set()
 
 
-def leave_behind(tasks: Iterable["asyncio.Task[Any]"]) -> None:
-    """Lets the running event loop, and then the process, end without these tasks and without busy worker threads.
-
-    The threads go on until then, as daemon threads do.
-    """
+def leave_tasks(tasks: Iterable["asyncio.Future[Any]"]) -> None:
+    """Lets the running event loop end without these tasks, which go on until then."""
     with suppress(AttributeError, KeyError):
         for task in tasks:
             vars(asyncio.tasks)["_unregister_task"](task)
             setattr(task, "_log_destroy_pending", False)  # noqa: B010 - unknown to type checkers
+
+
+def leave_threads() -> None:
+    """Lets the running event loop, and then the process, end without the worker threads that are busy now.
+
+    They go on until then, as daemon threads do.
+    """
     with suppress(AttributeError, KeyError):
         for worker in _busy_workers(asyncio.get_running_loop()):
             _left.add(worker)

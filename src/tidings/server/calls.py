@@ -14,10 +14,11 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 
-from tidings._kit.python_seam import leave_behind
-from tidings.server.core import rpc_errors, stopping
+from tidings._kit.python_seam import leave_tasks
+from tidings.server.core import rpc_errors
+from tidings.server.http_exchange import stopping
 from tidings.server.policy import RequestContext
-from tidings.server.stop import CALLS, CANCELLED, StopBudget
+from tidings.server.stop import CALLS, CANCELLED, BrokenOff, StopBudget
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +27,24 @@ _BROKEN_OFF: Final = (
     "Connection closed: this server is stopping, and did not wait for the end of this request. It may have taken "
     "effect or not. Connect again in a moment."
 )
-_TURNS: Final = 0.02  # Seconds in which a cancelled task has its turns.
 
 
 class RunningCalls:
     """The requests of one server that are under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, broken_off: BrokenOff) -> None:
         self._open: dict[asyncio.Task[HandlerResult], _RunningCall] = {}
-        self._broken_off: set[asyncio.Task[HandlerResult]] = set()
-        self._ended = False
+        self._broken_off = broken_off
+        self._stopping = self._ended = False
 
     def begin(self) -> None:
         """Accepts requests, again after `end`."""
-        self._ended = False
-        self._broken_off.clear()
+        self._stopping = self._ended = False
+
+    def begin_stop(self) -> None:
+        """Lets the event loop end without the requests under way: a second Ctrl-C ends it before `end` returns."""
+        self._stopping = True
+        leave_tasks(self._open)
 
     async def run(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Returns what the handler returns. Raises what it raises, or `MCPError` if a stop does not wait for it."""
@@ -51,12 +55,17 @@ class RunningCalls:
         task = asyncio.get_running_loop().create_task(call.handle(call_next))
         task.add_done_callback(call.release)
         self._open[task] = call
+        if self._stopping:
+            leave_tasks([task])
         try:
             await call.over.wait()
         except asyncio.CancelledError:
             call.scope.cancel()
-            with anyio.CancelScope(shield=True):
-                await call.over.wait()
+            if self._stopping:
+                self._broken_off.add([task])
+            else:
+                with anyio.CancelScope(shield=True):
+                    await call.over.wait()
             raise
         finally:
             del self._open[task]
@@ -72,23 +81,19 @@ class RunningCalls:
         if not self._open:
             return
         logger.warning("The stop does not wait for %s.", ", ".join(map(str, self._open.values())))
-        self._broken_off.update(self._open)
+        broken_off = set(self._open)
+        self._broken_off.add(broken_off)
         for call in self._open.values():
             call.scope.cancel()
-        _, late = await asyncio.wait(self._broken_off, timeout=budget.left(CANCELLED))
+        _, late = await asyncio.wait(broken_off, timeout=budget.left(CANCELLED))
         if late:
             logger.warning("%d of these cannot be cancelled, and run until the process ends.", len(late))
         for call in self._open.values():
             call.over.set()
 
-    async def leave(self) -> None:
-        """Lets the event loop and the process end without what was broken off, and its threads."""
-        if not self._broken_off:
-            return
-        for task in self._broken_off:
-            task.cancel()  # Unlike a scope, this gets past AnyIO's shields.
-        _, late = await asyncio.wait(self._broken_off, timeout=_TURNS)
-        leave_behind(late)
+    def break_off(self) -> None:
+        """Breaks off what is still open, because there is no time for `end`."""
+        self._broken_off.add(self._open)
 
 
 class _RunningCall:

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard, TypeVar
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -20,15 +20,18 @@ from tidings.server.budget import Budget, Place
 from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
-from tidings.server.http_exchange import EXCHANGE_KEY, HttpExchange, Scope, error_data
+from tidings.server.http_exchange import EXCHANGE_KEY, HttpExchange, Scope, error_data, stopping
 from tidings.server.hub import Hub
 from tidings.server.notify import EVERYTHING, NOTICE, Times, add_waiting
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.seals import Seals
+from tidings.server.stop import BrokenOff
 from tidings.server.subscriber import Frame, Subscriber
 from tidings.server.telemetry import record_delivery, record_span
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RIGHTS_CHANGED: Final = "Rights have changed. Sign in again if need be, and listen again."
 _CURSOR: Final = "cursor"  # The purpose of its seal.
@@ -61,6 +64,7 @@ class Core:
         self._without_bus_since: float | None = None
         self._look: asyncio.TimerHandle | None = None
         self._stop: asyncio.Future[None] | None = None
+        self.broken_off = BrokenOff()
         self.streams_ended = asyncio.Event()  # Set while no listen stream is open.
         self._streams = 0  # Listen streams that are open.
         # The requests that wait for each subscription which is not acknowledged to anybody yet.
@@ -106,6 +110,21 @@ class Core:
         self.stopping = True
         if self._stop is not None and not self._stop.done():
             self._stop.set_result(None)
+
+    async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
+        """Returns what `work` returns, which asks for permission. Raises `LimitReached` if the server stops first."""
+        task = asyncio.get_running_loop().create_task(work)
+        try:
+            waited_for = [task] if self._stop is None else [task, self._stop]
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not task.done():
+            task.cancel()
+            self.broken_off.add([task])
+            raise stopping()
+        return task.result()
 
     def heard(self, cursor: Cursor, change: Change | None) -> None:
         """Takes a change that the bus brings. None means that the log was lost."""
@@ -386,12 +405,6 @@ class Core:
 
 def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
     return isinstance(change, ResourceUpdated) and change.uri.startswith(NOTICE)
-
-
-def stopping() -> errors.LimitReached:
-    """Returns the error for whoever comes while the server stops."""
-    data = {"limit": "stopping", "scope": "server"}
-    return errors.LimitReached("This server is stopping. Connect again in a moment.", data=data)
 
 
 @contextmanager

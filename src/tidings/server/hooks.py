@@ -61,13 +61,14 @@ class Hooks:
                 raise failure
         return True
 
-    async def finish(self, seconds: float) -> None:
-        """Waits at most `seconds` for the hooks that run, and cancels the rest."""
-        tasks = list(self._tasks.values())
+    async def finish(self, seconds: float) -> set[asyncio.Task[None]]:
+        """Waits at most `seconds` for the hooks that run, cancels the rest, and returns it."""
+        tasks, late = list(self._tasks.values()), set[asyncio.Task[None]]()
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
                 task.cancel()
+        return late
 
     def want(self, subscription: str, wanted: bool) -> None:
         """Notes that `subscription` got its first subscriber (`wanted`), or lost its last."""

@@ -57,6 +57,12 @@ def error_data(error: TidingsError) -> dict[str, Any]:
     return {"code": error.code, "retryable": error.retryable, **(error.data or {})}
 
 
+def stopping() -> LimitReached:
+    """Returns the error for whoever comes while the server stops."""
+    data = {"limit": "stopping", "scope": "server"}
+    return LimitReached("This server is stopping. Connect again in a moment.", data=data)
+
+
 class HttpRefusal:
     """An error as an HTTP answer: 429 if its client has too much, 503 if the server cannot do more."""
 

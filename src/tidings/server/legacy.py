@@ -318,7 +318,7 @@ class LegacyEra:
         with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
             session = self._session(ctx)
             [subscription] = self._core.policy.check([params.uri], held=session.held_beside(params.uri))
-            await self._core.policy.require(ctx, subscription)
+            await self._core.unless_stopping(self._core.policy.require(ctx, subscription))
             if session.key in self._sessions:  # The connection may have ended while permission was asked.
                 self._core.policy.check([subscription], held=session.held_beside(subscription))
                 if self._core.policy.asks:
@@ -390,10 +390,10 @@ class LegacyEra:
                 session.deliver(Frame(place, change))
 
     async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
-        if not await self._core.policy.honoured([subscription], session.permits):
-            logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
-            return
         try:
+            if not await self._core.unless_stopping(self._core.policy.honoured([subscription], session.permits)):
+                logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
+                return
             if session not in self._core.hub:
                 session.add(subscription)
                 return

@@ -81,7 +81,7 @@ class Live:
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
         self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
         self._modern = ModernEra(self._core, self._server)
-        self._calls = RunningCalls()
+        self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = 0
         self._turn = anyio.Lock()
@@ -243,12 +243,16 @@ class Live:
         self.notify.start(self._core.publish)
 
     async def _stop(self) -> None:
-        await self.aclose()
-        self._signals.uninstall()
-        self._unsubscribe()
-        await self._core.hooks.finish(self._budget.left(HOOKS))
-        await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
-        await self._calls.leave()
+        broken_off = self._core.broken_off
+        try:
+            await self.aclose()
+            self._signals.uninstall()
+            self._unsubscribe()
+            broken_off.add(await self._core.hooks.finish(self._budget.left(HOOKS)))
+            await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
+        finally:  # After a second Ctrl-C, the event loop cancels all of the above.
+            self._calls.break_off()
+            await broken_off.leave()
 
     async def _leave_bus(self) -> None:
         if self._sessions is not None:
@@ -260,6 +264,7 @@ class Live:
         if self._closing is None:
             loop = asyncio.get_running_loop()
             self._budget = StopBudget(loop.time, len(self._core.hub))
+            self._calls.begin_stop()
             self._closing = loop.create_task(self._close(self._budget))
         return self._closing
 
@@ -290,6 +295,8 @@ class Live:
             for subscriber in busy:
                 if subscriber.busy:
                     stream = subscriber.stream
+                    if core.policy.asks and subscriber.writing is not None:
+                        core.broken_off.add([subscriber.writing])
                     subscriber.cut("the server stops, and it does not read")
                     if stream is not None:
                         stream.drop()  # The SDK may have ended it meanwhile, so that there was nothing to cut.

@@ -244,7 +244,8 @@ class ModernEra:
         policy = self._core.policy
         subscriptions = policy.check(asked.resource_subscriptions or ())
         if policy.asks:
-            subscriptions = await policy.honoured(subscriptions, partial(policy.allows, ctx))
+            permitted = policy.honoured(subscriptions, partial(policy.allows, ctx))
+            subscriptions = await self._core.unless_stopping(permitted)
         elif missing := policy.missing(subscriptions):
             raise ResourceNotFound(
                 f"Resource not found: {', '.join(missing[:5])}", data={"uri": missing[0], "uris": missing}

@@ -7,11 +7,14 @@ both waiting. So Tidings handles the signals itself, ends its streams and reques
 import asyncio
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+from tidings._kit.python_seam import leave_tasks, leave_threads
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_TURNS: Final = 0.02  # Seconds in which a cancelled task has its turns.
 
 
 class Share(NamedTuple):
@@ -45,6 +48,28 @@ class StopBudget:
     def left(self, share: Share) -> float:
         """Returns the seconds that a part which begins now may take."""
         return max(self._began + share.until * self._stretch - self._clock(), share.at_least, 0.0)
+
+
+class BrokenOff:
+    """The tasks that a stop has broken off: code of the server's author, which may take any time and a thread."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def add(self, tasks: Iterable[asyncio.Future[Any]]) -> None:
+        """Lets the event loop end without `tasks`."""
+        self._tasks.update(tasks)
+        leave_tasks(self._tasks)
+
+    async def leave(self) -> None:
+        """Cancels them, and lets the process end without their threads."""
+        if not self._tasks:
+            return
+        for task in self._tasks:
+            task.cancel()  # Unlike a scope, this gets past AnyIO's shields.
+        await asyncio.wait(self._tasks, timeout=_TURNS)
+        self._tasks.clear()
+        leave_threads()
 
 
 class StopSignals:

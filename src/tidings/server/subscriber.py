@@ -319,6 +319,11 @@ class Subscriber(ABC):
         """Something waits to be written, or is being written."""
         return self._open and not self._gone and (bool(self._pending) or self._writing is not None)
 
+    @property
+    def writing(self) -> asyncio.Future[Any] | None:
+        """The write that is under way, which may wait for a permission."""
+        return self._writing
+
     async def drain(self) -> None:
         """Waits until everything is written, or the subscriber is gone."""
         while self.busy:
