@@ -113,10 +113,11 @@ class Core:
 
     async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
         """Returns what `work` returns, which asks for permission. Raises `LimitReached` if the server stops first."""
+        if self._stop is None or not self.policy.asks:
+            return await work  # Nobody is asked, so nothing takes time.
         task = asyncio.get_running_loop().create_task(work)
         try:
-            waited_for = [task] if self._stop is None else [task, self._stop]
-            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([task, self._stop], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise
