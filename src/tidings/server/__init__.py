@@ -22,11 +22,12 @@ written by the subscriber of its era: through the borrowed stream, or through th
     exact_calls.py      ExactServer: tools and prompts that check their arguments exactly
     adapters.py         the SDK seam: lowlevel Server, MCPServer, FastMCP
     stdio.py, stop.py   standard input and output; stop signals
-    config.py           Coalesce, Limits, and the checks of options
+    waking/             tasks, and the tool wait_for_change
+    config.py           Coalesce, Limits, Waking, and the checks of options
     telemetry.py        spans and metrics
 """
 
-from tidings.server.config import Coalesce, CoalesceSetting, Limits
+from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking
 from tidings.server.live import Live
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
@@ -43,5 +44,6 @@ __all__ = [
     "Notifier",
     "ResourceProvider",
     "SubscriberInfo",
+    "Waking",
     "attach",
 ]

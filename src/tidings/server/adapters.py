@@ -105,6 +105,14 @@ class Adapter:
         """Returns the subscriptions that name nothing that is served; none if that cannot be known."""
         return []
 
+    def known(self) -> list[str]:
+        """Returns the URIs and templates of the resources; none if they are not known here."""
+        return []
+
+    def has_tool(self, name: str) -> bool:
+        """Returns whether the server has a tool of this name; False if that is not known here."""
+        return False
+
     def watch(self, soon: Soon) -> None:
         """Calls `soon` when one of the server's lists changes, or something is published on the SDK's own bus."""
 
@@ -135,6 +143,12 @@ class McpServerAdapter(Adapter):
             )
 
         return [text for text in subscriptions if not exists(text)]
+
+    def known(self) -> list[str]:
+        return [*self.items("template"), *self.items("resource")]
+
+    def has_tool(self, name: str) -> bool:
+        return name in self.items("tool")
 
     def items(self, kind: Kind) -> dict[str, Any]:
         """Returns the server's own dictionary of tools, resources, templates or prompts.

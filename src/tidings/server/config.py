@@ -78,6 +78,39 @@ class Limits:
                 raise ValueError(f"Limits needs {field.name} > 0, not {value}")
 
 
+@dataclass(frozen=True, slots=True)
+class Waking:
+    """How clients wait for changes: the tool `wait_for_change`, and tools that run as tasks. All times are in seconds.
+
+    A client that declares the tasks extension gets a task, which lasts until something changes. The call of another
+    client is answered within `longest_call`.
+    """
+
+    longest_call: float = 25.0
+    """For which a call waits that is not a task. Some hosts give up after 60 seconds."""
+    longest_task: float = 43_200.0
+    """For which a task waits. It then completes, and says that nothing has changed."""
+    quiet: float = 1.0
+    """Without a further change, after which the changes are reported together: each report costs a model's turn."""
+    longest_quiet: float = 5.0
+    """After the first change, at which the changes are reported even if more follow."""
+    poll: float = 1.0
+    """Between two looks at a task, which clients are asked to keep to."""
+    keep: float = 3_600.0
+    """For which the result of a task is kept after its longest time."""
+    waits_per_client: int = 100
+    """Waits at once for one client: a signed-in user, else a network address, or all pipes."""
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < float("inf"):
+                raise ValueError(f"Waking needs {field.name} > 0, not {value}")
+        if self.quiet > self.longest_quiet:
+            raise ValueError(f"Waking needs quiet <= longest_quiet, not {self.quiet} and {self.longest_quiet}")
+
+
 def _check_numbers(settings: Any) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
@@ -129,7 +162,9 @@ class UriPattern:
         return self.match(subscription) is not None
 
 
-def check_options(*, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object) -> None:
+def check_options(
+    *, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object, waking: object
+) -> None:
     """Raises `TypeError` or `ValueError` if an option of `attach()` or `LiveServer` is not valid."""
     if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
         found = f"the class {bus.__name__}" if isinstance(bus, type) and _is_bus(bus) else _kind(bus)
@@ -144,6 +179,8 @@ def check_options(*, bus: object, coalesce: object, limits: object, authorize: o
             f"authorize is called with the request's context and the URI: write 'def authorize(ctx, uri)'. "
             f"This function does not fit: {problem}"
         )
+    if waking is not None and not isinstance(waking, Waking):
+        raise TypeError(f"waking must be a Waking, e.g. Waking(quiet=2), or None to turn it off, not {_kind(waking)}")
     if isinstance(subscribable, str):
         raise TypeError(f"subscribable must be a list of texts: pass [{subscribable!r}], not {subscribable!r}")
     if subscribable is not None and not isinstance(subscribable, Collection):

@@ -18,7 +18,6 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from pydantic import ValidationError
 
 from tidings._kit.uvicorn_seam import worker_count
@@ -30,19 +29,20 @@ from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, standalone_channel
 from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests
 from tidings.server.calls import RunningCalls
-from tidings.server.config import CoalesceSetting
+from tidings.server.config import CoalesceSetting, Waking
 from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook, HookEvent
 from tidings.server.http_exchange import ASGIApp, Scope
 from tidings.server.legacy import LegacyEra
-from tidings.server.modern import ModernEra
-from tidings.server.notify import REVOKED, Notifier
+from tidings.server.modern import ModernEra, is_modern
+from tidings.server.notify import REVOKED, TASKS, Notifier
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.session_gate import SessionGate
 from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
+from tidings.server.waking.extension import WakingExtension
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Live:
         bus: Bus | None,
         coalesce: CoalesceSetting,
         notifier: type[Notifier],
+        waking: Waking | None,
     ) -> None:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
@@ -81,6 +82,7 @@ class Live:
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
         self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
         self._modern = ModernEra(self._core, self._server)
+        self._waking = None if waking is None else WakingExtension(self._core, adapter, waking)
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = 0
@@ -122,7 +124,8 @@ class Live:
             result = await call_next(ctx)
         else:
             self._signals.install(only_if_handled=True)
-            result = await self._calls.run(ctx, call_next)
+            served = call_next if self._waking is None else partial(self._waking.serve, call_next=call_next)
+            result = await self._calls.run(ctx, served)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
             self._legacy.advertise(ctx, answer)
@@ -134,11 +137,13 @@ class Live:
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
+        if self._waking is not None:
+            self._waking.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
             self._legacy.revoked(principal)
             self._core.revoked(principal)
-        elif self._sessions is not None:
+        elif self._sessions is not None and (uri is None or not uri.startswith(TASKS)):
             self._sessions.noticed(uri)
 
     # For users
@@ -224,7 +229,7 @@ class Live:
         self._closing = None
         self._calls.begin()
         self._unsubscribe = self._core.start()
-        if self._core.policy.asks:
+        if self._core.policy.asks or self._waking is not None:
             await self._core.seals.share_key()
         if self._sessions is not None:
             self._sessions.start()
@@ -255,6 +260,8 @@ class Live:
             await broken_off.leave()
 
     async def _leave_bus(self) -> None:
+        if self._waking is not None:
+            await self._waking.aclose()
         if self._sessions is not None:
             await self._sessions.aclose()
         await self._core.aclose()
@@ -271,6 +278,8 @@ class Live:
     async def _close(self, budget: StopBudget) -> None:
         core = self._core
         core.begin_stop()
+        if self._waking is not None:
+            self._waking.begin_stop()
         with answers_held_open():
             await self._calls.end(budget)
         await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the last changes")
@@ -358,11 +367,6 @@ async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: s
 
 
 # The era of a request, for tools and resources
-
-
-def is_modern(protocol_version: str | None) -> bool:
-    """Returns whether a client speaks the modern era's protocol."""
-    return is_version_at_least(protocol_version or "", MODERN_PROTOCOL_VERSIONS[0])
 
 
 @contextmanager

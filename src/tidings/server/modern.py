@@ -18,6 +18,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
 from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
@@ -47,6 +48,11 @@ _QUIET_TURNS: Final = 20
 
 # The result of a `subscriptions/listen` that ends in good order, but for its `_meta`.
 _RESULT: Final = types.SubscriptionsListenResult(_meta={}).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def is_modern(protocol_version: str | None) -> bool:
+    """Returns whether a client speaks the modern era's protocol."""
+    return is_version_at_least(protocol_version or "", MODERN_PROTOCOL_VERSIONS[0])
 
 
 class ListenStream(Subscriber):

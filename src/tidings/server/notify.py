@@ -30,6 +30,7 @@ _MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the star
 # Stands for all changes that waited, if there were too many. Its subscribers are told that anything may have changed.
 EVERYTHING: Final = ResourceUpdated("*")
 NOTICE: Final = "tidings-session:"  # Begins the URI of a change that is for the replicas alone.
+TASKS: Final = NOTICE + "tasks/"  # Begins one that names the first characters of tasks that have changed.
 REVOKED: Final = NOTICE + "revoked/"  # Begins one that names a principal whose rights have changed.
 
 

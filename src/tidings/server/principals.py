@@ -39,13 +39,21 @@ def expiry_of(scope: Scope | None) -> float | None:
     return None if end is None else end + 1.0  # The SDK accepts it until that second is over.
 
 
+def holder_of(scope: Scope | None) -> str:
+    """Returns the identity to which sealed ids are bound: the signed-in user, with whatever app; '' for others."""
+    owner = None if scope is None else owner_of(scope)
+    if owner is None:
+        return ""
+    client_id, issuer, subject = owner
+    return repr([issuer, subject or client_id])  # A user may have any number of apps.
+
+
 def client_key(scope: Scope | None) -> str:
     """Returns the identity that limits count: the signed-in user, else the network address. Pipes are one client."""
     if scope is None:
         return "a pipe"
-    if (owner := owner_of(scope)) is not None:
-        client_id, issuer, subject = owner
-        return repr([issuer, subject or client_id])  # A user may have any number of apps.
+    if holder := holder_of(scope):
+        return holder
     return _network_of(scope["client"][0]) if scope.get("client") else "unknown address"
 
 

@@ -72,6 +72,8 @@ class Seals:
     def _open(self, purpose: str, text: str) -> str | None:
         try:
             sealed = urlsafe_b64decode(text.encode() + b"==")
+            if urlsafe_b64encode(sealed).rstrip(b"=") != text.encode():
+                return None  # Python ignores what does not belong into it: there is one way to write a seal.
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode()).decode()
         except (ValueError, InvalidTag):
             return None

@@ -26,7 +26,7 @@ from tidings.bus.urls import bus_from_url
 from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, list_change
-from tidings.server.config import Coalesce, CoalesceSetting, Limits, check_options
+from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking, check_options
 from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
@@ -83,6 +83,7 @@ def attach(
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
     authorize: Authorize | None = None,
     subscribable: Sequence[str] | None = None,
+    waking: Waking | None = Waking(),  # noqa: B008 - a frozen value
 ) -> Live:
     """Makes an existing server live: an SDK `MCPServer`, a lowlevel `Server` or a `fastmcp.FastMCP`.
 
@@ -94,13 +95,15 @@ def attach(
         ValueError: `server` is live already, a pattern is not valid, or no bus has this URL.
     """
     bus = bus_from_url(bus) if isinstance(bus, str) else bus
-    check_options(bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable)
+    check_options(
+        bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable, waking=waking
+    )
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
     policy = SubscriptionPolicy(limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing)
     notifier = server.notifier if isinstance(server, LiveServer) else Notifier
-    live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier)
+    live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier, waking=waking)
     _live_servers.add(adapter.lowlevel)
     adapter.wrap_apps(live.wrap, max_sessions=limits.sessions, session_idle_timeout=limits.session_idle)
     return live
@@ -119,6 +122,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         authorize: Called with the request's context and the URI before a subscription is accepted. What it refuses is
             left out of the acknowledgment (modern era) or answered as if it did not exist (old era).
         subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
+        waking: How clients wait for changes and for tasks. None turns both off, and takes `wait_for_change` away.
     """
 
     notifier: ClassVar[type[Notifier]] = Notifier
@@ -133,13 +137,20 @@ class LiveServer(MCPServer[LifespanResultT]):
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         authorize: Authorize | None = None,
         subscribable: Sequence[str] | None = None,
+        waking: Waking | None = Waking(),  # noqa: B008 - a frozen value
         **options: Any,
     ) -> None:
         super().__init__(name, *arguments, **options)
         self._shelf: dict[tuple[Kind, str], Any] = {}
         self._provider: ResourceProvider | None = None
         self._live = attach(
-            self, bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable
+            self,
+            bus=bus,
+            coalesce=coalesce,
+            limits=limits,
+            authorize=authorize,
+            subscribable=subscribable,
+            waking=waking,
         )
 
     @property

@@ -1,0 +1,178 @@
+"""`WakingExtension`: the tasks extension of one server, and the tool `wait_for_change`, in both eras.
+
+The extension `io.modelcontextprotocol/tasks` belongs to the modern era, and to requests that declare it: each request
+says for itself what its sender can do. Whoever declares nothing gets plain results.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.mcpserver.server import require_client_extension
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from pydantic import Field
+
+from tidings.server.adapters import Adapter
+from tidings.server.config import Waking
+from tidings.server.core import Core, rpc_errors, scope_of
+from tidings.server.modern import is_modern
+from tidings.server.notify import TASKS
+from tidings.server.policy import RequestContext
+from tidings.server.principals import holder_of
+from tidings.server.waking.record import Json, TaskRecord
+from tidings.server.waking.store import TaskStore, UnknownTask
+from tidings.server.waking.waiting import TOOL, TOOL_NAME, Refused, Waits, refusal
+
+EXTENSION: Final = "io.modelcontextprotocol/tasks"
+_LONGEST_ID: Final = 128
+
+
+class TaskParams(types.RequestParams):
+    """The parameters of `tasks/get` and `tasks/cancel`."""
+
+    task_id: str
+
+
+class UpdateTaskParams(TaskParams):
+    """The parameters of `tasks/update`."""
+
+    input_responses: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class WakingExtension:
+    """Serves tasks, and the tool that waits. A tool of the server's own that has the same name takes its place."""
+
+    def __init__(self, core: Core, adapter: Adapter, waking: Waking) -> None:
+        self._adapter = adapter
+        self._server = server = adapter.lowlevel
+        self._store = TaskStore(core)
+        self._waits = Waits(core, self._store, waking, adapter.known)
+        server.add_request_handler("tasks/get", TaskParams, self._get)
+        server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
+        server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
+
+    def noticed(self, uri: str | None) -> None:
+        """Hears a notice of the log; None if the log was lost."""
+        if uri is None or uri.startswith(TASKS):
+            self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
+
+    def begin_stop(self) -> None:
+        """Answers the calls that wait."""
+        self._waits.begin_stop()
+
+    async def aclose(self) -> None:
+        """Lets go of all tasks. What is pending stays so on the bus."""
+        await self._waits.aclose()
+
+    # Requests that others serve
+
+    async def serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Answers the calls of tools that wait, and adds the extension and the tool to the answers of others."""
+        match ctx.method:
+            case "tools/call" if (ctx.params or {}).get("name") == TOOL_NAME and self._has_tool:
+                return await self._wait(ctx)
+            case "tools/list":
+                return self._with_tool(await call_next(ctx))
+            case "server/discover":
+                return self._with_extension(await call_next(ctx))
+            case _:
+                return await call_next(ctx)
+
+    @property
+    def _has_tool(self) -> bool:
+        """It waits by a tool of this file: the server has tools, and none of its own has this name."""
+        return self._server.get_request_handler("tools/call") is not None and not self._adapter.has_tool(TOOL_NAME)
+
+    async def _wait(self, ctx: RequestContext) -> Json:
+        arguments: Any = (ctx.params or {}).get("arguments")
+        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+            try:
+                given = cast("Json", arguments) if isinstance(arguments, dict) else {}
+                result = await self._waits.call(ctx, given, as_task=declares_tasks(ctx))
+            except Refused as error:
+                result = refusal(error)
+        return self._enveloped(ctx, result)
+
+    def _enveloped(self, ctx: RequestContext, result: Json) -> Json:
+        """Returns a result as the SDK sends it in the era of its request."""
+        if not is_modern(ctx.protocol_version):
+            return result
+        stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
+        return {"resultType": "complete", **result, "_meta": {**stamp, **result.get("_meta", {})}}
+
+    def _with_tool(self, result: HandlerResult) -> HandlerResult:
+        if isinstance(result, dict) and not result.get("nextCursor") and self._has_tool:
+            tools: list[Json] = result.get("tools", [])
+            if all(tool.get("name") != TOOL_NAME for tool in tools):
+                return {**result, "tools": [*tools, TOOL]}
+        return result
+
+    def _with_extension(self, result: HandlerResult) -> HandlerResult:
+        if not isinstance(result, dict):
+            return result
+        capabilities: Json = result.get("capabilities") or {}
+        extensions: Json = {**(capabilities.get("extensions") or {}), EXTENSION: {}}
+        return {**result, "capabilities": {**capabilities, "extensions": extensions}}
+
+    # The methods of the extension
+
+    async def _get(self, ctx: RequestContext, params: TaskParams) -> Json:
+        key = await self._key(ctx, params)
+        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+            record = await self._found(key)
+            if record.kind == "wait":
+                record = await self._waits.serve(ctx, key, record)
+        return record.details(params.task_id)
+
+    async def _update(self, ctx: RequestContext, params: UpdateTaskParams) -> Json:
+        key = await self._key(ctx, params)
+        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+            await self._changed(key, lambda record: record.answered(params.input_responses))
+        return {}
+
+    async def _cancel(self, ctx: RequestContext, params: TaskParams) -> Json:
+        key = await self._key(ctx, params)
+        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+            await self._changed(key, lambda record: record.cancelled("Cancelled by the client."))
+        return {}
+
+    async def _key(self, ctx: RequestContext, params: TaskParams) -> str:
+        """Returns the key of the task that a request is about, if its sender may ask for it."""
+        if not is_modern(ctx.protocol_version):
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
+        if ctx.request is not None:
+            named = decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER))
+            if named != params.task_id:
+                raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header does not name the task of this request.")
+        require_client_extension(ctx, EXTENSION)
+        if len(params.task_id) > _LONGEST_ID:
+            raise _unknown()
+        try:
+            return await self._store.key_of(params.task_id, holder_of(scope_of(ctx)))
+        except UnknownTask:
+            raise _unknown() from None
+
+    async def _found(self, key: str) -> TaskRecord:
+        try:
+            return await self._store.find(key)
+        except UnknownTask:
+            raise _unknown() from None
+
+    async def _changed(self, key: str, edit: Callable[[TaskRecord], TaskRecord]) -> None:
+        try:
+            await self._store.change(key, edit)
+        except UnknownTask:
+            raise _unknown() from None
+
+
+def declares_tasks(ctx: RequestContext) -> bool:
+    """Returns whether the sender of this request takes a task as its result."""
+    capabilities = ctx.session.client_capabilities
+    extensions = capabilities.extensions if capabilities is not None else None
+    return is_modern(ctx.protocol_version) and EXTENSION in (extensions or {})
+
+
+def _unknown() -> MCPError:
+    return MCPError(types.INVALID_PARAMS, "There is no such task: its id is wrong, or it has expired.")

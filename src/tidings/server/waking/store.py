@@ -1,0 +1,184 @@
+"""`TaskStore`: the tasks on the bus, and the view that this process has of them.
+
+A task id is a seal for one principal: it has the key of a record in it, and shows nothing but a prefix that speaks to
+models. Nobody can make one up, so only keys that were given out are ever looked for.
+
+Every process keeps a view of the records that it knows. A process that changes a record publishes a notice through the
+log, and the others look again when the record is next asked for. So asking for a task that nobody changes touches
+neither the disk nor the network.
+"""
+
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.bus import Records
+from tidings.bus.memory import MemoryRecords
+from tidings.bus.shared import LARGEST_VALUE
+from tidings.changes import ResourceUpdated
+from tidings.errors import TransportError
+from tidings.server.core import Core
+from tidings.server.notify import TASKS
+from tidings.server.waking.record import TaskRecord
+
+_KEY_BYTES: Final = 16
+_NOTICE_CHARACTERS: Final = 3  # Of a key: the log keeps each distinct notice, so there must not be many.
+_LONGEST_PREFIX: Final = 40
+_SPEAKING: Final = re.compile(r"[^A-Za-z0-9_-]")
+_SURE_SECONDS: Final = 300.0  # A view is read again after this time, even if no notice came.
+_VIEW_BYTES: Final = 32 * 2**20
+_ENTRY_BYTES: Final = 2_000  # What a view takes beside its value.
+
+Edit = Callable[[TaskRecord], TaskRecord]
+
+
+@dataclass(slots=True)
+class _View:
+    record: TaskRecord
+    revision: int
+    read_at: float
+    size: int
+
+
+class UnknownTask(Exception):
+    """There is no such task, or it is somebody else's, or it has expired."""
+
+
+class TaskStore:
+    """Creates, finds and changes tasks."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        records: Records | None = getattr(core.bus, "records", None)
+        self.records: Records = records if records is not None else MemoryRecords(time.monotonic)
+        self._views: OrderedDict[str, _View] = OrderedDict()
+        self._size = 0
+        self._watched: dict[str, dict[str, Callable[[], None]]] = {}  # By the start of the key, and by the key.
+        self._noticed: dict[str, float] = {}  # When each start was last noticed.
+        self._all_noticed = 0.0
+
+    # Ids
+
+    def new_id(self, prefix: str, holder: str) -> tuple[str, str]:
+        """Returns the key of a new task, and its id for `holder`."""
+        key, start = secrets.token_hex(_KEY_BYTES), _SPEAKING.sub("-", prefix)[:_LONGEST_PREFIX]
+        return key, f"{start}.{self._core.seals.seal(_purpose(start, holder), key)}"
+
+    async def key_of(self, task_id: str, holder: str) -> str:
+        """Returns the key in an id. Raises `UnknownTask` if it was not given to `holder`."""
+        start, _, seal = task_id.partition(".")
+        if (key := await self._core.seals.open(_purpose(start, holder), seal)) is None:
+            raise UnknownTask
+        return key
+
+    # Records
+
+    async def create(self, key: str, record: TaskRecord) -> None:
+        """Stores a new task. When this returns, every replica finds it. Raises `BusUnavailable`."""
+        stored = await self.records.put(_place(key), bytes(record), seconds=record.seconds_left, revision=0)
+        if stored is not None:
+            self._see(key, record, stored.revision, len(stored.value), time.monotonic())
+
+    async def find(self, key: str, *, sure_for: float = _SURE_SECONDS) -> TaskRecord:
+        """Returns a task. A view that is older than `sure_for` seconds is not enough. Raises `UnknownTask`."""
+        view = self._views.get(key)
+        if view is not None and view.record.seconds_left <= 0:
+            self._forget(key)
+            raise UnknownTask
+        if view is not None and (view.record.is_final or self._is_sure(key, view, sure_for)):
+            self._views.move_to_end(key)
+            return view.record
+        return (await self._read(key)).record
+
+    def _is_sure(self, key: str, view: _View, sure_for: float) -> bool:
+        noticed = max(self._noticed.get(_start(key), 0.0), self._all_noticed)
+        return noticed < view.read_at and time.monotonic() < view.read_at + sure_for
+
+    async def change(self, key: str, edit: Edit) -> TaskRecord:
+        """Puts what `edit` returns in place of a task, unless it is final, and returns what is there then.
+
+        `edit` is called again if somebody else has changed the task meanwhile. Raises `UnknownTask`.
+        """
+        view = self._views.get(key) or await self._read(key)
+        while not view.record.is_final:
+            record = edit(view.record)
+            if record is view.record:
+                break
+            value = bytes(record)
+            if len(value) > LARGEST_VALUE:
+                raise ValueError(f"A task takes at most {LARGEST_VALUE} bytes, and this one would take {len(value)}.")
+            seconds = max(record.seconds_left, 1.0)
+            stored = await self.records.put(_place(key), value, seconds=seconds, revision=view.revision)
+            if stored is not None:
+                view = self._see(key, record, stored.revision, len(value), time.monotonic())
+                await self._tell(key)
+                break
+            view = await self._read(key)
+        return view.record
+
+    def watch(self, key: str, changed: Callable[[], None]) -> None:
+        """Calls `changed` when this task may have changed, on whatever replica."""
+        self._watched.setdefault(_start(key), {})[key] = changed
+
+    def unwatch(self, key: str) -> None:
+        """Ends `watch`."""
+        near = self._watched.get(_start(key), {})
+        near.pop(key, None)
+        if not near:
+            self._watched.pop(_start(key), None)
+
+    def noticed(self, start: str | None) -> None:
+        """Hears that a task whose key begins with `start` has changed; None if that cannot be known of any."""
+        now = time.monotonic()
+        if start is None:
+            self._all_noticed = now
+        elif len(start) == _NOTICE_CHARACTERS:
+            self._noticed[start] = now
+        for near in tuple(self._watched.values()) if start is None else (self._watched.get(start, {}),):
+            for changed in tuple(near.values()):
+                changed()
+
+    async def _tell(self, key: str) -> None:
+        with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.
+            await self._core.publish(ResourceUpdated(TASKS + _start(key)))
+
+    async def _read(self, key: str) -> _View:
+        asked_at = time.monotonic()
+        found = await self.records.get(_place(key))
+        if found is None:
+            self._forget(key)
+            raise UnknownTask
+        try:
+            record = TaskRecord.parse(found.value)
+        except (ValueError, TypeError, KeyError):
+            raise UnknownTask from None
+        return self._see(key, record, found.revision, len(found.value), asked_at)
+
+    def _see(self, key: str, record: TaskRecord, revision: int, size: int, read_at: float) -> _View:
+        self._forget(key)
+        view = self._views[key] = _View(record, revision, read_at, size + _ENTRY_BYTES)
+        self._size += view.size
+        while self._size > _VIEW_BYTES and len(self._views) > 1:
+            self._forget(next(iter(self._views)))
+        return view
+
+    def _forget(self, key: str) -> None:
+        if (view := self._views.pop(key, None)) is not None:
+            self._size -= view.size
+
+
+def _purpose(start: str, holder: str) -> str:
+    return f"task {start} {holder}"
+
+
+def _start(key: str) -> str:
+    return key[:_NOTICE_CHARACTERS]
+
+
+def _place(key: str) -> str:
+    return f"task/{key}"
