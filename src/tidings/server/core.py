@@ -153,10 +153,10 @@ class Core:
         self._coalescer.flush()
 
     def _deliver(self, place: Cursor, change: Change) -> None:
-        meta = self.times.take(change)
+        meta, origin = self.times.take(change), self.times.origin(change)
 
         def deliver() -> int:
-            return self.hub.deliver(Frame(place, change, self.cursor_text(self.position), meta))
+            return self.hub.deliver(Frame(place, change, self.cursor_text(self.position), meta, origin))
 
         record_delivery(deliver, change, meta)
 

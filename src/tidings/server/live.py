@@ -82,7 +82,8 @@ class Live:
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
         self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
         self._modern = ModernEra(self._core, self._server)
-        self._waking = None if waking is None else WakingExtension(self._core, adapter, waking)
+        ours = (self._middleware, self._admit_session)
+        self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours)
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = 0

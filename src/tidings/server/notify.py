@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -26,6 +28,7 @@ T = TypeVar("T")
 
 # Changes whose times are remembered: they wait to be published, or for the bus to bring them back.
 _MOST: Final = 10_000
+_MOST_OF_CALL: Final = 100  # Resources that are remembered as changed by one call.
 _MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the start of the server.
 # Stands for all changes that waited, if there were too many. Its subscribers are told that anything may have changed.
 EVERYTHING: Final = ResourceUpdated("*")
@@ -42,10 +45,24 @@ def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:
     waiting[change] = value
 
 
-class Times:
-    """The times and traces of changes on their way through the bus.
+@dataclass(slots=True)
+class Caller:
+    """The caller of a tool, and the resources that were published during the call."""
 
-    Each is sent once; what is forgotten meanwhile is not sent. Of several changes that are merged, the first counts.
+    key: str
+    """Its identity: that of a signed-in user, or of a pipe; all others are one."""
+    changed: dict[str, None] = field(default_factory=dict[str, None])
+    is_over: bool = False
+
+
+CALLER: Final[ContextVar[Caller | None]] = ContextVar("tidings_caller", default=None)
+"""The caller of the tool that runs in this context. What it publishes is this caller's doing."""
+
+
+class Times:
+    """The times, traces and originators of changes on their way through the bus.
+
+    Each is taken once; what is forgotten meanwhile is not sent. Of several changes that are merged, the first counts.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -53,6 +70,7 @@ class Times:
         self._sources: dict[Change, float] = {}
         self._traces: dict[Change, dict[str, str]] = {}
         self._published: dict[Change, dict[str, Any]] = {}
+        self._origins: dict[Change, str] = {}  # The key of the caller; '' if there were several, or others as well.
 
     def happened(self, change: Change, at: float | None) -> None:
         """Notes the current span, and when `change` happened, in seconds since the epoch, if that is known."""
@@ -62,6 +80,20 @@ class Times:
         if trace := trace_meta():
             _bound(self._traces)
             self._traces.setdefault(change, trace)
+        caller = CALLER.get()
+        if caller is not None and not caller.is_over and isinstance(change, ResourceUpdated):
+            if len(caller.changed) < _MOST_OF_CALL:
+                caller.changed[change.uri] = None
+            _bound(self._origins)
+            # Another's may be on its way, too.
+            before = self._origins.get(change, "" if change in self._published else caller.key)
+            self._origins[change] = caller.key if before == caller.key else ""
+        elif change in self._origins:
+            self._origins[change] = ""
+
+    def origin(self, change: Change) -> str:
+        """Returns the key of the caller whose doing a change is, of one that is delivered now; '' if not known."""
+        return self._origins.pop(change, "") if self._origins else ""
 
     def publishing(self, change: Change) -> None:
         """Notes that `change` is given to the bus now."""
@@ -81,6 +113,7 @@ class Times:
     def forget(self) -> None:
         """Forgets the changes that were published and not delivered."""
         self._published.clear()
+        self._origins.clear()
 
 
 def _bound(noted: dict[Change, Any]) -> None:

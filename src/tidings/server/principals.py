@@ -1,6 +1,7 @@
 """The sender of a request: its principal if it has signed in, the end of its token, its name in logs and limits."""
 
 import ipaddress
+import secrets
 from typing import Any, Final
 
 import mcp_types as types
@@ -11,6 +12,7 @@ from tidings.server.http_exchange import Scope
 from tidings.server.policy import RequestContext
 
 _LONGEST_NAME: Final = 200  # Characters.
+_THIS_PROCESS: Final = f"pipe {secrets.token_hex(8)}"  # Each chat has a process of its own.
 
 
 def _user_of(scope: Scope) -> AuthenticatedUser | None:
@@ -46,6 +48,11 @@ def holder_of(scope: Scope | None) -> str:
         return ""
     client_id, issuer, subject = owner
     return repr([issuer, subject or client_id])  # A user may have any number of apps.
+
+
+def origin_of(scope: Scope | None) -> str:
+    """Returns the identity whose own changes are told apart: the signed-in user, the pipe, or everybody else."""
+    return _THIS_PROCESS if scope is None else holder_of(scope) or "anonymous"
 
 
 def client_key(scope: Scope | None) -> str:

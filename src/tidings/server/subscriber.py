@@ -59,15 +59,21 @@ class Frame:
     only the last has one: a reader that knows it has all of them.
     """
 
-    __slots__ = ("_legacy_chunk", "change", "cursor", "legacy", "meta", "modern", "place")
+    __slots__ = ("_legacy_chunk", "change", "cursor", "legacy", "meta", "modern", "origin", "place")
 
     def __init__(
-        self, place: Cursor, change: Change, cursor: str | None = None, meta: dict[str, Any] | None = None
+        self,
+        place: Cursor,
+        change: Change,
+        cursor: str | None = None,
+        meta: dict[str, Any] | None = None,
+        origin: str = "",
     ) -> None:
         self.place: Cursor = place
         self.change: Change = change
         self.cursor: str | None = cursor
         self.meta: dict[str, Any] = meta or {}
+        self.origin: str = origin  # The key of the caller whose doing it is, if that is known here. It is not sent.
         text = "" if cursor is None else f'"{CURSOR_KEY}":{_quoted(cursor)}'
         if meta:
             text += f"{',' if text else ''}{_quoted(meta)[1:-1]}"

@@ -68,8 +68,8 @@ async def wait(port: int, *uris: str, **arguments: Any) -> str:
 
 
 def text(result: Json) -> str:
-    [block] = result["content"]
-    return block["text"]
+    """The text of a result, which stands before its links."""
+    return result["content"][0]["text"]
 
 
 def cursor(result: Json) -> str:

@@ -4,7 +4,7 @@ The extension `io.modelcontextprotocol/tasks` belongs to the modern era, and to 
 says for itself what its sender can do. Whoever declares nothing gets plain results.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import mcp_types as types
@@ -18,12 +18,14 @@ from tidings.server.adapters import Adapter
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_errors, scope_of
 from tidings.server.modern import is_modern
-from tidings.server.notify import TASKS
+from tidings.server.notify import CALLER, TASKS, Caller
 from tidings.server.policy import RequestContext
-from tidings.server.principals import holder_of
+from tidings.server.principals import holder_of, origin_of
 from tidings.server.waking.record import Json, TaskRecord
 from tidings.server.waking.store import TaskStore, UnknownTask
-from tidings.server.waking.waiting import TOOL, TOOL_NAME, Refused, Waits, refusal
+from tidings.server.waking.texts import ResourceReader
+from tidings.server.waking.tool import TOOL, TOOL_NAME, Refused, refusal
+from tidings.server.waking.waiting import Waits
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _LONGEST_ID: Final = 128
@@ -44,11 +46,11 @@ class UpdateTaskParams(TaskParams):
 class WakingExtension:
     """Serves tasks, and the tool that waits. A tool of the server's own that has the same name takes its place."""
 
-    def __init__(self, core: Core, adapter: Adapter, waking: Waking) -> None:
+    def __init__(self, core: Core, adapter: Adapter, waking: Waking, ours: Sequence[Any]) -> None:
         self._adapter = adapter
         self._server = server = adapter.lowlevel
         self._store = TaskStore(core)
-        self._waits = Waits(core, self._store, waking, adapter.known)
+        self._waits = Waits(core, self._store, waking, ResourceReader(server, ours), adapter.known)
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
@@ -73,6 +75,8 @@ class WakingExtension:
         match ctx.method:
             case "tools/call" if (ctx.params or {}).get("name") == TOOL_NAME and self._has_tool:
                 return await self._wait(ctx)
+            case "tools/call":
+                return await self._call(ctx, call_next)
             case "tools/list":
                 return self._with_tool(await call_next(ctx))
             case "server/discover":
@@ -84,6 +88,18 @@ class WakingExtension:
     def _has_tool(self) -> bool:
         """It waits by a tool of this file: the server has tools, and none of its own has this name."""
         return self._server.get_request_handler("tools/call") is not None and not self._adapter.has_tool(TOOL_NAME)
+
+    async def _call(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Calls another tool. What it publishes is its caller's doing."""
+        caller = Caller(origin_of(scope_of(ctx)))
+        token = CALLER.set(caller)
+        try:
+            return await call_next(ctx)
+        finally:
+            CALLER.reset(token)
+            caller.is_over = True
+            if caller.changed:
+                await self._waits.wrote(ctx, caller)
 
     async def _wait(self, ctx: RequestContext) -> Json:
         arguments: Any = (ctx.params or {}).get("arguments")
@@ -98,9 +114,9 @@ class WakingExtension:
     def _enveloped(self, ctx: RequestContext, result: Json) -> Json:
         """Returns a result as the SDK sends it in the era of its request."""
         if not is_modern(ctx.protocol_version):
-            return result
+            return {name: value for name, value in result.items() if name != "resultType"}
         stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
-        return {"resultType": "complete", **result, "_meta": {**stamp, **result.get("_meta", {})}}
+        return {**result, "_meta": {**stamp, **result.get("_meta", {})}}
 
     def _with_tool(self, result: HandlerResult) -> HandlerResult:
         if isinstance(result, dict) and not result.get("nextCursor") and self._has_tool:
@@ -123,7 +139,7 @@ class WakingExtension:
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
             record = await self._found(key)
             if record.kind == "wait":
-                record = await self._waits.serve(ctx, key, record)
+                record = await self._waits.state(ctx, key, record)
         return record.details(params.task_id)
 
     async def _update(self, ctx: RequestContext, params: UpdateTaskParams) -> Json:

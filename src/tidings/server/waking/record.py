@@ -41,6 +41,10 @@ class TaskRecord:
     """The subscriptions of a wait."""
     since: str = ""
     """The cursor after which a wait looks for changes."""
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    """The texts that its reader knows: the digest for each resource."""
+    own: bool = False
+    """Its caller's own changes end a wait, too."""
     until: float = 0.0
     """When a wait completes although nothing has changed."""
     runner: str = ""

@@ -143,6 +143,11 @@ class TaskStore:
             for changed in tuple(near.values()):
                 changed()
 
+    def told(self, key: str) -> None:
+        """Hears that this process has something new to say of a task."""
+        if (changed := self._watched.get(_start(key), {}).get(key)) is not None:
+            changed()
+
     async def _tell(self, key: str) -> None:
         with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.
             await self._core.publish(ResourceUpdated(TASKS + _start(key)))
