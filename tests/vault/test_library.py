@@ -57,7 +57,7 @@ class World:
         self.index = Index(self.vault, self._cache, memory=self._cache is None)
         return self.index
 
-    async def _publish(self, uris: Sequence[str], _: bool, changed_at: float | None) -> None:
+    async def _publish(self, uris: Sequence[str], _: bool, changed_at: float | None, before: object) -> None:
         self.told += uris
         self.changed_at = changed_at
 

@@ -153,10 +153,13 @@ class Core:
         self._coalescer.flush()
 
     def _deliver(self, place: Cursor, change: Change) -> None:
-        meta, origin = self.times.take(change), self.times.origin(change)
+        times = self.times
+        meta, origin, before = times.take(change), times.origin(change), times.before(change)
 
         def deliver() -> int:
-            return self.hub.deliver(Frame(place, change, self.cursor_text(self.position), meta, origin))
+            return self.hub.deliver(
+                Frame(place, change, self.cursor_text(self.position), meta, origin=origin, before=before)
+            )
 
         record_delivery(deliver, change, meta)
 

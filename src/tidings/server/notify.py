@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 # Changes whose times are remembered: they wait to be published, or for the bus to bring them back.
 _MOST: Final = 10_000
+_MOST_TEXTS: Final = 100  # Texts that are remembered until their change is delivered.
 _MOST_OF_CALL: Final = 100  # Resources that are remembered as changed by one call.
 _MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the start of the server.
 # Stands for all changes that waited, if there were too many. Its subscribers are told that anything may have changed.
@@ -70,10 +71,14 @@ class Times:
         self._sources: dict[Change, float] = {}
         self._traces: dict[Change, dict[str, str]] = {}
         self._published: dict[Change, dict[str, Any]] = {}
+        self._before: dict[Change, str] = {}
         self._origins: dict[Change, str] = {}  # The key of the caller; '' if there were several, or others as well.
 
-    def happened(self, change: Change, at: float | None) -> None:
-        """Notes the current span, and when `change` happened, in seconds since the epoch, if that is known."""
+    def happened(self, change: Change, at: float | None, before: str | None = None) -> None:
+        """Notes the current span, when `change` happened, in seconds since the epoch, and the text before, if known."""
+        if before is not None:
+            _bound(self._before, _MOST_TEXTS)
+            self._before.setdefault(change, before)
         if at is not None:
             _bound(self._sources)
             self._sources.setdefault(change, at)
@@ -95,6 +100,10 @@ class Times:
         """Returns the key of the caller whose doing a change is, of one that is delivered now; '' if not known."""
         return self._origins.pop(change, "") if self._origins else ""
 
+    def before(self, change: Change) -> str | None:
+        """Returns the text of a resource before its change, which is delivered now; None if it is not known."""
+        return self._before.pop(change, None) if self._before else None
+
     def publishing(self, change: Change) -> None:
         """Notes that `change` is given to the bus now."""
         meta = self._published.get(change)
@@ -114,10 +123,11 @@ class Times:
         """Forgets the changes that were published and not delivered."""
         self._published.clear()
         self._origins.clear()
+        self._before.clear()
 
 
-def _bound(noted: dict[Change, Any]) -> None:
-    if len(noted) >= _MOST:
+def _bound(noted: dict[Change, Any], most: int = _MOST) -> None:
+    if len(noted) >= most:
         del noted[next(iter(noted))]
 
 
@@ -135,7 +145,9 @@ class Notifier:
         self._lock = threading.Lock()
         self._background = Background()
 
-    async def resource_updated(self, uri: str | AnyUrl, *, changed_at: float | None = None) -> None:
+    async def resource_updated(
+        self, uri: str | AnyUrl, *, changed_at: float | None = None, before: str | None = None
+    ) -> None:
         """Notifies subscribers that the resource at `uri` changed.
 
         When this returns, the change is stored as durably as the bus promises; equal changes that follow each other
@@ -146,6 +158,8 @@ class Notifier:
             uri: The resource.
             changed_at: The time of the change at its source, in seconds since the epoch, if it is known. It is sent
                 with the notification, so that a reader can see how long that took.
+            before: The text of the resource before the change, if it is known. A wait for a prefix shows the
+                difference; nobody else gets it.
 
         Raises:
             InvalidUri: `uri` is not a URI, or is a prefix: those are for subscribing.
@@ -153,7 +167,7 @@ class Notifier:
                 publishes it when the bus is back: publishing it again is not needed, and does no harm.
         """
         change = ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri)
-        await self.publish(change, changed_at=changed_at)
+        await self.publish(change, changed_at=changed_at, before=before)
 
     async def tools_changed(self) -> None:
         """Notifies that the list of tools changed. Adding or removing a tool of a `LiveServer` does so by itself."""
@@ -183,7 +197,7 @@ class Notifier:
             raise ValueError("revoke() needs the name of a principal, or None for everybody.")
         await self._publish(ResourceUpdated(REVOKED + quote(principal or "", safe="")))
 
-    async def publish(self, change: Change, *, changed_at: float | None = None) -> None:
+    async def publish(self, change: Change, *, changed_at: float | None = None, before: str | None = None) -> None:
         """Publishes any change, as the methods above do.
 
         Raises:
@@ -192,13 +206,13 @@ class Notifier:
             TypeError: It is not a change.
         """
         _check(change)
-        await self._publish(change, changed_at)
+        await self._publish(change, changed_at, before)
 
-    async def _publish(self, change: Change, changed_at: float | None = None) -> None:
+    async def _publish(self, change: Change, changed_at: float | None = None, before: str | None = None) -> None:
         if self._loop is None or self._submit is None or self._loop is not asyncio.get_running_loop():
-            self._publish_soon(change, changed_at)
+            self._publish_soon(change, changed_at, before)
         else:
-            self._times.happened(change, changed_at)
+            self._times.happened(change, changed_at, before)
             await self._submit(change)
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
@@ -213,11 +227,11 @@ class Notifier:
             TypeError: It is not a change.
         """
         _check(change)
-        self._publish_soon(change, changed_at)
+        self._publish_soon(change, changed_at, None)
 
-    def _publish_soon(self, change: Change, changed_at: float | None) -> None:
+    def _publish_soon(self, change: Change, changed_at: float | None, before: str | None) -> None:
         with self._lock:
-            self._times.happened(change, changed_at)
+            self._times.happened(change, changed_at, before)
             add_waiting(self._soon, change, None)
             if self._loop is None or self._scheduled:
                 return

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 from weakref import WeakSet
 
@@ -23,7 +25,7 @@ from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
 from tidings.bus.urls import bus_from_url
-from tidings.changes import Change, ResourcesListChanged, ResourceUpdated
+from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, list_change
 from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking, check_options
@@ -183,14 +185,21 @@ class LiveServer(MCPServer[LifespanResultT]):
     async def _say_if_ready(self, _: Request) -> PlainTextResponse:
         return PlainTextResponse(self.trouble or "ready", status_code=503 if self.trouble else 200)
 
-    async def _announce(self, uris: Sequence[str], *, listed: bool = False, changed_at: float | None = None) -> None:
+    async def _announce(
+        self,
+        uris: Sequence[str],
+        *,
+        listed: bool = False,
+        changed_at: float | None = None,
+        before: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Publishes changes that have happened. Whoever made them has succeeded, even if the bus is away.
 
         What the bus cannot store now is kept and published later, which `notify` logs.
         """
-        changes: list[Change] = [ResourceUpdated(uri) for uri in uris]
-        changes += [ResourcesListChanged()] if listed else []
-        publishing = (self.notify.publish(change, changed_at=changed_at) for change in changes)
+        publish = partial(self.notify.publish, changed_at=changed_at)
+        publishing = [publish(ResourceUpdated(uri), before=before.get(uri)) for uri in uris]
+        publishing += [publish(ResourcesListChanged())] if listed else []
         for outcome in await asyncio.gather(*publishing, return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, TransportError):
                 logger.error("A change could not be published.", exc_info=outcome)

@@ -59,7 +59,7 @@ class Frame:
     only the last has one: a reader that knows it has all of them.
     """
 
-    __slots__ = ("_legacy_chunk", "change", "cursor", "legacy", "meta", "modern", "origin", "place")
+    __slots__ = ("_legacy_chunk", "before", "change", "cursor", "legacy", "meta", "modern", "origin", "place")
 
     def __init__(
         self,
@@ -67,13 +67,16 @@ class Frame:
         change: Change,
         cursor: str | None = None,
         meta: dict[str, Any] | None = None,
+        *,
         origin: str = "",
+        before: str | None = None,
     ) -> None:
         self.place: Cursor = place
         self.change: Change = change
         self.cursor: str | None = cursor
         self.meta: dict[str, Any] = meta or {}
         self.origin: str = origin  # The key of the caller whose doing it is, if that is known here. It is not sent.
+        self.before: str | None = before  # The text of the resource before the change, if it is known. It is not sent.
         text = "" if cursor is None else f'"{CURSOR_KEY}":{_quoted(cursor)}'
         if meta:
             text += f"{',' if text else ''}{_quoted(meta)[1:-1]}"

@@ -7,7 +7,7 @@ waits for more than a batch of a long build.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from tidings.vault.change_detection import ChangeDetector, SubscribedResources, Touched, all_of, touched
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
@@ -37,11 +37,12 @@ _QUIET_SECONDS = 1.0
 _UNSETTLED_TRIES = 20
 _UNSETTLED_SECONDS = 0.1
 _RECENT_SECONDS = 60.0
+_MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
 
-
-PublishChanges = Callable[[Sequence[str], bool, float | None], Awaitable[None]]
-"""Publishes the URIs of resources that differ now, whether files were created or deleted, and the time if known."""
+PublishChanges = Callable[[Sequence[str], bool, float | None, Mapping[str, str]], Awaitable[None]]
+"""Publishes the URIs of resources that differ now, whether files were created or deleted, the time if known, and the
+texts that some of them had before."""
 
 
 class IndexListener(Protocol):
@@ -232,19 +233,27 @@ class Indexer:
             same = [each for each in same if each.path not in self._refreshed]
         subscriptions = self._interest.remembered()
 
-        def compare_and_store() -> tuple[list[str], bool]:
+        def compare_and_store() -> tuple[list[str], bool, dict[str, str]]:
             what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
+            before = self._texts_before(what, subscriptions)
             store = partial(self.index.apply, entries, gone, same)
-            return self.detector.around(self.index.queries, what, subscriptions, store), what.moved
+            return self.detector.around(self.index.queries, what, subscriptions, store), what.moved, before
 
-        uris, listed = await self.in_thread(compare_and_store)
+        uris, listed, before = await self.in_thread(compare_and_store)
         self._stored.set()
         self._listener.index_changed()
         if uris or listed:
             newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
             # A file that was moved keeps its time, which may be long ago.
             recent = abs(time.time() - newest) < _RECENT_SECONDS
-            await self._publish(uris, listed, newest if recent else None)
+            await self._publish(uris, listed, newest if recent else None, before)
+
+    def _texts_before(self, what: Touched, subscriptions: Sequence[str]) -> dict[str, str]:
+        """Returns the texts of some notes that are about to change, for those who wait for a prefix."""
+        if len(what.paths) > _MOST_BEFORE or not any(text.endswith("*") for text in subscriptions):
+            return {}
+        texts = ((path, self.index.queries.text(path)) for path in what.paths if path.lower().endswith(".md"))
+        return {uri("note", path): text for path, text in texts if text is not None}
 
     async def _become(self, status: IndexStatus) -> None:
         """Changes the status, and publishes the resources that contain it."""
@@ -260,7 +269,7 @@ class Indexer:
             return self.detector.around(queries, what, subscriptions, become)
 
         subscriptions = self._interest.remembered()
-        await self._publish(await self.in_thread(compare), False, None)
+        await self._publish(await self.in_thread(compare), False, None, {})
         self._listener.index_changed()
 
     async def tidy(self) -> None:

@@ -181,7 +181,7 @@ class VaultLibrary:
         def search(uri: str) -> Awaitable[str]:
             return self.ask(lambda view: fingerprint(view, uri), search=True)
 
-        return Searches(search, self.interest.remembered, lambda uris: self._publish(uris, False, None))
+        return Searches(search, self.interest.remembered, lambda uris: self._publish(uris, False, None, {}))
 
     # The methods of `IndexListener`
 
@@ -191,7 +191,7 @@ class VaultLibrary:
     async def settings_changed(self) -> None:
         self._searches.changed()
         # The former places of daily notes are not known.
-        await self._publish([uri for uri in self.interest.remembered() if uri.startswith(_DAILY)], False, None)
+        await self._publish([uri for uri in self.interest.remembered() if uri.startswith(_DAILY)], False, None, {})
 
     def index_opened(self, index: Index) -> None:
         self._readers = Readers(index.reader)
@@ -215,7 +215,7 @@ class VaultLibrary:
             if today != yesterday:
                 uris = [uri for uri in remembered if uri.startswith(f"{_DAILY}today")]
                 different = await self._indexer.in_thread(self._different, uris, yesterday, today)
-                await self._publish(different, False, None)
+                await self._publish(different, False, None, {})
 
     def _different(self, uris: Sequence[str], before: date, now: date) -> list[str]:
         view = self._indexer.view(self._indexer.index.queries)

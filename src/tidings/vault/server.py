@@ -1,7 +1,7 @@
 """`VaultServer`: the Obsidian vault server, to run or to embed; and its notifier."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -149,8 +149,14 @@ class VaultServer(ExactServer):
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
 
-    async def _publish(self, uris: Sequence[str], listed: bool, changed_at: float | None) -> None:
-        await self._announce(uris, listed=listed, changed_at=changed_at)
+    async def _publish(
+        self,
+        uris: Sequence[str],
+        listed: bool,
+        changed_at: float | None,
+        before: Mapping[str, str],
+    ) -> None:
+        await self._announce(uris, listed=listed, changed_at=changed_at, before=before)
 
     async def _begin_interest(self, uri: str) -> None:
         if await self.library.begin_interest(uri):

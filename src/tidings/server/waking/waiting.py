@@ -65,6 +65,7 @@ class Wait(Subscriber):
         "_place",
         "_timer",
         "_waking",
+        "before",
         "changed",
         "cursor",
         "interrupted",
@@ -109,6 +110,7 @@ class Wait(Subscriber):
         self.own = own
         self.is_ready = False
         self.changed: dict[str, None] = {}
+        self.before: dict[str, str] = {}  # The texts before their changes, of resources that a prefix covers.
         self.cursor = since  # Of a reader that has everything that was collected.
         self.lost = False  # It is not known what has changed.
         self.interrupted = False  # It ended before its time.
@@ -126,7 +128,7 @@ class Wait(Subscriber):
         """Waits from now on, also after something was collected that did not count."""
         self.is_ready, self._end_of_quiet = False, 0.0
         left = self.until - time.time()
-        if self.lost or (left <= 0 and not self.changed):
+        if self.lost or self.interrupted or (left <= 0 and not self.changed):
             self._ready()
         elif self.changed:
             self._wait_for_quiet()
@@ -136,7 +138,7 @@ class Wait(Subscriber):
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         for frame in frames:
             if isinstance(frame.change, ResourceUpdated) and (self.own or frame.origin != self.origin):
-                self.changed[frame.change.uri] = None
+                self._note(frame.change.uri, frame.before)
             self.cursor = frame.cursor or self.cursor
         if len(self.changed) > max(self._limits.backlog, len(self.subscriptions)):
             self.changed.clear()
@@ -145,6 +147,12 @@ class Wait(Subscriber):
         elif self.changed and not self.is_ready:
             self._wait_for_quiet()
         return None
+
+    def _note(self, uri: str, before: str | None) -> None:
+        known = uri in self.changed or uri in self.subscriptions or len(self.before) >= MOST_TEXTS
+        if before is not None and not known:
+            self.before[uri] = before
+        self.changed[uri] = None
 
     def _wait_for_quiet(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -435,7 +443,7 @@ class Waits:
             over = wait.interrupted or time.time() >= wait.until
             return unchanged_result(wait.until, await self._texts.mark(cursor, known, holder)) if over else None
         entries = [
-            ChangedResource(uri, await self._texts.find(known.get(uri)) if uri in texts else None, texts.get(uri))
+            ChangedResource(uri, await self._texts.find(known.get(uri)) or wait.before.get(uri), texts.get(uri))
             for uri in changed[:MOST_TEXTS]
         ]
         now_known = known | await self._texts.store(texts_known(entries), seconds=0.0)

@@ -1,0 +1,48 @@
+"""Waiting for changes of a vault: what a model is told."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.server.serving import serving
+from tests.server.waking.tasking import QUICK, call, get, reaches, text, wait
+from tidings.vault.server import VaultServer
+
+pytestmark = pytest.mark.anyio
+INBOX = "vault://note/Inbox.md"
+
+
+def server(root: Path, cache: Path) -> VaultServer:
+    (root / "Inbox.md").write_text("# Inbox\n\n- milk\n")
+    return VaultServer(root, cache=cache, waking=QUICK)
+
+
+@pytest.mark.parametrize("uri", [INBOX, "vault://note/*", "vault://*"])
+async def test_an_edit_is_shown_as_a_difference(tmp_path: Path, uri: str) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    vault = server(root, tmp_path / "cache")
+    async with serving(vault.asgi()) as port:
+        await vault.library.settled()
+        task = await wait(port, uri)
+        (root / "Inbox.md").write_text("# Inbox\n\n- milk\n- eggs\n")
+        said = text((await reaches(port, task, "completed"))["result"])
+    assert "+- eggs" in said
+    assert "-- milk" not in said
+
+
+@pytest.mark.parametrize("uri", [INBOX, "vault://*"])
+async def test_a_note_that_the_agent_writes_itself_does_not_wake_it(tmp_path: Path, uri: str) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    vault = server(root, tmp_path / "cache")
+    async with serving(vault.asgi()) as port:
+        await vault.library.settled()
+        task = await wait(port, uri)
+        written = await call(port, "append", path="Inbox.md", text="- mine")
+        assert not written.get("isError"), written
+        assert (await get(port, task))["status"] == "working"
+        with (root / "Inbox.md").open("a") as note:
+            note.write("- theirs\n")
+        said = text((await reaches(port, task, "completed"))["result"])
+    assert "+- theirs" in said
