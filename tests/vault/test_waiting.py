@@ -39,7 +39,7 @@ async def test_a_note_that_the_agent_writes_itself_does_not_wake_it(tmp_path: Pa
     async with serving(vault.asgi()) as port:
         await vault.library.settled()
         task = await wait(port, uri)
-        written = await call(port, "append", path="Inbox.md", text="- mine")
+        written = await call(port, "append", path="Inbox.md", content="- mine")
         assert not written.get("isError"), written
         assert (await get(port, task))["status"] == "working"
         with (root / "Inbox.md").open("a") as note:
