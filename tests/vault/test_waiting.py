@@ -46,3 +46,25 @@ async def test_a_note_that_the_agent_writes_itself_does_not_wake_it(tmp_path: Pa
             note.write("- theirs\n")
         said = text((await reaches(port, task, "completed"))["result"])
     assert "+- theirs" in said
+
+
+@pytest.mark.parametrize("uri", ["vault://nonsense/x", "vault://nonsense*", "vault://note/../x.md", "http://x", "*"])
+async def test_waiting_for_what_can_never_exist_is_refused_and_says_what_there_is(tmp_path: Path, uri: str) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    async with serving(server(root, tmp_path / "cache").asgi()) as port:
+        refused = await call(port, "wait_for_change", uris=[uri])
+    assert refused["isError"]
+    assert "vault://note/" in text(refused)
+
+
+async def test_a_note_that_does_not_exist_yet_can_be_waited_for(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    vault = server(root, tmp_path / "cache")
+    async with serving(vault.asgi()) as port:
+        await vault.library.settled()
+        task = await wait(port, "vault://note/New.md")
+        (root / "New.md").write_text("here")
+        said = text((await reaches(port, task, "completed"))["result"])
+    assert "vault://note/New.md" in said

@@ -96,7 +96,7 @@ class Waking:
     """After the first change, at which the changes are reported even if more follow."""
     poll: float = 1.0
     """Between two looks at a task, which clients are asked to keep to."""
-    keep: float = 3_600.0
+    keep: float = 86_400.0
     """For which the result of a task is kept after its longest time."""
     waits_per_client: int = 100
     """Waits at once for one client: a signed-in user, else a network address, or all pipes."""

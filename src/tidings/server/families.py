@@ -75,6 +75,14 @@ class ResourceFamily(dict[str, ResourceKind]):
         """Returns the template without its query; the URI itself if there is only one resource of this kind."""
         return f"{self.prefix}{kind.name}{'/' if kind.argument else ''}{kind.argument}"
 
+    def covers(self, prefix: str) -> bool:
+        """Returns whether resources may begin with a prefix that ends in `*`."""
+        start = prefix.removesuffix("*")
+        bare = [self.bare(kind).removesuffix(kind.argument) for kind in self.values()]
+        return start.startswith(self.prefix) and any(
+            each.startswith(start) or (each.endswith("/") and start.startswith(each)) for each in bare
+        )
+
     def shown(self, kind: ResourceKind) -> str:
         """Returns `bare` for a message, without the operators of templates."""
         return self.bare(kind).replace("{+", "{")

@@ -182,9 +182,9 @@ class Live:
         """The reason why this process accepts no subscribers now: it stops, or is cut off from its bus. Else empty."""
         return self._core.trouble
 
-    def also_serves(self, owns: Callable[[str], bool]) -> None:
-        """Allows subscriptions to the URIs and prefixes for which `owns` returns true, too."""
-        self._core.policy.also_serves(owns)
+    def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
+        """Allows subscriptions to what `owns` returns true for, a URI or prefix; `names` lists the templates."""
+        self._core.policy.also_serves(owns, names)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """Returns `app`, which serves this server over HTTP, so that Tidings writes to its streams directly.

@@ -35,6 +35,7 @@ class SubscriptionPolicy:
         self._authorize = authorize
         self._missing = missing
         self._owners: list[Callable[[str], bool]] = []
+        self._names: list[Callable[[], list[str]]] = []
         self._subscribable = None if subscribable is None else [UriPattern(text) for text in subscribable]
 
     @property
@@ -42,9 +43,15 @@ class SubscriptionPolicy:
         """Permission is asked for each subscription."""
         return self._authorize is not None
 
-    def also_serves(self, owns: Callable[[str], bool]) -> None:
-        """Counts the subscriptions for which `owns` returns true as served."""
+    def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
+        """Counts the subscriptions for which `owns` returns true as served; `names` lists their templates."""
         self._owners.append(owns)
+        self._names.append(names)
+
+    @property
+    def names(self) -> list[str]:
+        """The templates of what others serve, see `also_serves`."""
+        return [name for names in self._names for name in names()]
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         """Returns the subscriptions that name nothing that is served."""

@@ -256,7 +256,7 @@ class LiveServer(MCPServer[LifespanResultT]):
     def provide(self, provider: ResourceProvider) -> None:
         """Serves the resources of `provider`, too. The provider publishes their changes through `notify`."""
         self._provider = provider
-        self._live.also_serves(provider.owns)
+        self._live.also_serves(provider.owns, lambda: [each.uri_template for each in provider.templates()])
         McpServerAdapter(self).lowlevel.add_request_handler(
             "resources/list", types.PaginatedRequestParams, self._list_page
         )

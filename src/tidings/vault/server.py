@@ -20,6 +20,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.server import Notifier
 from tidings.server.exact_calls import ExactServer
+from tidings.server.families import BadAddress
 from tidings.vault import prompts
 from tidings.vault.change_detection import SEARCH, SubscribedResources
 from tidings.vault.files.content import Texts
@@ -29,7 +30,7 @@ from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for
 from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
 from tidings.vault.resources import listing, render
-from tidings.vault.resources.addresses import FAMILY
+from tidings.vault.resources.addresses import FAMILY, parse_address
 from tidings.vault.resources.render import RenderedResource
 from tidings.vault.tools import tools
 
@@ -175,8 +176,13 @@ class _VaultResources:
     library: VaultLibrary
 
     def owns(self, uri: str) -> bool:
-        # There are endless searches and dates, so that a prefix of them cannot be followed.
-        return uri.startswith("vault://") and not (uri.endswith("*") and uri.startswith(_ENDLESS))
+        if uri.endswith("*"):
+            # There are endless searches and dates, so that a prefix of them cannot be followed.
+            return FAMILY.covers(uri) and not uri.startswith(_ENDLESS)
+        try:
+            return ".." not in parse_address(uri).argument.split("/")
+        except BadAddress:
+            return False
 
     def templates(self) -> Sequence[types.ResourceTemplate]:
         return FAMILY.templates()

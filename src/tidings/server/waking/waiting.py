@@ -271,7 +271,7 @@ class Waits:
             if missing := [uri for uri in uris if uri not in honoured]:
                 raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}")
         elif missing := policy.missing(uris):
-            known = there_are(self._known_uris(), most=20)
+            known = there_are([*policy.names, *self._known_uris()], most=20)
             raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}.{known}")
         return uris
 
