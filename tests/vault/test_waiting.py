@@ -58,13 +58,15 @@ async def test_waiting_for_what_can_never_exist_is_refused_and_says_what_there_i
     assert "vault://note/" in text(refused)
 
 
-async def test_a_note_that_does_not_exist_yet_can_be_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("uri", ["vault://note/New.md", "vault://note/*"])
+async def test_a_note_that_does_not_exist_yet_can_be_waited_for(tmp_path: Path, uri: str) -> None:
     root = tmp_path / "vault"
     root.mkdir()
     vault = server(root, tmp_path / "cache")
     async with serving(vault.asgi()) as port:
         await vault.library.settled()
-        task = await wait(port, "vault://note/New.md")
+        task = await wait(port, uri)
         (root / "New.md").write_text("here")
         said = text((await reaches(port, task, "completed"))["result"])
     assert "vault://note/New.md" in said
+    assert "+here" in said

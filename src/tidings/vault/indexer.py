@@ -253,7 +253,7 @@ class Indexer:
         if len(what.paths) > _MOST_BEFORE or not any(text.endswith("*") for text in subscriptions):
             return {}
         texts = ((path, self.index.queries.text(path)) for path in what.paths if path.lower().endswith(".md"))
-        return {uri("note", path): text for path, text in texts if text is not None}
+        return {uri("note", path): text or "" for path, text in texts}
 
     async def _become(self, status: IndexStatus) -> None:
         """Changes the status, and publishes the resources that contain it."""

@@ -33,6 +33,7 @@ from tidings.server.policy import RequestContext
 MOST_TEXTS: Final = 20  # Resources that are read for one wait.
 _LONGEST_TEXT: Final = 200_000  # Characters of a text that is kept, to be compared.
 _READ_SECONDS: Final = 2.0
+_NOTHING: Final = ""  # Instead of a digest: there was no such resource.
 _MARK: Final = "~"  # Between a cursor and the key of the texts that go with it.
 _NOT_FOUND: Final = (types.INVALID_PARAMS, -32002)  # The codes for a missing resource in the two eras.
 
@@ -113,7 +114,9 @@ class KnownTexts:
         """Stores texts for at least `seconds`. Returns the digest of each resource whose text is stored."""
         stored: dict[str, str] = {}
         for uri, each in texts.items():
-            if each.text is not None and len(each.text) <= _LONGEST_TEXT and await self._store(each, seconds):
+            if each.gone:
+                stored[uri] = _NOTHING
+            elif each.text is not None and len(each.text) <= _LONGEST_TEXT and await self._store(each, seconds):
                 stored[uri] = each.digest
         return stored
 
@@ -135,8 +138,8 @@ class KnownTexts:
 
     async def find(self, digest: str | None) -> str | None:
         """Returns a text that was stored."""
-        if digest is None:
-            return None
+        if digest is None or digest == _NOTHING:
+            return digest
         with suppress(TransportError, zlib.error, UnicodeDecodeError):
             if (found := await self._records.get(f"text/{digest}")) is not None:
                 return zlib.decompress(found.value).decode(errors="surrogatepass")

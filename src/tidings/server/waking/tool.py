@@ -227,4 +227,4 @@ def iso(time_: float) -> str:
 
 def texts_known(changed: list[ChangedResource]) -> Mapping[str, Text]:
     """Returns the texts that the reader of an answer knows."""
-    return {each.uri: each.now for each in changed if each.now is not None and each.now.text is not None}
+    return {each.uri: each.now for each in changed if each.now is not None}

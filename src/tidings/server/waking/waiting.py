@@ -443,7 +443,9 @@ class Waits:
             over = wait.interrupted or time.time() >= wait.until
             return unchanged_result(wait.until, await self._texts.mark(cursor, known, holder)) if over else None
         entries = [
-            ChangedResource(uri, await self._texts.find(known.get(uri)) or wait.before.get(uri), texts.get(uri))
+            ChangedResource(uri, await self._texts.find(known.get(uri)), texts.get(uri))
+            if uri in known
+            else ChangedResource(uri, wait.before.get(uri), texts.get(uri))
             for uri in changed[:MOST_TEXTS]
         ]
         now_known = known | await self._texts.store(texts_known(entries), seconds=0.0)
