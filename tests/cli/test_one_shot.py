@@ -79,7 +79,7 @@ def test_names_that_a_server_gives_twice_are_told() -> None:
 def test_a_server_at_a_url_is_listed_in_both_eras(http: str) -> None:
     for era in ("auto", "legacy"):
         said = tidings("list", http, "tools", "--json", "--era", era)
-        assert [tool["name"] for tool in said.json["tools"]] == ["report", "slow", "greet"], said.err
+        assert [tool["name"] for tool in said.json["tools"]] == ["report", "slow", "greet", "wait_for_change"], said.err
     assert tidings("info", http, "--json").json["transport"] == "http"
 
 

@@ -68,7 +68,7 @@ async def test_a_server_is_shown_with_all_it_has(era: str) -> None:
         assert view.instructions == "Ask for a city."
         assert view.transport == "memory"
         assert view.protocol_version == ("2026-07-28" if era == "auto" else "2025-11-25")
-        assert list(view.tools) == ["add", "slow", "fail"]
+        assert list(view.tools) == ["add", "slow", "fail", "wait_for_change"]
         assert list(view.templates) == ["weather://{city}"]
         assert list(view.prompts) == ["greet"]
         assert view.tools["add"]["inputSchema"]["required"] == ["a", "b"]
@@ -254,8 +254,8 @@ async def test_a_list_that_changes_is_told_by_what_is_different() -> None:
         await eventually(lambda: "later" in server.view.tools)
         (record,) = [each for each in told if each.data["list"] == "tools"]
         assert [item["name"] for item in record.data["added"]] == ["later"]
-        assert (record.data["changed"], record.data["removed"], record.data["total"]) == ([], [], 4)
-        assert "order" not in record.data
+        assert (record.data["changed"], record.data["removed"], record.data["total"]) == ([], [], 5)
+        assert record.data["order"][-2:] == ["later", "wait_for_change"]  # It is not the last one.
         assert server.view.changes[-1].change == "tools-list-changed"
 
 
@@ -380,7 +380,7 @@ async def test_servers_are_added_removed_and_changed() -> None:
         assert list(session.view.servers) == ["one", "two"]
         await one.change(ConnectionSpec("one", Library().server))
         await eventually(lambda: one.view.state == "connected" and "t1" in one.view.tools)
-        assert list(one.view.tools) == ["t1", "t2", "t3", "t4", "t5"]
+        assert list(one.view.tools) == ["t1", "t2", "t3", "t4", "t5", "wait_for_change"]
         await session.remove("two")
         assert list(session.view.servers) == ["one"]
         assert session.record("two", "log", {}) is None
@@ -492,7 +492,7 @@ async def test_a_list_is_loaded_again_and_the_log_level_set() -> None:
     async with watched(library.server) as (_, server):
         library.tools.append("t6")
         await server.reload("tools")
-        assert list(server.view.tools)[-1] == "t6"
+        assert list(server.view.tools)[-2:] == ["t6", "wait_for_change"]
         await server.set_log_level("debug")
 
 

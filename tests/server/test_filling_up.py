@@ -828,7 +828,7 @@ async def test_a_live_client_whose_stream_is_refused_comes_back_by_itself(caplog
     async with live(mcp) as port:
         others = [await subscribe("modern", port, ["note://a"]) for _ in range(2)]
         async with tidings.connect(f"http://127.0.0.1:{port}/mcp", era=wire.MODERN) as client:
-            assert {tool.name for tool in client.tools} == {"nothing"}
+            assert {tool.name for tool in client.tools} == {"nothing", "wait_for_change"}
             await eventually(lambda: "2 streams and sessions" in caplog.text)
             for other in others:
                 other.close()

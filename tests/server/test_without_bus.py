@@ -123,6 +123,6 @@ async def test_a_client_that_comes_while_the_server_is_cut_off_is_not_fresh_eith
             with anyio.move_on_after(0.5) as patience:
                 await client.wait_fresh()
             assert patience.cancelled_caught
-            assert [tool.name for tool in client.tools] == ["nothing"]
+            assert [tool.name for tool in client.tools] == ["nothing", "wait_for_change"]
             await back(mcp, bus)
             await client.wait_fresh()

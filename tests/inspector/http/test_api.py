@@ -38,13 +38,13 @@ async def test_a_snapshot_says_what_is_known(page: Page) -> None:
     assert facts["words"].startswith("connected")
     assert facts["transport"] == "memory"
     assert facts["era"] in ("modern", "legacy")
-    assert facts["lists"]["tools"]["total"] == 3
+    assert facts["lists"]["tools"]["total"] == 4
     assert facts["counts"]["message"]["kept"] > 0
     assert snapshot["seq"] >= facts["counts"]["message"]["total"]
 
 
 async def test_lists_have_all_items(page: Page) -> None:
-    for name, length in (("tools", 3), ("resources", 4), ("templates", 1), ("prompts", 1)):
+    for name, length in (("tools", 4), ("resources", 4), ("templates", 1), ("prompts", 1)):
         found = await page.get(f"/api/servers/demo/list/{name}")
         assert len(found["items"]) == length
         assert found["malformed"] == found["duplicates"] == []
@@ -74,7 +74,7 @@ async def test_resources_prompts_and_any_request_are_asked_for(page: Page) -> No
     greeting = await page.post("/api/servers/demo/prompt", {"name": "greet", "arguments": {"name": "Ada"}})
     assert "Ada" in json.dumps((await finished(page, "demo", greeting["id"]))["result"])
     raw = await page.post("/api/servers/demo/request", {"method": "tools/list", "params": {}})
-    assert len((await finished(page, "demo", raw["id"]))["result"]["tools"]) == 3
+    assert len((await finished(page, "demo", raw["id"]))["result"]["tools"]) == 4
 
 
 async def test_a_request_that_waits_for_an_answer_is_answered(page: Page) -> None:

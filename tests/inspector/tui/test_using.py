@@ -141,13 +141,13 @@ async def test_a_question_is_refused() -> None:
 async def test_every_list_is_searched() -> None:
     async with on_server(city()) as pilot:
         app = inspector(pilot)
-        await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 5)
+        await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 6)
         await pilot.press("2", "slash", *"warm")
-        await shows(pilot, "1 of 5 tools")
+        await shows(pilot, "1 of 6 tools")
         await pilot.press("enter")
         assert app.pane.rows.chosen["name"] == "warm"
         await pilot.press("escape")
-        await shows(pilot, "5 tools")
+        await shows(pilot, "6 tools")
         await pilot.press("6", "slash", *"tools/list")
         await until(pilot, lambda: app.pane.rows.model.filtered == "tools/list")
         await pilot.press("slash", *"zzz")
@@ -191,7 +191,7 @@ async def test_a_server_is_added_by_its_address_or_refused_with_the_reason() -> 
 async def test_a_click_chooses_a_tab_and_a_row() -> None:
     async with on_server(city()) as pilot:
         app = inspector(pilot)
-        await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 5)
+        await until(pilot, lambda: app.server is not None and len(app.server.view.tools) == 6)
         await pilot.click("#tabs", offset=(12, 0))
         assert app.tab == "tools"
         await pilot.click(app.pane.rows, offset=(4, 2))

@@ -119,7 +119,7 @@ class WakingExtension:
         return {**result, "_meta": {**stamp, **result.get("_meta", {})}}
 
     def _with_tool(self, result: HandlerResult) -> HandlerResult:
-        if isinstance(result, dict) and not result.get("nextCursor") and self._has_tool:
+        if isinstance(result, dict) and result.get("nextCursor") is None and self._has_tool:
             tools: list[Json] = result.get("tools", [])
             if all(tool.get("name") != TOOL_NAME for tool in tools):
                 return {**result, "tools": [*tools, TOOL]}
