@@ -11,11 +11,12 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp.server.lowlevel.server import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from tests.server import serving as apps
 from tests.server.serving import AT_ONCE, serving
-from tidings import attach
+from tidings import ResourceUpdated, attach
 from tidings.client import LiveClient, connect
 from tidings.server import Live
 
@@ -198,6 +199,25 @@ async def connected(library: Library, era: str = "auto", **options: Any) -> Asyn
         yield client
     finally:
         await client.aclose()
+
+
+class Forgetful(Library):
+    """A server with the SDK's own streams, which know nothing of what was missed."""
+
+    def __init__(self) -> None:
+        super().__init__(is_live=False)
+        self.bus = InMemorySubscriptionBus()
+        self.handler = ListenHandler(self.bus)
+        self.server.add_request_handler("subscriptions/listen", *_listen(self.handler))
+
+    async def write(self, uri: str, text: str) -> None:
+        self.texts[uri] = text
+        await self.bus.publish(ResourceUpdated(uri))
+
+
+def _listen(handler: ListenHandler) -> tuple[Any, Any]:
+    entry = Server("other", on_subscriptions_listen=handler)._request_handlers["subscriptions/listen"]
+    return entry.params_type, entry.handler
 
 
 @asynccontextmanager

@@ -9,15 +9,13 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from mcp.server.lowlevel.server import Server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from tests.client.cutting import Cut, cable
-from tests.client.library import ERAS, SECONDS, Library, connected, eventually, hear, on_the_web
+from tests.client.library import ERAS, SECONDS, Forgetful, Library, connected, eventually, hear, on_the_web
 from tidings import ResourceUpdated
 from tidings.changes import Filter
 from tidings.client import Backoff, ClientConfig, LiveClient, Poll, connect
-from tidings.client.events import StateChanged, SubscriptionFailed
+from tidings.client.events import ChangesMissed, StateChanged, SubscriptionFailed
 from tidings.client.modern import ModernFeed, _ListenStream
 from tidings.server import Limits
 
@@ -58,7 +56,7 @@ async def kept(client: LiveClient, uris: list[str]) -> AsyncGenerator[dict[str, 
 async def test_of_a_stream_that_broke_only_what_changed_meanwhile_is_read_again() -> None:
     library = Library()
     async with on_the_web(library) as url, cable(url) as cut, connect(cut.url) as client, kept(client, URIS) as copies:
-        states = hear(client, StateChanged)
+        states, missed = hear(client, StateChanged), hear(client, ChangesMissed)
         for number in range(3):
             reads = library.asked.copy()
             cut.cut_one(b"subscriptions/listen")
@@ -68,7 +66,7 @@ async def test_of_a_stream_that_broke_only_what_changed_meanwhile_is_read_again(
                 await client.wait_fresh()
             read_again = {uri for uri in URIS if library.asked[uri] != reads[uri]}
             assert read_again == {URIS[number]}
-        assert states == []
+        assert states == missed == []
         assert all(map(client.is_fresh, URIS))
 
 
@@ -99,30 +97,11 @@ async def test_nothing_is_fresh_before_what_was_missed_has_been_told() -> None:
         assert [client.cache.get_resource(uri) for uri in stale] == [None] * 3
 
 
-class Forgetful(Library):
-    """A server with the SDK's own streams, which know nothing of what was missed."""
-
-    def __init__(self) -> None:
-        super().__init__(is_live=False)
-        self.bus = InMemorySubscriptionBus()
-        self.handler = ListenHandler(self.bus)
-        self.server.add_request_handler("subscriptions/listen", *_listen(self.handler))
-
-    async def write(self, uri: str, text: str) -> None:
-        self.texts[uri] = text
-        await self.bus.publish(ResourceUpdated(uri))
-
-
-def _listen(handler: ListenHandler) -> tuple[Any, Any]:
-    entry = Server("other", on_subscriptions_listen=handler)._request_handlers["subscriptions/listen"]
-    return entry.params_type, entry.handler
-
-
 @pytest.mark.parametrize("way", ["ended", "broken"])
 async def test_of_a_stream_that_knows_nothing_of_the_past_all_is_read_again(way: str) -> None:
     library = Forgetful()
     async with on_the_web(library) as url, cable(url) as cut, connect(cut.url) as client, kept(client, URIS) as copies:
-        states = hear(client, StateChanged)
+        states, missed = hear(client, StateChanged), hear(client, ChangesMissed)
         for number in range(3):
             reads = library.asked.copy()
             if way == "ended":
@@ -134,6 +113,7 @@ async def test_of_a_stream_that_knows_nothing_of_the_past_all_is_read_again(way:
             with anyio.fail_after(SECONDS):
                 await client.wait_fresh()
             assert all(library.asked[uri] > reads[uri] for uri in URIS)
+            assert len(missed) == number + 1
         assert states == []
         await library.write(URIS[9], "told")
         await eventually(lambda: copies[URIS[9]] == "told")

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tidings.inspector.records import Record
 
 KINDS = (
-    "server", "state", "hello", "list", "message", "exchange", "request", "progress", "change", "content",
-    "content-failed", "subscriptions", "subscription-failed", "log", "stderr", "garbage", "notification", "question",
-    "answered", "answer-time", "missed", "of-a-later-version",
+    "server", "state", "hello", "list", "message", "exchange", "request", "progress", "change", "changes-missed",
+    "content", "content-failed", "subscriptions", "subscription-failed", "log", "stderr", "garbage", "notification",
+    "question", "answered", "answer-time", "missed", "of-a-later-version",
 )  # fmt: skip
 
 KEYS = (

@@ -11,7 +11,7 @@ import pytest
 from mcp.server.mcpserver import Context
 
 from tests.client.asking import Asking
-from tests.client.library import Library
+from tests.client.library import Forgetful, Library, on_the_web
 from tests.client.ways import environment
 from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
@@ -23,6 +23,7 @@ from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.session import Session
 from tidings.inspector.sessions.saved import list_sessions, load_session
 from tidings.inspector.view.fold import replay
+from tidings.inspector.view.items import ListDifference
 
 pytestmark = pytest.mark.anyio
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])
@@ -394,6 +395,22 @@ async def test_reconnecting_keeps_the_subscriptions() -> None:
         await server.reconnect()
         assert server.view.state == "connected"
         assert list(server.view.subscriptions) == ["weather://oslo"]
+
+
+async def test_what_changed_while_only_the_stream_was_lost_is_shown() -> None:
+    library = Forgetful()
+    async with on_the_web(library) as url, watched(url) as (_, server):
+        await server.subscribe("note://1")
+        await eventually(lambda: "note://1" in server.view.contents and "tools" in server.view.loaded_at)
+        connected_at = server.view.connected_at
+        library.texts["note://1"], library.tools[0] = "new", "t0"  # Nobody is told.
+        library.handler.close()
+        await eventually(lambda: len(server.view.changes) == 2)
+        changes = {change.change: change for change in server.view.changes}
+        assert [change.away for change in server.view.changes] == [True, True]
+        assert changes["resource-updated"].uri == "note://1"
+        assert changes["tools-list-changed"].items == ListDifference(["t0"], ["t1"])
+        assert server.view.connected_at == connected_at
 
 
 async def test_a_reader_who_was_away_gets_the_rest_or_is_told_that_it_is_too_much() -> None:

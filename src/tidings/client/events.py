@@ -118,6 +118,14 @@ class SubscriptionsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangesMissed:
+    """The stream of changes was interrupted, and the server cannot say what it missed. All of it is read again.
+
+    A connection that was lost and restored sends it, too. There is no `StateChanged` if only the stream was lost.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionFailed:
     """A subscription could not be established again. The resource's content is not kept current."""
 
@@ -258,7 +266,13 @@ _ConnectionEvent = (
     StateChanged | LogReceived | CancelledReceived | NotificationReceived | StderrReceived | GarbageReceived
 )
 _ResourceEvent = (
-    ChangeReceived | ResourceUpdated | ReadCompleted | SubscriptionsChanged | SubscriptionFailed | RefreshFailed
+    ChangeReceived
+    | ChangesMissed
+    | ResourceUpdated
+    | ReadCompleted
+    | SubscriptionsChanged
+    | SubscriptionFailed
+    | RefreshFailed
 )
 _ContentEvent = ResourceContentChanged | ResourceTemplateContentChanged | PromptContentChanged | ToolCallResultChanged
 _ListEvent = ToolsChanged | ResourcesChanged | ResourceTemplatesChanged | PromptsChanged | ListLoaded

@@ -19,7 +19,7 @@ from tidings._kit.tasks import Wakeup
 from tidings.changes import MAX_URI_LENGTH, Change, Filter, ResourceUpdated, check_subscription
 from tidings.client.cache import ContentCache, ResourceRead
 from tidings.client.config import Poll
-from tidings.client.events import EventHub, SubscriptionFailed, SubscriptionsChanged
+from tidings.client.events import ChangesMissed, EventHub, SubscriptionFailed, SubscriptionsChanged
 from tidings.client.feed import ChangeFeed, without
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
@@ -354,6 +354,8 @@ class Subscriptions:
         """From now on, changes of this are announced. What happened before is unknown, so it is read again."""
         if not what:
             return
+        if without(what, self.known) != what:
+            self.events.emit(ChangesMissed())
         self.lists.reload(what)
         held = self.cache.uris()
         for uri in what.uris:

@@ -77,6 +77,7 @@ class Recorder:
         client.on(events.StateChanged, self._state)
         client.on(events.ListLoaded, self._list)
         client.on(events.ChangeReceived, self._change)
+        client.on(events.ChangesMissed, lambda _: self._record("changes-missed", {}))
         client.on(events.ReadCompleted, self._content)
         client.on(events.RequestChanged, lambda event: self._request(event.entry))
         client.on(events.ProgressMade, self._progress)

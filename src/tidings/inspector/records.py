@@ -19,6 +19,7 @@ that was exported and imported are the same. The kinds of records, and their dat
 - `progress`, the server reported progress: `id`, `progress`, `total`, `message`.
 - `change`, the server announced a change: `change` (a `ChangeName`), `uri`, `cursor`, `times` (`source`, `published`,
   `received`), `merged` (earlier changes that were not read yet), `size`.
+- `changes-missed`, changes may have been missed up to now, even if the state is the same.
 - `content`, a resource was read: `uri`, `contents`, `hash`, `size`, `took`, `change` (the `seq` of the change that it
   answers), `changes` (how many it answers).
 - `content-failed`, a resource could not be read again: `uri`, `error`.

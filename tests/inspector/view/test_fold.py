@@ -103,7 +103,8 @@ def test_a_change_of_a_list_says_what_is_different() -> None:
     assert difference_words(change.items) == "30 added; b removed; a changed; 71 more"
 
 
-def test_what_changed_while_the_server_was_away_is_a_change_of_its_own() -> None:
+@pytest.mark.parametrize("noticed", [True, False])
+def test_what_changed_while_the_server_was_away_is_a_change_of_its_own(noticed: bool) -> None:
     writer = Writer()
     uri = "note://a"
     writer("state", state="connected")
@@ -113,8 +114,11 @@ def test_what_changed_while_the_server_was_away_is_a_change_of_its_own() -> None
     writer("list", list="resources", added=[{"uri": uri}])
     writer("change", change="tools-list-changed")
     assert [change.away for change in folded(writer).changes] == [False]
-    writer("state", state="error", error={})
-    writer("state", state="connected")
+    if noticed:
+        writer("state", state="error", error={})
+        writer("state", state="connected")
+    else:  # It was back before that.
+        writer("changes-missed")
     writer("list", list="tools", removed=["a"], added=[{"name": "b"}])
     writer("list", list="resources")
     writer("content", uri=uri, contents=[{"uri": uri, "text": "new"}], hash="2", size=3)
@@ -122,7 +126,7 @@ def test_what_changed_while_the_server_was_away_is_a_change_of_its_own() -> None
     told, tools, note = view.changes
     assert (told.away, told.items) == (False, None)
     assert (tools.away, tools.change, tools.items) == (True, "tools-list-changed", ListDifference(["b"], ["a"]))
-    assert (note.away, note.uri, note.before, note.content) == (True, uri, 3, 11)
+    assert (note.away, note.uri, note.before, note.content) == (True, uri, 3, 10 + noticed)
     assert view.subscriptions[uri].updates == 1
     assert not view.subscriptions[uri].stale
     assert len(view.notifications) == 1

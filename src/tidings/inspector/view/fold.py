@@ -73,8 +73,10 @@ def _state(view: ServerView, record: Record) -> None:
     error = items.ErrorView.read(data.get("error"))
     if view.state == "connected":
         view.was_connected, view.connected_at, view.error = True, record.at, None
+        view.informed_since = record.at
     else:
-        view.connected_at = view.pid = None  # Another process may get its number.
+        view.connected_at = view.informed_since = None
+        view.pid = None  # Another process may get its number.
         view.asked.clear()  # They are never answered.
         if view.state != "connecting" or error is not None:
             view.error = error
@@ -248,6 +250,11 @@ def covering(view: ServerView, uri: str) -> list[items.SubscriptionView]:
     return found
 
 
+def _changes_missed(view: ServerView, record: Record) -> None:
+    if view.connected_at is not None:
+        view.informed_since = record.at
+
+
 def _content(view: ServerView, record: Record) -> None:
     data = record.data
     if (uri := as_text(data.get("uri"))) is None:
@@ -269,7 +276,7 @@ def _content(view: ServerView, record: Record) -> None:
         weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
         versions.append(version, record.seq, weight)
         _make_room(view, uri)
-        was_away = last is not None and (last.confirmed or last.at) < (view.connected_at or 0)
+        was_away = last is not None and (last.confirmed or last.at) < (view.informed_since or 0)
         # Without a subscription, it may have changed at any time.
         if was_away and change is None and any(covering(view, uri)):
             change = version.change = record.seq
@@ -367,10 +374,11 @@ def _list(view: ServerView, record: Record) -> None:
 def _add_differences(view: ServerView, record: Record, name: str, before: dict[str, dict[str, Any]]) -> None:
     """Adds the differences to the last announced change of this list.
 
-    If none was announced since the connection, the list changed while the server was away: that is a change of its own.
+    If none was announced since changes were missed, the list changed while the server was away: that is a change of its
+    own.
     """
     kind = LIST_CHANGES[name]
-    since = record.at if view.connected_at is None else view.connected_at
+    since = record.at if view.informed_since is None else view.informed_since
     seq = view.list_changes.get(kind)
     change = None if seq is None else view.changes.get(seq)
     now: dict[str, dict[str, Any]] = getattr(view, name)
@@ -478,6 +486,7 @@ _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "stderr": _line,
     "garbage": _line,
     "change": _change,
+    "changes-missed": _changes_missed,
     "content": _content,
     "content-failed": _content_failed,
     "subscriptions": _subscriptions,

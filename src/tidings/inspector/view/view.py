@@ -55,6 +55,7 @@ class ServerView:
     next_retry: float | None
     was_connected: bool  #: True if it was connected since the user asked for a connection.
     connected_at: float | None
+    informed_since: float | None  #: The time since which no change was missed: of a connection, or of its stream.
     transport: str | None
     era: str | None  #: `modern` or `legacy`.
     protocol_version: str | None
@@ -104,7 +105,7 @@ class ServerView:
         self.name, self.clock, self.seq, self.at = name, clock, 0, 0.0
         self.entry, self.removed, self.missed, self.faults = None, False, 0, 0
         self.state, self.error, self.tries, self.next_retry = "disconnected", None, 0, None
-        self.was_connected, self.connected_at = False, None
+        self.was_connected, self.connected_at, self.informed_since = False, None, None
         self.transport = self.era = self.protocol_version = self.instructions = None
         self.server_info = self.capabilities = self.pid = None
         self.last_answer_at = self.last_answer_ms = None
