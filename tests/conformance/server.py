@@ -22,6 +22,7 @@ from tests.conformance.asking import add_asking
 from tests.conformance.content import add_content
 from tests.conformance.events import RecentEvents
 from tests.conformance.forms import add_forms
+from tests.conformance.tasks import add_tasks
 from tidings import LiveServer
 
 LEVELS: tuple[LoggingLevel, ...] = LoggingLevel.__args__
@@ -158,7 +159,7 @@ def build() -> LiveServer:
         cache_hints=dict.fromkeys(lists, hint),
         log_level="WARNING",
     )
-    for add in (add_content, add_logging, add_behaviour, add_forms, add_asking, add_changes):
+    for add in (add_content, add_logging, add_behaviour, add_forms, add_asking, add_changes, add_tasks):
         add(mcp)
     return mcp
 

@@ -72,7 +72,12 @@ class Background:
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(self._run(work))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def done(_: object) -> None:
+            self._tasks.discard(task)
+            work.close()  # It was cancelled before it began, or is over.
+
+        task.add_done_callback(done)
 
     def cancel(self) -> None:
         """Cancels everything that was started."""

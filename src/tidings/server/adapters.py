@@ -22,6 +22,7 @@ The two that have lists are watched for additions and removals, and their HTTP a
 
 import asyncio
 import functools
+import inspect
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
@@ -34,6 +35,8 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.resolve import returns_input_required
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp.shared.message import SessionMessage
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -113,6 +116,10 @@ class Adapter:
         """Returns whether the server has a tool of this name; False if that is not known here."""
         return False
 
+    def may_ask(self, name: str) -> bool:
+        """Returns whether a tool may ask for input before its work; True if that is not known here."""
+        return True
+
     def watch(self, soon: Soon) -> None:
         """Calls `soon` when one of the server's lists changes, or something is published on the SDK's own bus."""
 
@@ -149,6 +156,12 @@ class McpServerAdapter(Adapter):
 
     def has_tool(self, name: str) -> bool:
         return name in self.items("tool")
+
+    def may_ask(self, name: str) -> bool:
+        tool: Tool | None = self.items("tool").get(name)
+        if tool is None or tool.resolved_params or returns_input_required(tool.fn):
+            return True
+        return inspect.signature(tool.fn).return_annotation is inspect.Signature.empty
 
     def items(self, kind: Kind) -> dict[str, Any]:
         """Returns the server's own dictionary of tools, resources, templates or prompts.

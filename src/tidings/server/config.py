@@ -89,7 +89,8 @@ class Waking:
     longest_call: float = 25.0
     """For which a call waits that is not a task. Some hosts give up after 60 seconds."""
     longest_task: float = 43_200.0
-    """For which a task waits. It then completes, and says that nothing has changed."""
+    """For which a task waits: it then completes, and says that nothing has changed. And for which a tool runs as a
+    task: it is then broken off."""
     quiet: float = 1.0
     """Without a further change, after which the changes are reported together: each report costs a model's turn."""
     longest_quiet: float = 5.0
@@ -97,9 +98,11 @@ class Waking:
     poll: float = 1.0
     """Between two looks at a task, which clients are asked to keep to."""
     keep: float = 86_400.0
-    """For which the result of a task is kept after its longest time."""
+    """For which the result of a task is kept: of a wait after its longest time, of a tool after its end."""
     waits_per_client: int = 100
     """Waits at once for one client: a signed-in user, else a network address, or all pipes."""
+    running_per_client: int = 50
+    """Tools that run as tasks at once for one client. Each process counts for itself."""
 
     def __post_init__(self) -> None:
         _check_numbers(self)

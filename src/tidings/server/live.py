@@ -43,6 +43,7 @@ from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
 from tidings.server.waking.extension import WakingExtension
+from tidings.server.waking.running import TaskMode
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +82,9 @@ class Live:
         )
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
         self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
-        self._modern = ModernEra(self._core, self._server)
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours)
+        self._modern = ModernEra(self._core, self._server, self._waking)
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = 0
@@ -177,6 +178,28 @@ class Live:
 
         return register
 
+    def task(self, tool: str, *, required: bool = False) -> None:
+        """Lets a tool run as a task for the clients that declare the tasks extension. The others wait for its result.
+
+        Its call is answered at once. The client asks for the result later, or listens for it, also after a restart, on
+        any replica. `ctx.report_progress` sets the status message, and `ctx.elicit` asks the user in between.
+
+        Args:
+            tool: Its name. A `LiveServer` has an option of `tool()` instead.
+            required: Clients without the extension are refused.
+
+        Raises:
+            ValueError: The server has no tasks, because `waking` is None, and they are required.
+        """
+        self.set_task_mode(tool, "required" if required else "optional")
+
+    def set_task_mode(self, tool: str, mode: TaskMode | None) -> None:
+        """Lets a tool run as a task, or not: see `task`."""
+        if self._waking is not None:
+            self._waking.run_as_task(tool, mode)
+        elif mode == "required":
+            raise ValueError(f"The tool {tool!r} has to run as a task, but this server has none: waking is None.")
+
     @property
     def trouble(self) -> str:
         """The reason why this process accepts no subscribers now: it stops, or is cut off from its bus. Else empty."""
@@ -258,6 +281,8 @@ class Live:
             await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
         finally:  # After a second Ctrl-C, the event loop cancels all of the above.
             self._calls.break_off()
+            if self._waking is not None:
+                self._waking.break_off()
             await broken_off.leave()
 
     async def _leave_bus(self) -> None:
@@ -282,7 +307,8 @@ class Live:
         if self._waking is not None:
             self._waking.begin_stop()
         with answers_held_open():
-            await self._calls.end(budget)
+            tasks = [] if self._waking is None else [self._waking.end(budget)]
+            await asyncio.gather(self._calls.end(budget), *tasks)
         await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the last changes")
         subscribers = tuple(core.hub)
         # Noted now: the SDK ends some streams by itself at a stop, and their rest has to be read, too.

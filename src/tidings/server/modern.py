@@ -6,10 +6,10 @@ A question to the client's model is part of a tool's answer in this era: see `Mo
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -20,7 +20,16 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
-from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Cursor, Filter
+from tidings.changes import (
+    BEHIND_KEY,
+    CURSOR_KEY,
+    FEATURES,
+    RECOVERED_KEY,
+    SINCE_KEY,
+    Cursor,
+    Filter,
+    ResourceUpdated,
+)
 from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes
@@ -35,13 +44,18 @@ from tidings.server.core import (
     rpc_errors,
     scope_of,
 )
+from tidings.server.notify import TASKS
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
 from tidings.server.subscriber import FRAME_END, Frame, Subscriber
 
 T = TypeVar("T")
 
+_TaskNotification = types.Notification[dict[str, Any], str]
+
 _LONGEST_ID: Final = 256
+_NO_PLACE: Final = Cursor("", 0)
+_TASK_IDS: Final = "taskIds"  # In the filter of a stream: a key of the tasks extension.
 
 # After this many turns of the event loop without a new question, all questions of a round have been asked.
 _QUIET_TURNS: Final = 20
@@ -55,6 +69,48 @@ def is_modern(protocol_version: str | None) -> bool:
     return is_version_at_least(protocol_version or "", MODERN_PROTOCOL_VERSIONS[0])
 
 
+class TaskFrame(Frame):
+    """The state of a task, as `tasks/get` would answer it. It has no place in the log."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, task_id: str, state: Mapping[str, Any]) -> None:
+        super().__init__(_NO_PLACE, ResourceUpdated(TASKS + task_id))
+        self._state = state
+        fields = json.dumps(state, separators=(",", ":"))[1:-1]
+        start = f'data: {{"jsonrpc":"2.0","method":"{self.method}","params":{{{fields},"_meta":{{'
+        self.modern = f'{start}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+
+    @property
+    def method(self) -> str:
+        return "notifications/tasks"
+
+    def params(self, **meta: Any) -> dict[str, Any]:
+        return {**self._state, "_meta": meta}
+
+
+class Feed(Protocol):
+    """Delivers frames to a stream by itself."""
+
+    def close(self) -> None:
+        """Ends this."""
+
+
+class TaskSource(Protocol):
+    """The tasks of this server."""
+
+    async def known(self, ctx: RequestContext, ids: Sequence[str]) -> dict[str, str]:
+        """Returns the tasks among these that exist and are the sender's: their keys by their ids.
+
+        Raises `MCPError` if the request may not ask for tasks, and `LimitReached` if there are too many.
+        """
+        ...
+
+    def follow(self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[Frame], None]) -> Feed:
+        """Delivers the changes of these tasks."""
+        ...
+
+
 class ListenStream(Subscriber):
     """One open `subscriptions/listen`.
 
@@ -63,7 +119,7 @@ class ListenStream(Subscriber):
     """
 
     era = "modern"
-    __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "ended")
+    __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "ended", "feed")
 
     def __init__(self, ctx: RequestContext, server: Server[Any], **details: Any) -> None:
         scope = scope_of(ctx)
@@ -81,6 +137,7 @@ class ListenStream(Subscriber):
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self._last = b""  # The event that ends it, if it has to end as soon as it is open.
         self.ended: asyncio.Future[None] | None = None
+        self.feed: Feed | None = None  # Of the tasks that it follows.
         if self.stream is None:
             self.ended = asyncio.get_running_loop().create_future()
 
@@ -121,19 +178,31 @@ class ListenStream(Subscriber):
         return frame.modern + self._frame_end
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
-        if self._behind:  # What was missed is in the first write.
-            self._behind = False
-            *others, last = frames
-            frames = [*others, Frame(last.place, last.change, last.cursor, {**last.meta, BEHIND_KEY: False})]
+        if self._behind and (missed := [frame for frame in frames if not isinstance(frame, TaskFrame)]):
+            self._behind = False  # What was missed is in one write.
+            last = missed[-1]
+            marked = Frame(last.place, last.change, last.cursor, {**last.meta, BEHIND_KEY: False})
+            frames = [marked if frame is last else frame for frame in frames]
         return super()._write(frames)
+
+    def _allowed(self, frame: Frame) -> bool | None:
+        return True if isinstance(frame, TaskFrame) else super()._allowed(frame)
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            meta: dict[str, Any] = frame.params(**self._meta)["_meta"]
+            params = frame.params(**self._meta)
+            notification: Any = (
+                _TaskNotification(method=frame.method, params=params)
+                if isinstance(frame, TaskFrame)
+                else event_to_notification(frame.change, params["_meta"])
+            )
             if self._ctx is not None:
-                await self._ctx.session.send_notification(
-                    event_to_notification(frame.change, meta), related_request_id=self._request_id
-                )
+                await self._ctx.session.send_notification(notification, related_request_id=self._request_id)
+
+    def gone(self) -> None:
+        super().gone()
+        if self.feed is not None:
+            self.feed.close()
 
     def _cut(self) -> None:
         if self.stream is not None:
@@ -172,11 +241,12 @@ class ListenStream(Subscriber):
 
 
 class ModernEra:
-    """Serves `subscriptions/listen`."""
+    """Serves `subscriptions/listen`. `tasks` are those that it can follow, if the server has any."""
 
-    def __init__(self, core: Core, server: Server[Any]) -> None:
+    def __init__(self, core: Core, server: Server[Any], tasks: TaskSource | None = None) -> None:
         self._core = core
         self._server = server
+        self._tasks = tasks
 
     async def listen(
         self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams
@@ -198,13 +268,16 @@ class ModernEra:
         scope, subscriptions = scope_of(ctx), set(asked.resource_subscriptions or ())
         stream: BorrowedStream | None = (scope or {}).get(SCOPE_KEY)
         memory = SDK_STREAM_BYTES if stream is None else STREAM_BYTES + stream.header_weight
-        memory += subscription_bytes(subscriptions)
+        tasks = self._tasks_in(asked)
+        memory += subscription_bytes(subscriptions) + subscription_bytes(tasks or ())
         place = self._core.admit(client_key(scope), streams=1, memory=memory)
         try:
             if stream is not None:
                 stream.place = place  # It leaves it when it is over.
-                # Permission is asked with the request again and again. Otherwise it is let go once the stream is open.
-                place.keep("rights" if self._core.policy.asks else "request", stream.body_weight)
+                # Permission and tasks are asked for with the request, again and again. Otherwise it is let go once the
+                # stream is open.
+                kept = self._core.policy.asks or tasks
+                place.keep("rights" if kept else "request", stream.body_weight)
             yield
         finally:
             if stream is None:
@@ -216,6 +289,8 @@ class ModernEra:
             core.unwrapped()
         began = asyncio.get_running_loop().time()
         core.check_bus()
+        ids = self._tasks_in(params.notifications)
+        tasks = None if ids is None or self._tasks is None else await self._tasks.known(ctx, ids)
         wanted = await self._honoured(ctx, params.notifications)
         stream = ListenStream(
             ctx,
@@ -240,10 +315,22 @@ class ModernEra:
                 prompts_list_changed=wanted.prompts or None,
                 resources_list_changed=wanted.resources or None,
                 resource_subscriptions=sorted(wanted.subscriptions) or None,
+                **({} if tasks is None else {_TASK_IDS: list(tasks)}),
             )
+            if tasks and self._tasks is not None:
+                stream.feed = self._tasks.follow(ctx, tasks, stream.deliver)
             if core.policy.asks and not wanted.bounded:
                 behind = False  # What only a prefix matches may never be sent.
             await stream.acknowledge(ctx, honoured, core.cursor_text(cursor), recovered=recovered, behind=behind)
+
+    def _tasks_in(self, asked: types.SubscriptionFilter) -> list[str] | None:
+        """Returns the ids of the tasks to follow; None if none are asked for, or this server has no tasks."""
+        ids: Any = (asked.model_extra or {}).get(_TASK_IDS)
+        if ids is None or self._tasks is None:
+            return None
+        if not isinstance(ids, list) or not all(isinstance(each, str) for each in cast("list[Any]", ids)):
+            raise MCPError(types.INVALID_PARAMS, f"{_TASK_IDS} must be a list of texts.")
+        return cast("list[str]", ids)
 
     async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:
         """Returns the part of `asked` that is served: what the sender may not hear of is left out."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, cast, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
 import mcp_types as types
@@ -70,6 +70,9 @@ class ResourceProvider(Protocol):
 
 
 logger = logging.getLogger(__name__)
+
+TaskOption = bool | Literal["required"]
+CallableT = TypeVar("CallableT", bound=Callable[..., Any])
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")  # There, the SDK checks Host and Origin by itself.
@@ -203,6 +206,57 @@ class LiveServer(MCPServer[LifespanResultT]):
         for outcome in await asyncio.gather(*publishing, return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, TransportError):
                 logger.error("A change could not be published.", exc_info=outcome)
+
+    # Tools that run as tasks
+
+    def tool(  # noqa: PLR0917 - as in `MCPServer`
+        self,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: types.ToolAnnotations | None = None,
+        icons: list[types.Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        structured_output: bool | None = None,
+        *,
+        task: TaskOption = False,
+    ) -> Callable[[CallableT], CallableT]:
+        """Decorates a function that becomes a tool. See `MCPServer.tool`.
+
+        With `task=True` it runs as a task for the clients that declare the tasks extension: see `Live.task`. With
+        `task="required"`, other clients are refused.
+        """
+        register = super().tool(name, title, description, annotations, icons, meta, structured_output)
+
+        def decorate(function: CallableT) -> CallableT:
+            registered = register(function)
+            self._set_task_mode(name or function.__name__, task)
+            return registered
+
+        return decorate
+
+    def add_tool(  # noqa: PLR0917 - as in `MCPServer`
+        self,
+        fn: Callable[..., Any],
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: types.ToolAnnotations | None = None,
+        icons: list[types.Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        structured_output: bool | None = None,
+        *,
+        task: TaskOption = False,
+    ) -> None:
+        """Adds a tool. See `MCPServer.add_tool`, and `tool` for `task`."""
+        super().add_tool(fn, name, title, description, annotations, icons, meta, structured_output)
+        self._set_task_mode(name or fn.__name__, task)
+
+    def _set_task_mode(self, tool: str, task: TaskOption) -> None:
+        if task not in (True, False, "required"):
+            raise ValueError(f"task is True, False or 'required', not {task!r}.")
+        if task or hasattr(self, "_live"):  # The tools of the SDK's extensions are added before.
+            self._live.set_task_mode(tool, "required" if task == "required" else "optional" if task else None)
 
     async def aclose(self) -> None:
         """See `Live.aclose`."""

@@ -75,3 +75,31 @@ def text(result: Json) -> str:
 def cursor(result: Json) -> str:
     """The cursor that a result names."""
     return text(result).rpartition('since="')[2].partition('"')[0]
+
+
+async def call_with(port: int, tool: str, meta: Json | None = None, **params: Any) -> wire.Response:
+    """A call with further parameters, for example the answers of an earlier round."""
+    params = {"name": tool, "arguments": {}, **params, "_meta": wire.modern_meta(**(meta or DECLARED))}
+    return await wire.once(
+        port, wire.http("POST", wire.modern_headers("tools/call", tool), wire.message("tools/call", params, 1))
+    )
+
+
+async def start(port: int, tool: str, **arguments: Any) -> str:
+    """Calls a tool that runs as a task; returns the id of the task."""
+    created = await call(port, tool, **arguments)
+    assert created["resultType"] == "task", created
+    return created["taskId"]
+
+
+async def answer(port: int, task: str, **answers: Any) -> wire.Response:
+    return await about(port, "tasks/update", task, inputResponses=answers)
+
+
+def accepted(**content: Any) -> Json:
+    return {"action": "accept", "content": content}
+
+
+async def follow(port: int, *tasks: Any, number: Any = "mine", **options: Any) -> wire.Connection:
+    """A stream that follows tasks; no frame has been looked at yet."""
+    return await wire.listen(port, {"taskIds": list(tasks)}, number, **{**DECLARED, **options})

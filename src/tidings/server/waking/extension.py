@@ -1,27 +1,34 @@
-"""`WakingExtension`: the tasks extension of one server, and the tool `wait_for_change`, in both eras.
+"""`WakingExtension`: the tasks extension of one server, tools as tasks, and the tool `wait_for_change`.
 
 The extension `io.modelcontextprotocol/tasks` belongs to the modern era, and to requests that declare it: each request
 says for itself what its sender can do. Whoever declares nothing gets plain results.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, cast
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
-from mcp.server.mcpserver.server import require_client_extension
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
+from tidings._kit.text import size_text
+from tidings.bus.shared import LARGEST_VALUE
+from tidings.errors import LimitReached
 from tidings.server.adapters import Adapter
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_errors, scope_of
-from tidings.server.modern import is_modern
+from tidings.server.modern import TaskFrame, is_modern
 from tidings.server.notify import CALLER, TASKS, Caller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import holder_of, origin_of
+from tidings.server.stop import StopBudget
+from tidings.server.waking.following import TaskFeed
 from tidings.server.waking.record import Json, TaskRecord
+from tidings.server.waking.running import RunningTasks, TaskMode
 from tidings.server.waking.store import TaskStore, UnknownTask
 from tidings.server.waking.texts import ResourceReader
 from tidings.server.waking.tool import TOOL, TOOL_NAME, Refused, refusal
@@ -29,6 +36,11 @@ from tidings.server.waking.waiting import Waits
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _LONGEST_ID: Final = 128
+_ANSWERS: Final[dict[str, TypeAdapter[Any]]] = {
+    "elicitation/create": TypeAdapter(types.ElicitResult),
+    "sampling/createMessage": TypeAdapter(types.CreateMessageResult | types.CreateMessageResultWithTools),
+    "roots/list": TypeAdapter(types.ListRootsResult),
+}
 
 
 class TaskParams(types.RequestParams):
@@ -47,9 +59,11 @@ class WakingExtension:
     """Serves tasks, and the tool that waits. A tool of the server's own that has the same name takes its place."""
 
     def __init__(self, core: Core, adapter: Adapter, waking: Waking, ours: Sequence[Any]) -> None:
+        self._core = core
         self._adapter = adapter
         self._server = server = adapter.lowlevel
         self._store = TaskStore(core)
+        self._running = RunningTasks(core, self._store, waking, adapter)
         self._waits = Waits(core, self._store, waking, ResourceReader(server, ours), adapter.known)
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
@@ -60,13 +74,30 @@ class WakingExtension:
         if uri is None or uri.startswith(TASKS):
             self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
 
+    def run_as_task(self, tool: str, mode: TaskMode | None) -> None:
+        """Lets the calls of a tool run as tasks; None ends this."""
+        if mode is None:
+            self._running.modes.pop(tool, None)
+        else:
+            self._running.modes[tool] = mode
+
     def begin_stop(self) -> None:
         """Answers the calls that wait."""
         self._waits.begin_stop()
+        self._running.begin_stop()
+
+    async def end(self, budget: StopBudget) -> None:
+        """Ends the tools that run as tasks."""
+        await self._running.end(budget)
+
+    def break_off(self) -> None:
+        """Breaks off what still runs, because there is no time for `end`."""
+        self._running.break_off()
 
     async def aclose(self) -> None:
-        """Lets go of all tasks. What is pending stays so on the bus."""
+        """Lets go of all tasks. Waits that are pending stay so on the bus."""
         await self._waits.aclose()
+        await self._running.aclose()
 
     # Requests that others serve
 
@@ -76,7 +107,7 @@ class WakingExtension:
             case "tools/call" if (ctx.params or {}).get("name") == TOOL_NAME and self._has_tool:
                 return await self._wait(ctx)
             case "tools/call":
-                return await self._call(ctx, call_next)
+                return await self._call_or_start(ctx, call_next)
             case "tools/list":
                 return self._with_tool(await call_next(ctx))
             case "server/discover":
@@ -88,6 +119,16 @@ class WakingExtension:
     def _has_tool(self) -> bool:
         """It waits by a tool of this file: the server has tools, and none of its own has this name."""
         return self._server.get_request_handler("tools/call") is not None and not self._adapter.has_tool(TOOL_NAME)
+
+    async def _call_or_start(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Calls another tool, or lets it run as a task."""
+        mode = self._running.modes.get((ctx.params or {}).get("name", ""))
+        if mode is not None and declares_tasks(ctx):
+            with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+                return self._enveloped(ctx, await self._running.call(ctx, partial(self._call, call_next=call_next)))
+        if mode == "required":
+            raise _undeclared()
+        return await self._call(ctx, call_next)
 
     async def _call(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Calls another tool. What it publishes is its caller's doing."""
@@ -137,15 +178,27 @@ class WakingExtension:
     async def _get(self, ctx: RequestContext, params: TaskParams) -> Json:
         key = await self._key(ctx, params)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            record = await self._found(key)
-            if record.kind == "wait":
-                record = await self._waits.state(ctx, key, record)
+            try:
+                record = await self.state_of(ctx, key)
+            except UnknownTask:
+                raise _unknown() from None
         return record.details(params.task_id)
+
+    async def state_of(self, ctx: RequestContext, key: str) -> TaskRecord:
+        """Returns a task as it is now, for the sender of this request. Raises `UnknownTask`."""
+        record = await self._store.find(key)
+        if record.is_final:
+            return record
+        if record.kind == "wait":
+            return await self._waits.state(ctx, key, record)
+        if record.asked:  # Another replica may have got an answer just now.
+            record = await self._store.find(key, sure_for=0.0)
+        return await self._running.checked(key, record)
 
     async def _update(self, ctx: RequestContext, params: UpdateTaskParams) -> Json:
         key = await self._key(ctx, params)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            await self._changed(key, lambda record: record.answered(params.input_responses))
+            await self._changed(key, partial(_answered, params.input_responses))
         return {}
 
     async def _cancel(self, ctx: RequestContext, params: TaskParams) -> Json:
@@ -162,19 +215,17 @@ class WakingExtension:
             named = decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER))
             if named != params.task_id:
                 raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header does not name the task of this request.")
-        require_client_extension(ctx, EXTENSION)
-        if len(params.task_id) > _LONGEST_ID:
-            raise _unknown()
+        if not declares_tasks(ctx):
+            raise _undeclared()
         try:
-            return await self._store.key_of(params.task_id, holder_of(scope_of(ctx)))
+            return await self._opened(ctx, params.task_id)
         except UnknownTask:
             raise _unknown() from None
 
-    async def _found(self, key: str) -> TaskRecord:
-        try:
-            return await self._store.find(key)
-        except UnknownTask:
-            raise _unknown() from None
+    async def _opened(self, ctx: RequestContext, task_id: str) -> str:
+        if len(task_id) > _LONGEST_ID:
+            raise UnknownTask
+        return await self._store.key_of(task_id, holder_of(scope_of(ctx)))
 
     async def _changed(self, key: str, edit: Callable[[TaskRecord], TaskRecord]) -> None:
         try:
@@ -182,12 +233,60 @@ class WakingExtension:
         except UnknownTask:
             raise _unknown() from None
 
+    # Streams that follow tasks: see `modern.TaskSource`
+
+    async def known(self, ctx: RequestContext, ids: Sequence[str]) -> dict[str, str]:
+        if not declares_tasks(ctx):
+            raise _undeclared()
+        most = self._core.policy.limits.subscriptions
+        if len(ids) > most:
+            raise LimitReached(
+                f"{len(ids)} tasks for one stream; this server accepts at most {most}.",
+                data={"limit": "subscriptions", "max": most, "scope": "stream"},
+            )
+        known: dict[str, str] = {}
+        for task in dict.fromkeys(ids):
+            with suppress(UnknownTask):
+                key = await self._opened(ctx, task)
+                await self._store.find(key)
+                known[task] = key
+        return known
+
+    def follow(self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[TaskFrame], None]) -> TaskFeed:
+        return TaskFeed(self._store, partial(self.state_of, ctx), tasks, deliver)
+
 
 def declares_tasks(ctx: RequestContext) -> bool:
     """Returns whether the sender of this request takes a task as its result."""
     capabilities = ctx.session.client_capabilities
     extensions = capabilities.extensions if capabilities is not None else None
     return is_modern(ctx.protocol_version) and EXTENSION in (extensions or {})
+
+
+def _answered(answers: Json, record: TaskRecord) -> TaskRecord:
+    """Returns the record with these answers. Raises `MCPError` if one of them is not an answer to its question."""
+    for key, answer in answers.items():
+        if (request := record.asked.get(key)) is None:
+            continue
+        try:
+            _ANSWERS[request["method"]].validate_python(answer, by_name=False)
+        except ValidationError:
+            text = f"The answer to {key!r} is not a result of {request['method']}."
+            raise MCPError(types.INVALID_PARAMS, text) from None
+    answered = record.answered(answers)
+    if len(bytes(answered)) > LARGEST_VALUE:
+        raise MCPError(types.INVALID_PARAMS, f"The answers to a task take at most {size_text(LARGEST_VALUE)}.")
+    return answered
+
+
+def _undeclared() -> MCPError:
+    needed = types.ClientCapabilities(extensions={EXTENSION: {}})
+    data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
+    return MCPError(
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"This needs a client that declares the extension {EXTENSION!r} with each request, in the modern era.",
+        data.model_dump(by_alias=True, mode="json", exclude_none=True),
+    )
 
 
 def _unknown() -> MCPError:

@@ -83,18 +83,24 @@ class TaskRecord:
     def cancelled(self, message: str) -> Self:
         return self._now(status="cancelled", asked={}, answers={}, message=message)
 
-    def asking(self, key: str, request: Json) -> Self:
-        return self._now(status="input_required", asked={**self.asked, key: request})
+    def asking(self, open_: Json) -> Self:
+        """`open_` are the questions for which its runner waits, by key. Some may be answered already."""
+        asked = {key: request for key, request in open_.items() if key not in self.answers}
+        answers = {key: answer for key, answer in self.answers.items() if key in open_}
+        return self._now(status="input_required" if asked else "working", asked=asked, answers=answers)
 
     def answered(self, answers: Json) -> Self:
         """Answers to what was not asked, or was answered before, are left out."""
         given = {key: answer for key, answer in answers.items() if key in self.asked}
+        if not given:
+            return self
         asked = {key: request for key, request in self.asked.items() if key not in given}
         status = "input_required" if asked else "working"
         return self._now(status=status, asked=asked, answers={**self.answers, **given})
 
-    def taken(self, key: str) -> Self:
-        return self._now(answers={other: answer for other, answer in self.answers.items() if other != key})
+    def kept_for(self, seconds: float) -> Self:
+        """It is forgotten in `seconds`, if it would not be sooner."""
+        return replace(self, ends=min(self.ends, time.time() + seconds))
 
     def _now(self, **changes: Any) -> Self:
         return replace(self, updated=time.time(), **changes)

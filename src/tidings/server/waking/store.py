@@ -58,7 +58,9 @@ class TaskStore:
         self.records: Records = records if records is not None else MemoryRecords(time.monotonic)
         self._views: OrderedDict[str, _View] = OrderedDict()
         self._size = 0
-        self._watched: dict[str, dict[str, Callable[[], None]]] = {}  # By the start of the key, and by the key.
+        self._watched: dict[
+            str, dict[str, tuple[Callable[[str], None], ...]]
+        ] = {}  # By the start of the key, and by it.
         self._noticed: dict[str, float] = {}  # When each start was last noticed.
         self._all_noticed = 0.0
 
@@ -121,16 +123,18 @@ class TaskStore:
             view = await self._read(key)
         return view.record
 
-    def watch(self, key: str, changed: Callable[[], None]) -> None:
-        """Calls `changed` when this task may have changed, on whatever replica."""
-        self._watched.setdefault(_start(key), {})[key] = changed
+    def watch(self, key: str, changed: Callable[[str], None]) -> None:
+        """Calls `changed` with the key when this task may have changed, on whatever replica."""
+        near = self._watched.setdefault(_start(key), {})
+        near[key] = (*near.get(key, ()), changed)
 
-    def unwatch(self, key: str) -> None:
-        """Ends `watch`."""
+    def unwatch(self, key: str, changed: Callable[[str], None]) -> None:
+        """Ends `watch`, if it was called with the same."""
         near = self._watched.get(_start(key), {})
-        near.pop(key, None)
-        if not near:
-            self._watched.pop(_start(key), None)
+        if left := tuple(each for each in near.get(key, ()) if each != changed):
+            near[key] = left
+        elif near.pop(key, None) is not None and not near:
+            del self._watched[_start(key)]
 
     def noticed(self, start: str | None) -> None:
         """Hears that a task whose key begins with `start` has changed; None if that cannot be known of any."""
@@ -140,13 +144,13 @@ class TaskStore:
         elif len(start) == _NOTICE_CHARACTERS:
             self._noticed[start] = now
         for near in tuple(self._watched.values()) if start is None else (self._watched.get(start, {}),):
-            for changed in tuple(near.values()):
-                changed()
+            for key in tuple(near):
+                self.told(key)
 
     def told(self, key: str) -> None:
         """Hears that this process has something new to say of a task."""
-        if (changed := self._watched.get(_start(key), {}).get(key)) is not None:
-            changed()
+        for changed in self._watched.get(_start(key), {}).get(key, ()):
+            changed(key)
 
     async def _tell(self, key: str) -> None:
         with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.

@@ -385,7 +385,7 @@ class Waits:
 
     def _hold(self, key: str, wait: Wait) -> None:
         self._tasks[key] = wait
-        self._store.watch(key, partial(self._look, key))
+        self._store.watch(key, self._look)
         wait.when_ready = partial(self._task_ready, key, wait)
         wait.begin()
 
@@ -409,7 +409,7 @@ class Waits:
             pass  # It is held until its time is up.
 
     def _release(self, key: str) -> None:
-        self._store.unwatch(key)
+        self._store.unwatch(key, self._look)
         if (wait := self._tasks.pop(key, None)) is not None:
             self._leave(wait)
 
