@@ -6,6 +6,7 @@ python -m tests.server.programs stdio 0           LiveServer.run()
 python -m tests.server.programs attached 0        attach(MCPServer()).run_stdio_async()
 python -m tests.server.programs uvicorn PORT      uvicorn.run(mcp.asgi())
 python -m tests.server.programs replica PORT BUS  the same, on the bus with this URL
+python -m tests.server.programs tasks PORT BUS    the same, whose slow tools run as tasks; over stdio if PORT is 0
 python -m tests.server.programs mounted PORT      the same, within somebody else's app, lifespan and middleware
 python -m tests.server.programs routes PORT       the same, of which only the routes were taken
 python -m tests.server.programs hindered PORT BUS uvicorn.run(mcp.asgi()), with slow sources, and changes held back
@@ -182,6 +183,13 @@ def asking(bus: str | None = None) -> LiveServer[Any]:
     return mcp
 
 
+def tasks(bus: str) -> LiveServer[Any]:
+    mcp = live_server(bus)
+    for tool in ("sleeps", "waits", "stubborn", "in_executor", "in_group", "touch"):
+        mcp._live.task(tool)
+    return mcp
+
+
 def routes(mcp: LiveServer[Any]) -> Starlette:
     return Starlette(routes=list(mcp.asgi().routes), lifespan=lambda _: mcp.session_manager.run())
 
@@ -223,8 +231,9 @@ def main(kind: str, port: int, *options: str) -> None:
         add_slow_tools(server)
         anyio.run(attach(server).run_stdio_async)
         return
-    make = {"hindered": hindered, "asking": asking}.get(kind, live_server)
+    make = {"hindered": hindered, "asking": asking, "tasks": tasks}.get(kind, live_server)
     mcp = make(*options)
+    kind = "stdio" if kind == "tasks" and not port else kind
     if kind in ("run", "sse", "stdio"):
         atexit.register(print, "at the exit", file=sys.stderr)
         mcp.run("streamable-http" if kind == "run" else kind, **{} if kind == "stdio" else {"port": port})
