@@ -2,13 +2,17 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
+from mcp.server.lowlevel.server import Server
 
 from tests.server import wire
 from tests.server.serving import eventually, serving
-from tests.server.waking.tasking import QUICK, TODAY, about, call, cursor, get, quick_notes, reaches, text, wait
+from tests.server.waking.tasking import QUICK, TODAY, about, ask, call, cursor, get, quick_notes, reaches, text, wait
+from tidings import attach
 from tidings.bus.sqlite import SqliteBus
 from tidings.server import Waking
 
@@ -211,3 +215,21 @@ async def test_the_tool_can_be_turned_off() -> None:
     async with serving(quick_notes(waking=None).asgi()) as port:
         answer = await call(port, "wait_for_change", declares=False, uris=[TODAY])
     assert answer["isError"] is True
+
+
+async def test_a_server_that_has_resources_alone_gets_the_tool() -> None:
+    texts = {"doc://a": "one"}
+
+    async def read(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        text = texts[str(params.uri)]
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
+
+    server = Server[Any]("low", on_read_resource=read)
+    live = attach(server, waking=QUICK)
+    async with serving(live.wrap(server.streamable_http_app())) as port:
+        listed = (await ask(port, "tools/list")).json["result"]
+        assert [tool["name"] for tool in listed["tools"]] == ["wait_for_change"]
+        task = await wait(port, "doc://a")
+        texts["doc://a"] = "two"
+        await live.notify.resource_updated("doc://a")
+        assert "-one\n+two" in text((await reaches(port, task, "completed"))["result"])

@@ -65,6 +65,12 @@ class WakingExtension:
         self._store = TaskStore(core)
         self._running = RunningTasks(core, self._store, waking, adapter)
         self._waits = Waits(core, self._store, waking, ResourceReader(server, ours), adapter.known)
+        if server.get_request_handler("resources/read") is not None:
+            # A server that has resources alone gets the one tool: hosts wait with tools.
+            if server.get_request_handler("tools/list") is None:
+                server.add_request_handler("tools/list", types.PaginatedRequestParams, _no_tools)
+            if server.get_request_handler("tools/call") is None:
+                server.add_request_handler("tools/call", types.CallToolRequestParams, _unknown_tool)
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
@@ -254,6 +260,14 @@ class WakingExtension:
 
     def follow(self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[TaskFrame], None]) -> TaskFeed:
         return TaskFeed(self._store, partial(self.state_of, ctx), tasks, deliver)
+
+
+async def _no_tools(_: RequestContext, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[])
+
+
+async def _unknown_tool(_: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+    raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}. There is {TOOL_NAME}.")
 
 
 def declares_tasks(ctx: RequestContext) -> bool:
