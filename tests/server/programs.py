@@ -4,6 +4,7 @@ python -m tests.server.programs run PORT          LiveServer.run("streamable-htt
 python -m tests.server.programs sse PORT          LiveServer.run("sse")
 python -m tests.server.programs stdio 0           LiveServer.run()
 python -m tests.server.programs attached 0        attach(MCPServer()).run_stdio_async()
+python -m tests.server.programs failing 0         LiveServer(lifespan=...).run(), whose lifespan fails
 python -m tests.server.programs uvicorn PORT      uvicorn.run(mcp.asgi())
 python -m tests.server.programs replica PORT BUS  the same, on the bus with this URL
 python -m tests.server.programs tasks PORT BUS    the same, whose slow tools run as tasks; over stdio if PORT is 0
@@ -215,6 +216,12 @@ def mounted(mcp: LiveServer[Any]) -> Starlette:
     return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(Plain)])
 
 
+@asynccontextmanager
+async def failing(_: Any) -> AsyncGenerator[None]:
+    raise BrokenPipeError("of the lifespan")
+    yield
+
+
 async def hear(port: int, era: wire.Era, uris: list[str]) -> None:
     subscription = await wire.subscribe(era, port, uris)
     print(subscription.session.id if subscription.session else "listening", flush=True)  # noqa: T201 - to the parent
@@ -230,6 +237,9 @@ def main(kind: str, port: int, *options: str) -> None:
         server: MCPServer[Any] = MCPServer("apart")
         add_slow_tools(server)
         anyio.run(attach(server).run_stdio_async)
+        return
+    if kind == "failing":
+        LiveServer("apart", lifespan=failing).run()
         return
     make = {"hindered": hindered, "asking": asking, "tasks": tasks}.get(kind, live_server)
     mcp = make(*options)

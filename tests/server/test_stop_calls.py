@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED
@@ -266,6 +268,37 @@ async def test_over_stdio_a_tool_that_takes_a_minute_holds_up_no_stop(
     assert "Traceback" not in log.read_text()
     if program == "stdio":
         assert log.read_text().splitlines()[-2:] == ["behind run()", "at the exit"]
+
+
+@pytest.mark.parametrize("tool", ["sleeps", "waits", "stubborn"])
+@pytest.mark.parametrize("program", ["stdio", "attached"])
+async def test_a_client_that_dies_during_its_call_ends_the_process_without_an_error(
+    program: str, tool: str, tmp_path: Path
+) -> None:
+    mark, words = tmp_path / "mark", ["-m", "tests.server.programs", program, "0"]
+    params = {"name": tool, "arguments": {"mark": str(mark)}, "_meta": wire.modern_meta()}
+    # Started directly: no other process may hold the far end of its output.
+    with subprocess.Popen(  # noqa: ASYNC220 - an asynchronous one does not close its output
+        [sys.executable, *words], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(wire.message("tools/call", params, tool) + b"\n")
+        process.stdin.flush()
+        await eventually(mark.exists)
+        process.stdout.close()
+        process.stdin.close()
+        assert await anyio.to_thread.run_sync(process.wait, PROMPT) == 0
+        assert b"Traceback" not in process.stderr.read()
+
+
+async def test_a_lifespan_that_fails_is_not_taken_for_a_client_that_died(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with over_stdio("failing", log) as peer:
+        with anyio.fail_after(PROMPT):
+            assert await peer.process.wait() == 1
+    assert "BrokenPipeError: of the lifespan" in log.read_text()
 
 
 # One request

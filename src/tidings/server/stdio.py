@@ -29,7 +29,10 @@ _QUEUED_LINES = 64
 
 
 async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]) -> None:
-    """Serves `server` until its input ends or the process is asked to stop. Then `aclose` is awaited first."""
+    """Serves `server` until its input ends or the process is asked to stop. Then `aclose` is awaited first.
+
+    A client that is gone, so that nothing can be written to it, ends it, too.
+    """
     stop = asyncio.Event()
     # A client that no longer reads, or a lifespan that does not end, would keep the process alive for ever.
     last_resort = threading.Timer(_GRACE_SECONDS, os._exit, [0])
@@ -51,7 +54,7 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
             await answers.written()
         lines.end()
 
-    answers = _Answers()
+    answers, failure = _Answers(), None
     server.middleware.append(answers.middleware)
     try:
         with _input(stop.set) as lines:
@@ -60,8 +63,15 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(stop_in_order)
-                await server.run(read, cast("Any", answers), server.create_initialization_options())
+                try:
+                    await server.run(read, cast("Any", answers), server.create_initialization_options())
+                except Exception as error:
+                    failure = error
+                    raise
                 tasks.cancel_scope.cancel()
+    except* BrokenPipeError:
+        if failure is not None:  # It is not from the output, but from the server's own lifespan.
+            raise
     finally:
         server.middleware.remove(answers.middleware)
         last_resort.cancel()
