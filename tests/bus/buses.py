@@ -25,6 +25,7 @@ from tests.bus.nats_server import shared as shared_nats
 from tests.bus.redis_server import shared_server
 from tests.simulation.bus import Broker, SimulatedBus
 from tidings.bus import Bus, Entry, History, Records
+from tidings.bus.local import LocalBus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
 from tidings.bus.redis import RedisBus
@@ -43,6 +44,8 @@ def open_bus(address: str, *, history: History | None = None, clock: Clock | Non
             return MemoryBus(**options)
         case "sqlite":
             return SqliteBus(place, poll=0.005, **options)
+        case "local":
+            return LocalBus(Path(place), poll=0.005, **options)
         case "redis":
             url, _, prefix = address.partition("#")
             return RedisBus(url, prefix=prefix, poll=0.05, history=history)
@@ -145,10 +148,10 @@ class Sqlite(BusFactory):
 
     async def lose(self) -> None:
         for suffix in ("", "-wal", "-shm"):
-            await anyio.Path(self.address.removeprefix("sqlite:") + suffix).unlink(missing_ok=True)
+            await anyio.Path(self.address.partition(":")[2] + suffix).unlink(missing_ok=True)
 
     async def copy(self) -> Callable[[], Awaitable[None]]:
-        path = self.address.removeprefix("sqlite:")
+        path = self.address.partition(":")[2]
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(f"{path}.copy")) as target:
             source.backup(target)
 
@@ -157,6 +160,14 @@ class Sqlite(BusFactory):
             await anyio.Path(f"{path}.copy").rename(path)
 
         return restore
+
+
+class Local(Sqlite):
+    """The same, of a server that was given none."""
+
+    @classmethod
+    def address_in(cls, folder: Path) -> str:
+        return f"local:{folder / 'of its own' / 'bus.db'}"
 
 
 class Redis(BusFactory):
@@ -220,7 +231,7 @@ class Nats(BusFactory):
         return restore
 
 
-BUSES: list[Any] = [Memory, Simulated, Sqlite, pytest.param(Redis, marks=pytest.mark.redis), Nats]
+BUSES: list[Any] = [Memory, Simulated, Sqlite, Local, pytest.param(Redis, marks=pytest.mark.redis), Nats]
 """Classes, with marks where they need some."""
 
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from anyio.abc import ObjectReceiveStream
 
+from tidings._kit import files
 from tidings.vault import watch as watching
 from tidings.vault.files.paths import Vault
 from tidings.vault.watch import Changed, Happening, LookAround, WatchPace, WentAway, watch
@@ -223,7 +224,7 @@ async def test_a_network_disk_is_looked_at_again_and_again(
 ) -> None:
     table = tmp_path / "mounts"
     table.write_text(mounts.format(root=str(root).replace(" ", "\\040")))
-    monkeypatch.setattr(watching, "_MOUNTS", table)
+    monkeypatch.setattr(files, "_MOUNTS", table)
     async with seen(Vault([root])) as happenings:
         happening = await happenings.next()
         assert isinstance(happening, LookAround)
@@ -233,13 +234,13 @@ async def test_a_network_disk_is_looked_at_again_and_again(
 async def test_where_the_system_does_not_say_what_is_mounted_folders_are_watched(
     root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(watching, "_MOUNTS", tmp_path / "nothing")
+    monkeypatch.setattr(files, "_MOUNTS", tmp_path / "nothing")
     async with seen(Vault([root])) as happenings:
         assert await happenings.next() == LookAround("events")
 
 
 async def test_polling_ends_when_the_folder_is_another(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_remote", lambda _: "nfs")
+    monkeypatch.setattr(watching, "network_disk", lambda _: "nfs")
     async with seen(Vault([root])) as happenings:
         assert isinstance(await happenings.next(), LookAround)
         root.rename(root.parent / "elsewhere")

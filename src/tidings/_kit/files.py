@@ -6,6 +6,7 @@ does not ask is noticed instead: `replace_file` writes only if the file is still
 
 import errno
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 if sys.platform != "win32":
     import fcntl
@@ -22,6 +24,9 @@ else:  # pragma: no cover - Windows
 
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Flags to open what may turn out to be a pipe: does not wait for a program that writes into it."""
+
+_MOUNTS: Final = Path("/proc/self/mounts")
+_REMOTE: Final = {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
 
 
 class NotAFile(PermissionError):
@@ -142,6 +147,22 @@ def locked(path: Path, timeout: float) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def network_disk(root: Path) -> str | None:
+    """Returns the kind of network disk of `root`, if known: changes by other machines are not seen there."""
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    mounted = [
+        fields
+        for line in lines
+        if len(fields := line.split()) > 2
+        and root.is_relative_to(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
+    ]
+    kind = max(mounted, key=lambda fields: len(fields[1]), default=("", "", ""))[2]
+    return kind if kind in _REMOTE else None
 
 
 def _check_regular(found: os.stat_result, name: str) -> None:

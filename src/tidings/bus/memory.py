@@ -59,6 +59,11 @@ class MemoryBus:
             entries.append((Cursor(self._epoch, version), change))
         return entries[::-1]
 
+    async def oldest(self) -> tuple[Cursor, float | None]:
+        """Returns the cursor after which all changes are known. Their times are of another clock."""
+        self._trim()
+        return Cursor(self._epoch, self._covered_from), None
+
     def _open_records(self) -> "MemoryRecords":
         if self._left:
             raise BusUnavailable("This bus is closed. Use its records within its `async with`.")

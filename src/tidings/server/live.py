@@ -264,7 +264,9 @@ class Live:
                 "LiveServer(bus='sqlite:///path/to/changes.db').",
                 count,
             )
-        if self._bus.head.version or not isinstance(self._bus, MemoryBus):
+        if not getattr(self._bus, "lists_known", False) and (
+            self._bus.head.version or not isinstance(self._bus, MemoryBus)
+        ):
             # Clients from before a restart have a cursor, and the program may have other lists now. A log that outlives
             # the process may be empty: a cursor at its beginning is one, too.
             with suppress(TransportError):  # They are kept, which is logged.

@@ -8,7 +8,6 @@ hints: the consumer looks at the disk.
 """
 
 import logging
-import re
 import threading
 from asyncio import Queue, get_running_loop
 from collections.abc import AsyncGenerator, Callable
@@ -21,13 +20,12 @@ from typing import Final, Literal
 import anyio
 from watchfiles._rust_notify import RustNotify
 
+from tidings._kit.files import network_disk
 from tidings.vault.files.paths import Vault
 
 logger = logging.getLogger(__name__)
 
 _SETTINGS: Final = frozenset({"app.json", "daily-notes.json"})
-_MOUNTS: Final = Path("/proc/self/mounts")
-_REMOTE: Final = {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[H
             await anyio.sleep(min(1, pace.tick))
             continue
         away = False
-        remote = next((kind for mount in vault.mounts if (kind := _remote(mount.root))), None)
+        remote = next((kind for mount in vault.mounts if (kind := network_disk(mount.root))), None)
         events = _poll(vault, pace, f"it is on a network disk ({remote})") if remote else _listen(vault, pace)
         async with aclosing(events):
             async for event in events:
@@ -174,19 +172,3 @@ def _watch_in_thread(vault: Vault, pace: WatchPace, tell: Callable[[_Seen], obje
 
 def _identities(vault: Vault) -> list[tuple[int, int] | None]:
     return [mount.identity() for mount in vault.mounts]
-
-
-def _remote(root: Path) -> str | None:
-    """Returns the kind of network disk of `root`, if known: changes by other machines are not seen there."""
-    try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    mounted = [
-        fields
-        for line in lines
-        if len(fields := line.split()) > 2
-        and root.is_relative_to(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
-    ]
-    kind = max(mounted, key=lambda fields: len(fields[1]), default=("", "", ""))[2]
-    return kind if kind in _REMOTE else None

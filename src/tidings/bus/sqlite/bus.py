@@ -41,6 +41,12 @@ class Since(NamedTuple):
     answer: asyncio.Future[Sequence[Entry] | None]
 
 
+class Oldest(NamedTuple):
+    """Asks for the beginning of what the log knows."""
+
+    answer: asyncio.Future[tuple[Cursor, float | None]]
+
+
 class RecordJob(NamedTuple):
     """Asks to read or write a record: `size` bytes, or None if it is only read."""
 
@@ -55,7 +61,7 @@ class Stop(NamedTuple):
     answer: asyncio.Future[None]
 
 
-Request = PublishJob | Since | RecordJob | Stop | None
+Request = PublishJob | Since | Oldest | RecordJob | Stop | None
 """None asks to look for new changes: there is a listener from now on."""
 
 Reply = tuple[asyncio.Future[Any], object]
@@ -115,12 +121,7 @@ class SqliteThread:
             requests = self._take()
             news, replies = self._store([each for each in requests if isinstance(each, PublishJob)], told)
             told = news.head if news else told
-            for request in requests:
-                if isinstance(request, Since):
-                    try:
-                        replies.append((request.answer, self._log.since(request.cursor)))
-                    except Exception as error:  # noqa: BLE001 - passed to the caller
-                        replies.append((request.answer, error))
+            replies += [self._read(each) for each in requests if isinstance(each, Since | Oldest)]
             replies += self._do_records([each for each in requests if isinstance(each, RecordJob)])
             self._post(news, replies)
             if stops := [request for request in requests if isinstance(request, Stop)]:
@@ -146,6 +147,13 @@ class SqliteThread:
         except Exception as error:  # noqa: BLE001 - passed to the caller
             return None, [(job.answer, error) for job in jobs]
         return news, [(job.answer, cursor) for job, cursor in zip(jobs, cursors, strict=True)]
+
+    def _read(self, request: Since | Oldest) -> Reply:
+        try:
+            found = self._log.oldest() if isinstance(request, Oldest) else self._log.since(request.cursor)
+        except Exception as error:  # noqa: BLE001 - passed to the caller
+            return request.answer, error
+        return request.answer, found
 
     def _do_records(self, jobs: Sequence[RecordJob]) -> list[Reply]:
         """Does all in one transaction: if the file is locked, they wait for it together."""
@@ -232,7 +240,8 @@ class SqliteBus(SharedBus[SqliteThread]):
 
     `clock` returns the time in seconds since 1970, for the age of the history; it may step. `timeout` is the number of
     seconds for which another process may keep the file locked. A bus may be entered again after it was closed: the log
-    goes on, but listeners must subscribe again.
+    goes on, but listeners must subscribe again. With `private`, only this user may read the file, and one that is
+    damaged is set aside, so that an empty one takes its place.
     """
 
     def __init__(
@@ -244,6 +253,7 @@ class SqliteBus(SharedBus[SqliteThread]):
         clock: Callable[[], float] = time.time,
         durable: bool = False,
         timeout: float = 5.0,
+        private: bool = False,
     ) -> None:
         # Absolute, so that a change of the working directory does not lead to another file.
         absolute = Path(path).absolute()
@@ -255,7 +265,14 @@ class SqliteBus(SharedBus[SqliteThread]):
         self._engine = Engine("sqlite", str(absolute))
         # One log each time the bus is entered: an earlier thread may not have closed its own yet.
         self._new_session = lambda: SqliteThread(
-            SqliteLog(absolute, history=history or History(), clock=clock, durable=durable, timeout=timeout),
+            SqliteLog(
+                absolute,
+                history=history or History(),
+                clock=clock,
+                durable=durable,
+                timeout=timeout,
+                private=private,
+            ),
             poll=poll,
             listeners=self._listeners,
             engine=self._engine,
@@ -297,6 +314,12 @@ class SqliteBus(SharedBus[SqliteThread]):
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         answer: asyncio.Future[Sequence[Entry] | None] = asyncio.get_running_loop().create_future()
         self._entered().ask(Since(cursor, answer))
+        return await answer
+
+    async def oldest(self) -> tuple[Cursor, float | None]:
+        """Returns the cursor after which all changes are known, and the time of the first of them, if there is one."""
+        answer: asyncio.Future[tuple[Cursor, float | None]] = asyncio.get_running_loop().create_future()
+        self._entered().ask(Oldest(answer))
         return await answer
 
     async def _open(self) -> None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tidings._kit.sqlite import Database, Schema
+from tidings._kit.sqlite import Database, OnDamage, Schema
 from tidings._kit.sqlite_errors import DatabaseUnreadable, Trouble, Wording
 from tidings.bus import Entry, History, StoredRecord
 from tidings.bus.shared import NewEntries, Terms, new_term
@@ -99,7 +99,7 @@ class SqliteLog:
     """A compacted log in the file at `path`. Each method raises `BusUnavailable` or `BusMismatch` if it fails."""
 
     def __init__(
-        self, path: Path, *, history: History, clock: Callable[[], float], durable: bool, timeout: float
+        self, path: Path, *, history: History, clock: Callable[[], float], durable: bool, timeout: float, private: bool
     ) -> None:
         self._path = path
         self._history = history
@@ -126,7 +126,8 @@ class SqliteLog:
             wording=_WORDING,
             error=lambda trouble, text: (BusMismatch if trouble in _MISMATCHES else BusUnavailable)(text),
             timeout=timeout,
-            private=False,
+            private=private,
+            on_damage=OnDamage.SET_ASIDE if private else OnDamage.REFUSE,
             opened=self._opened,
         )
 
@@ -147,6 +148,15 @@ class SqliteLog:
     def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the newest entry for each distinct change after `cursor`, or None if the log cannot know."""
         return self._database.read(lambda connection: self._after(connection, _read_state(connection), cursor).entries)
+
+    def oldest(self) -> tuple[Cursor, float | None]:
+        """Returns the cursor after which all changes are known, and the time of the first of them, if there is one."""
+
+        def work(connection: sqlite3.Connection) -> tuple[Cursor, float | None]:
+            state = _read_state(connection)
+            return state.cursor(state.floor), _number(connection, "SELECT at FROM changes ORDER BY version LIMIT 1")
+
+        return self._database.read(work)
 
     def records(self, works: Sequence[RecordWork], size: int | None) -> list[StoredRecord | None]:
         """Does everything in `works` at one moment, all or nothing. It writes `size` bytes; None: it only reads."""

@@ -1,0 +1,187 @@
+"""`LocalBus`: the bus of a server that was given none: a file for all its processes, or memory if that cannot be used.
+
+The file lets task ids, cursors and seals survive a restart, and processes that serve the same thing share it. It is a
+convenience, so nothing fails without it. If it cannot be opened, the log is in memory, as if there were no file. If it
+cannot be written any more, the log goes on in memory: every listener is called because anything may have changed, and
+the records that are in the file can still be read.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import anyio
+import anyio.to_thread
+
+from tidings._kit.files import network_disk
+from tidings.bus import Entry, History, Listener, StoredRecord
+from tidings.bus.memory import MemoryBus
+from tidings.bus.shared import Listeners
+from tidings.bus.sqlite.bus import SqliteBus
+from tidings.changes import Change, Cursor
+from tidings.errors import BusUnavailable, TransportError
+
+logger = logging.getLogger(__name__)
+
+HISTORY: Final = History(entries=20_000, age=14 * 86_400.0)
+_EDITION: Final = "edition"
+_LONG: Final = 365 * 86_400.0
+
+
+class LocalBus:
+    """A bus in the private file at `path`, or in memory.
+
+    `edition` names everything that the lists of the server depend on. While it is the same as at the last start,
+    clients need not be told to read the lists again. The other arguments are those of `SqliteBus`. The file is looked
+    at less often than its, because most processes notice most changes by themselves.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        edition: str = "",
+        history: History | None = None,
+        poll: float = 0.25,
+        clock: Callable[[], float] = time.time,
+        timeout: float = 3.0,
+    ) -> None:
+        history = history or HISTORY
+        self._path = path
+        self._edition = edition.encode()
+        self._file = SqliteBus(path, history=history, poll=poll, clock=clock, timeout=timeout, private=True)
+        self._memory = MemoryBus(history=history)
+        self._listeners = Listeners()
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._users = 0
+        self._turn = anyio.Lock()
+        self.is_shared = False
+        """The file is in use: what this process publishes reaches the others, and what they publish reaches it."""
+        self.lists_known = False
+        """The lists are those of the last start."""
+        self.records = LocalRecords(self._file, self._memory, self)
+
+    @property
+    def _current(self) -> SqliteBus | MemoryBus:
+        return self._file if self.is_shared else self._memory
+
+    @property
+    def head(self) -> Cursor:
+        return self._current.head
+
+    async def publish(self, change: Change) -> Cursor:
+        if self.is_shared:
+            try:
+                return await self._file.publish(change)
+            except TransportError as error:
+                self.leave_file(error)
+        return await self._memory.publish(change)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        return self._listeners.add(listener)
+
+    async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
+        return await self._current.since(cursor)
+
+    async def oldest(self) -> tuple[Cursor, float | None]:
+        """Returns the earliest cursor after which all changes are known, and the time of the first of them, if any."""
+        return await self._current.oldest()
+
+    def leave_file(self, error: Exception) -> None:
+        """Goes on in memory, because the file cannot be used any more."""
+        if not self._users:
+            raise BusUnavailable("This bus is closed. Use it within its `async with`.") from error
+        if not self.is_shared:
+            return  # Another publisher was first.
+        logger.warning("The log of changes goes on in memory: waits that are pending end with the process. %s", error)
+        self._unsubscribe()
+        self.is_shared = self.lists_known = False
+        self._unsubscribe = self._memory.subscribe(self._listeners.call)
+        self._listeners.call(self.head, None)
+
+    async def __aenter__(self) -> Self:
+        async with self._turn:
+            if not self._users:
+                await self._open()
+            self._users += 1
+        return self
+
+    async def _open(self) -> None:
+        await self._memory.__aenter__()
+        try:
+            await anyio.to_thread.run_sync(self._prepare)
+            await self._file.__aenter__()
+            self.is_shared = True
+            await self._compare_edition()
+        except (OSError, TransportError) as error:
+            if self.is_shared:
+                self.is_shared = False
+                await self._file.__aexit__(None, None, None)
+            logger.warning("The log of changes is in memory: waits that are pending end with the process. %s", error)
+        self._unsubscribe = self._current.subscribe(self._listeners.call)
+
+    def _prepare(self) -> None:
+        folder = self._path.parent
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if kind := network_disk(folder.resolve()):
+            # SQLite shares memory between the processes of one machine, and each machine has boots of its own.
+            raise BusUnavailable(f"{folder} is on a network disk ({kind}). Choose a folder on a disk of this machine.")
+
+    async def _compare_edition(self) -> None:
+        found = await self._file.records.get(_EDITION)
+        self.lists_known = found is not None and found.value == self._edition
+        if not self.lists_known:
+            await self._file.records.put(_EDITION, self._edition, seconds=_LONG)
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                self._users = max(self._users - 1, 0)
+                if not self._users:
+                    # The file, too, if it was left: its records were read. It finishes what it has accepted.
+                    await self._file.__aexit__(None, None, None)
+                    await self._memory.__aexit__(None, None, None)
+                    self._listeners.clear()
+                    self.is_shared = False
+
+
+class LocalRecords:
+    """The records of a `LocalBus`: in the file; once that was left, new ones are in memory."""
+
+    def __init__(self, file: SqliteBus, memory: MemoryBus, bus: LocalBus) -> None:
+        self._file = file.records
+        self._memory = memory.records
+        self._bus = bus
+
+    async def get(self, key: str) -> StoredRecord | None:
+        found = None if self._bus.is_shared else await self._memory.get(key)
+        if found is not None:
+            return found
+        try:
+            return await self._file.get(key)
+        except TransportError as error:
+            if self._bus.is_shared:
+                self._bus.leave_file(error)
+            return None
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
+        if self._bus.is_shared:
+            try:
+                return await self._file.put(key, value, seconds=seconds, revision=revision)
+            except TransportError as error:
+                self._bus.leave_file(error)
+        if revision is not None:
+            there = await self.get(key)
+            if revision != (there.revision if there else 0):
+                return None
+        return await self._memory.put(key, value, seconds=seconds)
+
+    async def delete(self, key: str) -> None:
+        if self._bus.is_shared:
+            try:
+                await self._file.delete(key)
+            except TransportError as error:
+                self._bus.leave_file(error)
+        await self._memory.delete(key)
