@@ -75,7 +75,9 @@ class Library:
             on_call_tool=self.call_tool,
             on_completion=self._complete,
         )
-        self.live: Live | None = attach(self.server, coalesce=AT_ONCE, **options) if is_live else None
+        # Its tools are those above: it offers no waiting.
+        options = {"coalesce": AT_ONCE, "waking": None, **options}
+        self.live: Live | None = attach(self.server, **options) if is_live else None
 
     @property
     def notify(self) -> Any:

@@ -181,7 +181,6 @@ async def test_a_moved_folder_is_one_change(root: Path) -> None:
         ("vault://folder/log", "Extra.md", "More.\n", False),
         ("vault://daily/2026-01-31", "2026-01-31.md", "A day.\n", True),
         ("vault://daily/2026-02-01", "2026-01-31.md", "A day.\n", False),
-        ("vault://nonsense/of/mine", "Ideas.md", "Other ideas.\n", False),
     ],
 )
 async def test_a_resource_is_told_of_however_it_was_asked_for(

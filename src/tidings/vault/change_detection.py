@@ -3,6 +3,8 @@
 A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed resources
 *may* differ; each of them is compared before and after the batch is stored, and published only if it differs.
 
+The files themselves are always compared, by their hashes: the log has every note that changed, subscribed to or not.
+
 `SubscribedResources` remembers resources for a while after their last subscriber has gone, since it may come back and
 ask what it missed. If it comes back later, to a log that is older than this memory, the resource is published.
 
@@ -14,7 +16,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,6 +42,20 @@ _PAUSE_FACTOR: Final = 2  # The pause after a comparison of searches, as a multi
 _LONGEST_PAUSE: Final = 10.0
 
 
+@dataclass(frozen=True)
+class FoundChanges:
+    """Resources that differ now."""
+
+    states: Mapping[str, str]  # By URI: a text that differs if the resource does.
+    listed: bool = False  # True if files were created or deleted.
+    changed_at: float | None = None  # The time of the change on the disk, if it is known.
+    before: Mapping[str, str] = field(default_factory=dict[str, str])  # The texts that some of them had before.
+    of_status: bool = False  # True if they differ because of the state of the index, which is this process's own.
+
+    def __bool__(self) -> bool:
+        return self.listed or bool(self.states)
+
+
 class SubscribedResources:
     """The resources with subscribers, now or in the last `keep` seconds. `outlived`: the log may be older than this."""
 
@@ -56,6 +72,10 @@ class SubscribedResources:
         self._left.pop(uri, None)
         self._present.add(uri)
         return self._outlived and not known
+
+    def remember(self, uris: Iterable[str]) -> None:
+        """Adds resources that had subscribers in an earlier process."""
+        self._left |= {uri: self._clock() for uri in uris if uri not in self._present}
 
     def end(self, uri: str) -> None:
         self._present.discard(uri)
@@ -77,6 +97,9 @@ class Touched:
 
     paths: frozenset[str] = frozenset()  # The files that are changed, new or deleted.
     moved: bool = False  # True if some of them are new or deleted.
+    files: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # The states of those whose content differs, by URI.
     linked: frozenset[str] = frozenset()  # The keys of the names that these files link to, or linked to.
     tags: frozenset[str] = frozenset()  # The keys of the tags that they have or had, with all tags above them.
     everything: bool = False  # True if all resources may differ, for example because the status of the index changed.
@@ -114,13 +137,27 @@ class Touched:
     def uris(self, candidates: Callable[[str], Iterable[str]]) -> Iterator[str]:
         """Yields the resources that may differ, for subscriptions of a prefix. `candidates` finds files by name."""
         for path in self.paths:
-            yield uri("note" if path.lower().endswith(".md") else "attachment", path)
+            yield file_uri(path)
             yield uri("backlinks", path)
         for name in self.linked | (self.names if self.moved else frozenset[str]()):
             yield from (uri("backlinks", path) for path in candidates(name))
         yield from (uri("folder", folder) for folder in self.folders)
         yield from (uri("tag", tag) for tag in self.tags)
         yield from (f"vault://{name}" for name in _SINGLE)
+
+
+def file_uri(path: str) -> str:
+    """Returns the URI of the resource that is the file at `path`."""
+    return uri("note" if path.lower().endswith(".md") else "attachment", path)
+
+
+def is_of_file(uri: str) -> bool:
+    """Returns whether the state of a resource depends on one file alone, whatever else is in the index."""
+    try:
+        address = parse_address(uri)
+    except ValueError:
+        return False
+    return address.kind in ("note", "daily", "attachment") and address.mode != "summary"
 
 
 def all_of(queries: Queries) -> Touched:
@@ -151,8 +188,14 @@ def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str]
     went = [path for path in gone if path in known]
     paths = frozenset([*(entry.path for entry in changed), *went])
     moved = bool(went) or any(entry.path not in known for entry in changed)
+    files = {file_uri(path): "" for path in went}
+    for entry in changed:
+        before = known[entry.path][1] if entry.path in known else None
+        if before is None or entry.hash is None or entry.hash != before[0]:
+            stamp = f"{entry.path}\0{entry.stamp.size}\0{entry.stamp.mtime}"
+            files[file_uri(entry.path)] = entry.hash or ("" if entry.kind == "note" else stamp)
     if not deep:
-        return Touched(paths, moved)
+        return Touched(paths, moved, files)
     old = json.dumps([id_ for path, (id_, _) in known.items() if path in paths])
 
     def found(table: str, column: str) -> set[str]:
@@ -160,7 +203,7 @@ def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str]
         return {value for (value,) in rows} | {row[0] for entry in changed for row in entry.rows.get(table, ())}
 
     tags = frozenset(above for tag in found("tags", "key") for above in upward(tag))
-    return Touched(paths, moved, linked=frozenset(found("links", "name")), tags=tags)
+    return Touched(paths, moved, files, linked=frozenset(found("links", "name")), tags=tags)
 
 
 @dataclass
@@ -172,11 +215,11 @@ class ChangeDetector:
 
     def around(
         self, queries: Queries, what: Touched, subscriptions: Iterable[str], store: Callable[[], None]
-    ) -> list[str]:
-        """Calls `store`, which stores `what` in the index. Returns the URIs of the resources that differ after it."""
+    ) -> dict[str, str]:
+        """Calls `store`, which stores `what` in the index. Returns the resources that differ after it."""
         if not what:
             store()
-            return []
+            return {}
         wanted = Filter.of(subscriptions)
         self._last = {uri: last for uri, last in self._last.items() if uri in wanted.uris}
         affected: set[str] = set()
@@ -190,7 +233,7 @@ class ChangeDetector:
         store()
         after = {uri: self.fingerprint(queries, uri) for uri in before}
         self._last |= {uri: now for uri, now in after.items() if uri in wanted.uris}
-        return [uri for uri, now in after.items() if now != before[uri]]
+        return {uri: now for uri, now in after.items() if now != before[uri]}
 
     def forget(self, uris: Iterable[str]) -> None:
         for each in uris:
@@ -203,7 +246,7 @@ class Searches:
 
     fingerprint: Callable[[str], Awaitable[str]]
     remembered: Callable[[], Sequence[str]]
-    publish: Callable[[Sequence[str]], Awaitable[None]]
+    publish: Callable[[FoundChanges], Awaitable[None]]
 
     def __post_init__(self) -> None:
         self._last: dict[str, str] = {}
@@ -239,4 +282,4 @@ class Searches:
                 return
             if now != last:
                 self._last[watched] = now
-                await self.publish([watched])
+                await self.publish(FoundChanges({watched: now}))

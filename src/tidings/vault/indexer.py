@@ -7,7 +7,7 @@ waits for more than a batch of a long build.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
@@ -15,7 +15,14 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from tidings.vault.change_detection import ChangeDetector, SubscribedResources, Touched, all_of, touched
+from tidings.vault.change_detection import (
+    ChangeDetector,
+    FoundChanges,
+    SubscribedResources,
+    Touched,
+    all_of,
+    touched,
+)
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
@@ -40,9 +47,7 @@ _RECENT_SECONDS = 60.0
 _MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
 
-PublishChanges = Callable[[Sequence[str], bool, float | None, Mapping[str, str]], Awaitable[None]]
-"""Publishes the URIs of resources that differ now, whether files were created or deleted, the time if known, and the
-texts that some of them had before."""
+PublishChanges = Callable[[FoundChanges], Awaitable[None]]
 
 
 class IndexListener(Protocol):
@@ -52,6 +57,7 @@ class IndexListener(Protocol):
     async def settings_changed(self) -> None: ...  # The app's settings changed.
     async def index_closes(self) -> None: ...  # The index is about to be closed or replaced: close all readers.
     def index_opened(self, index: Index) -> None: ...
+    async def index_built(self, index: Index) -> None: ...  # It was equal to the disk for the first time.
 
 
 class Indexer:
@@ -159,6 +165,9 @@ class Indexer:
                 if self.status.phase == "away":
                     logger.info("The vault is back")
                 await self._look_around()
+                if not self.index.is_built:
+                    await self.in_thread(self.index.keep_built)
+                    await self._listener.index_built(self.index)
                 await self._become(IndexStatus("watching" if by == "events" else "polling", notes=self._notes(note)))
                 self.complete.set()
             case WentAway(note):
@@ -233,20 +242,22 @@ class Indexer:
             same = [each for each in same if each.path not in self._refreshed]
         subscriptions = self._interest.remembered()
 
-        def compare_and_store() -> tuple[list[str], bool, dict[str, str]]:
+        def compare_and_store() -> tuple[dict[str, str], bool, dict[str, str]]:
             what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
             before = self._texts_before(what, subscriptions)
             store = partial(self.index.apply, entries, gone, same)
-            return self.detector.around(self.index.queries, what, subscriptions, store), what.moved, before
+            found = self.detector.around(self.index.queries, what, subscriptions, store)
+            # In the first build everything is new, and nothing has changed.
+            return {**found, **(what.files if self.index.is_built else {})}, what.moved, before
 
-        uris, listed, before = await self.in_thread(compare_and_store)
+        states, listed, before = await self.in_thread(compare_and_store)
         self._stored.set()
         self._listener.index_changed()
-        if uris or listed:
+        if states or listed:
             newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
             # A file that was moved keeps its time, which may be long ago.
             recent = abs(time.time() - newest) < _RECENT_SECONDS
-            await self._publish(uris, listed, newest if recent else None, before)
+            await self._publish(FoundChanges(states, listed, newest if recent else None, before))
 
     def _texts_before(self, what: Touched, subscriptions: Sequence[str]) -> dict[str, str]:
         """Returns the texts of some notes that are about to change, for those who wait for a prefix."""
@@ -263,13 +274,13 @@ class Indexer:
         def become() -> None:
             self.status = status
 
-        def compare() -> list[str]:
+        def compare() -> dict[str, str]:
             queries = self.index.queries
             what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
             return self.detector.around(queries, what, subscriptions, become)
 
         subscriptions = self._interest.remembered()
-        await self._publish(await self.in_thread(compare), False, None, {})
+        await self._publish(FoundChanges(await self.in_thread(compare), of_status=True))
         self._listener.index_changed()
 
     async def tidy(self) -> None:

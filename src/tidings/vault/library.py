@@ -12,13 +12,14 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import TypeVar
 
 import anyio
 
-from tidings.vault.change_detection import SEARCH, Searches, SubscribedResources
+from tidings.vault.change_detection import SEARCH, FoundChanges, Searches, SubscribedResources, is_of_file
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
@@ -26,6 +27,7 @@ from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.indexer import Indexer, PublishChanges
+from tidings.vault.published import PublishedStates
 from tidings.vault.resources.render import fingerprint
 from tidings.vault.view import IndexStatus, VaultView
 from tidings.vault.watch import Happening, watch
@@ -70,8 +72,16 @@ class Readers:
             return question(queries)
 
 
+async def _nothing(_: Index) -> None:
+    return None
+
+
 class VaultLibrary:
-    """A vault and its index. See `Indexer` for the arguments."""
+    """A vault and its index. See `Indexer` for most arguments.
+
+    `published` has what the processes on one log have published. `on_built` is called with a new index, or one that had
+    to be built again.
+    """
 
     def __init__(
         self,
@@ -81,14 +91,18 @@ class VaultLibrary:
         open_index: Callable[[], Index],
         publish: PublishChanges,
         interest: SubscribedResources,
+        published: PublishedStates | None = None,
+        on_built: Callable[[Index], Awaitable[None]] = _nothing,
         watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch,
     ) -> None:
         self.vault = vault
         self.interest = interest
         self._writer = writer
-        self._publish = publish
+        self._announce = publish
+        self._published = published
+        self._on_built = on_built
         self._indexer = Indexer(
-            vault, open_index=open_index, publish=publish, interest=interest, watcher=watcher, listener=self
+            vault, open_index=open_index, publish=self._publish, interest=interest, watcher=watcher, listener=self
         )
         self._searches = self._make_searches()
         self._readers: Readers
@@ -141,7 +155,14 @@ class VaultLibrary:
         unknown = self.interest.begin(uri)
         if uri.startswith(SEARCH):
             await self._searches.begin(uri)
-        return unknown and not uri.endswith("*")
+        if self._published is None:
+            return unknown and not uri.endswith("*")
+        if uri.endswith("*"):
+            await self._published.add_prefix(uri)
+            return False
+        state, partial = await self.ask(lambda view: (fingerprint(view, uri), view.status.partial))
+        # Of a partial index, everything is published when it is whole.
+        return (not partial or is_of_file(uri)) and await self._published.begin(uri, state)
 
     async def refresh(self, paths: Iterable[str]) -> None:
         await self._indexer.refresh(paths)
@@ -155,6 +176,8 @@ class VaultLibrary:
         # New ones, since this may be another event loop than the last time.
         self._searches = self._make_searches()
         self._opened_at = time.monotonic()
+        if self._published is not None:
+            self.interest.remember(await self._published.prefixes())
         await self._indexer.open()
         try:
             async with anyio.create_task_group() as tasks:
@@ -181,7 +204,22 @@ class VaultLibrary:
         def search(uri: str) -> Awaitable[str]:
             return self.ask(lambda view: fingerprint(view, uri), search=True)
 
-        return Searches(search, self.interest.remembered, lambda uris: self._publish(uris, False, None, {}))
+        return Searches(search, self.interest.remembered, self._publish)
+
+    async def _publish(self, found: FoundChanges) -> None:
+        """Publishes what no other process has published."""
+        if not found:
+            return
+        if self._published is None:
+            await self._announce(found)
+            return
+        partial = self.status.partial
+        sure = {uri: state for uri, state in found.states.items() if not partial or is_of_file(uri)}
+        known = set[str]() if found.of_status else await self._published.known(sure)
+        states = {uri: state for uri, state in found.states.items() if uri not in known}
+        # Files that came or went are among the states.
+        await self._announce(replace(found, states=states, listed=found.listed and bool(states)))
+        await self._published.keep({uri: state for uri, state in states.items() if uri in sure})
 
     # The methods of `IndexListener`
 
@@ -191,12 +229,20 @@ class VaultLibrary:
     async def settings_changed(self) -> None:
         self._searches.changed()
         # The former places of daily notes are not known.
-        await self._publish([uri for uri in self.interest.remembered() if uri.startswith(_DAILY)], False, None, {})
+        if not (uris := [uri for uri in self.interest.remembered() if uri.startswith(_DAILY)]):
+            return
+        states = await self.ask(lambda view: {uri: fingerprint(view, uri) for uri in uris})
+        await self._announce(FoundChanges(states))
+        if self._published is not None:
+            await self._published.keep(states)
 
     def index_opened(self, index: Index) -> None:
         self._readers = Readers(index.reader)
         self._searchers = Readers(index.reader)
         self._readable.set()
+
+    async def index_built(self, index: Index) -> None:
+        await self._on_built(index)
 
     async def index_closes(self) -> None:
         self._readable.clear()
@@ -215,9 +261,12 @@ class VaultLibrary:
             if today != yesterday:
                 uris = [uri for uri in remembered if uri.startswith(f"{_DAILY}today")]
                 different = await self._indexer.in_thread(self._different, uris, yesterday, today)
-                await self._publish(different, False, None, {})
+                await self._publish(FoundChanges(different))
+                if self._published is not None:
+                    await self._published.renew(remembered)
 
-    def _different(self, uris: Sequence[str], before: date, now: date) -> list[str]:
+    def _different(self, uris: Sequence[str], before: date, now: date) -> dict[str, str]:
         view = self._indexer.view(self._indexer.index.queries)
         self._indexer.detector.forget(uris)
-        return [uri for uri in uris if fingerprint(view, uri, today=before) != fingerprint(view, uri, today=now)]
+        states = {uri: (fingerprint(view, uri, today=before), fingerprint(view, uri, today=now)) for uri in uris}
+        return {uri: new for uri, (old, new) in states.items() if old != new}

@@ -1,7 +1,7 @@
 """`VaultServer`: the Obsidian vault server, to run or to embed; and its notifier."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,19 +16,22 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
+from tidings.bus.local import LocalBus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.server import Notifier
 from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress
+from tidings.server.notify import EVERYTHING
 from tidings.vault import prompts
-from tidings.vault.change_detection import SEARCH, SubscribedResources
+from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
-from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for
+from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for, log_in
 from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
+from tidings.vault.published import PublishedStates
 from tidings.vault.resources import listing, render
 from tidings.vault.resources.addresses import FAMILY, parse_address
 from tidings.vault.resources.render import RenderedResource
@@ -52,6 +55,10 @@ class VaultNotifier(Notifier):
     The server notices changes on the disk by itself. These methods are for programs that know of a change from
     elsewhere; they notify all subscribers, whether the resource differs or not.
     """
+
+    async def everything_changed(self) -> None:
+        """Notifies all subscribers that anything may have changed."""
+        await self._publish(EVERYTHING)
 
     async def recent_changed(self) -> None:
         """Notifies subscribers of the recently changed notes."""
@@ -92,6 +99,8 @@ class VaultServer(ExactServer):
         exclude: Globs of files that are not served.
         cache: The folder of the index; by default one in the user's cache, never in the vault.
         bus: As for `LiveServer`.
+        durable: Without a bus, keep the log of changes in a file beside the index. Waits then survive a restart, and
+            all processes that serve the vault share them.
         options: As for `LiveServer`.
 
     Raises:
@@ -108,13 +117,17 @@ class VaultServer(ExactServer):
         exclude: Sequence[str] = (),
         cache: Path | None = None,
         bus: Bus | str | None = None,
+        durable: bool = False,
         **options: Any,
     ) -> None:
         self.vault = Vault([Path(path) for path in paths], exclude=exclude)
         self.read_only = read_only
         folder = folder_for(self.vault, cache)
         self.texts = Texts()
-        bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else MemoryBus()
+        if bus is None:
+            bus = LocalBus(log_in(folder, self.vault), edition=f"{__version__} {read_only}") if durable else MemoryBus()
+        bus = bus_from_url(bus) if isinstance(bus, str) else bus
+        self._bus = bus
         self.library = VaultLibrary(
             self.vault,
             VaultWriter(self.vault, read_only=read_only, texts=self.texts),
@@ -122,6 +135,8 @@ class VaultServer(ExactServer):
             publish=self._publish,
             # A log in memory begins with this process; others are older.
             interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
+            published=PublishedStates(bus) if isinstance(bus, LocalBus) else None,
+            on_built=self._index_built,
         )
         # A name on the disk need not be text.
         folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
@@ -150,14 +165,13 @@ class VaultServer(ExactServer):
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
 
-    async def _publish(
-        self,
-        uris: Sequence[str],
-        listed: bool,
-        changed_at: float | None,
-        before: Mapping[str, str],
-    ) -> None:
-        await self._announce(uris, listed=listed, changed_at=changed_at, before=before)
+    async def _publish(self, found: FoundChanges) -> None:
+        await self._announce([*found.states], listed=found.listed, changed_at=found.changed_at, before=found.before)
+
+    async def _index_built(self, index: Index) -> None:
+        # Nobody knows what changed since the log was last used, unless another process has an index.
+        if isinstance(self._bus, LocalBus) and self._bus.is_older and index.is_first:
+            await self.notify.everything_changed()
 
     async def _begin_interest(self, uri: str) -> None:
         if await self.library.begin_interest(uri):

@@ -198,6 +198,8 @@ class Vault:
         self._prefixes = [(os.path.join(mount.root, ""), mount) for mount in self.mounts]  # noqa: PTH118 - with its end
         self._identities = {mount: mount.identity() for mount in self.mounts}
         self._excluded = re.compile("|".join(map(_glob, exclude)), re.DOTALL) if exclude else None
+        self.excluded = "\0".join(["", *sorted(exclude)]) if exclude else ""
+        """Identifies what is excluded: servers that exclude something else have another index, and another log."""
 
     def mount_of(self, path: str) -> Mount:
         return self.split(path)[0]

@@ -65,7 +65,7 @@ class IndexDamaged(Exception):
 
 def cache_folder(vault: Vault) -> Path:
     """Returns the folder for the indices of these vaults in the user's cache."""
-    roots = "\0".join(f"{mount.name}\0{mount.root}" for mount in vault.mounts)
+    roots = "\0".join(f"{mount.name}\0{mount.root}" for mount in vault.mounts) + vault.excluded
     digest = hashlib.blake2b(os.fsencode(roots), digest_size=8).hexdigest()
     return Path(platformdirs.user_cache_dir("tidings")) / "vault" / digest
 
@@ -79,12 +79,17 @@ def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
     return folder
 
 
+def log_in(folder: Path, vault: Vault) -> Path:
+    """Returns the place of the log of changes of these vaults in the folder of their indices."""
+    return folder / f"changes-{cache_folder(vault).name}.db"
+
+
 def open_in(folder: Path) -> OpenedIndex:
     """Opens the first index in `folder` that no other server uses; one in memory if that is not possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for number in range(_SLOTS):
-            if opened := _open_slot(folder / f"index-{number}.db"):
+            if opened := _open_slot(slot(folder, number)):
                 return opened
         problem = f"{_SLOTS} servers use this vault already"
     except (OSError, IndexBlocked, IndexDamaged) as error:
@@ -92,6 +97,11 @@ def open_in(folder: Path) -> OpenedIndex:
     note = f"The index is in memory and is rebuilt at each start: {folder} cannot be used ({problem})."
     logger.warning("%s", note)
     return open_in_memory((note,))
+
+
+def slot(folder: Path, number: int) -> Path:
+    """Returns the path of the index that the server with this number uses."""
+    return folder / f"index-{number}.db"
 
 
 def open_in_memory(notes: tuple[str, ...] = ()) -> OpenedIndex:

@@ -165,6 +165,13 @@ class Index:
         self._database, self._lock, self.notes = opened
         self.place = self._database.path
         self.queries = Queries(self._database.connection, self._mounts)
+        self.is_built = bool(self._ask("SELECT 1 FROM meta WHERE key = ?", ("built",)))
+        """It was equal to the disk once, now or at an earlier start."""
+
+    @property
+    def is_first(self) -> bool:
+        """No other server was using the vault when this was opened."""
+        return self.place is not None and self.place == database.slot(self.place.parent, 0)
 
     def close(self) -> None:
         """Closes the index. It stays where it is, for the next start."""
@@ -180,6 +187,7 @@ class Index:
     def renew(self) -> None:
         """Begins with an empty index, because this one is damaged. All readers have to be closed before."""
         self._database.renew()
+        self.is_built = False
         self.queries = Queries(self._database.connection, self._mounts)
 
     def explained(self, error: sqlite3.Error) -> Exception:
@@ -225,6 +233,11 @@ class Index:
         if roots != self.roots():
             with self._database.transaction() as connection:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('roots', ?)", (json.dumps(roots),))
+
+    def keep_built(self) -> None:
+        with self._database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('built', '')")
+        self.is_built = True
 
     def apply(self, entries: Sequence[IndexEntry], gone: Sequence[str] = (), same: Sequence[Same] = ()) -> None:
         """Stores files that were read, and forgets those that are `gone`. Of the `same`, only the stamps are stored."""
