@@ -38,7 +38,7 @@ CONFIG = ClientConfig(
 
 def full(text: str, *, name: str = "notes", bus: Any = None) -> LiveServer[Any]:
     """A server with a tool, a prompt, a listed resource, and more resources behind a template."""
-    mcp: LiveServer[Any] = LiveServer(name, coalesce=AT_ONCE, bus=bus)
+    mcp: LiveServer[Any] = LiveServer(name, coalesce=AT_ONCE, bus=bus, waking=None)
     mcp.resource(A, name="a")(lambda: text)
     mcp.resource("note://{x}", name="x")(lambda x: f"{text} {x}")
     mcp.tool(name="t")(lambda: text)
@@ -53,7 +53,7 @@ def tools_only() -> Live:
         return types.ListToolsResult(tools=[types.Tool(name="other", input_schema={"type": "object"})])
 
     server: Server[Any] = Server("notes", on_list_tools=tools)
-    return attach(server, coalesce=AT_ONCE)
+    return attach(server, coalesce=AT_ONCE, waking=None)
 
 
 @asynccontextmanager
