@@ -12,11 +12,11 @@ STOP_SECONDS = 10
 
 
 @contextmanager
-def serving(log: Path, http: str) -> Iterator[str]:
-    """Start the server on a free port; yields its URL."""
+def serving(log: Path, http: str, *bus: str) -> Iterator[str]:
+    """Start the server on a free port, and on the `bus` with this URL if there is one; yields its own URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        process = _start("server", listening, log, http)
+        process = _start("server", listening, log, http, *bus)
     # Our copy of the socket is closed now: should the server die, its clients are refused at once.
     with _watched(process, log):
         yield url

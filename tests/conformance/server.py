@@ -1,7 +1,7 @@
 """The server under test: what the suite calls by name, with the behaviour that it describes, in both eras.
 
-Nothing here knows which scenario is running. `python -m tests.conformance.server FD` serves on the listening socket it
-inherits, so that the caller knows the port and nobody has to wait for the server to come up.
+Nothing here knows which scenario is running. `python -m tests.conformance.server FD HTTP [BUS]` serves on the listening
+socket it inherits, so that the caller knows the port and nobody has to wait for the server to come up.
 """
 
 import socket
@@ -149,7 +149,7 @@ def contact_tool() -> Tool:
     return tool.model_copy(update={"parameters": schema_2020_12()})
 
 
-def build() -> LiveServer:
+def build(bus: str | None = None) -> LiveServer:
     hint = CacheHint(ttl_ms=60_000, scope="public")
     lists = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
     mcp = LiveServer(
@@ -158,20 +158,21 @@ def build() -> LiveServer:
         tools=[contact_tool()],
         cache_hints=dict.fromkeys(lists, hint),
         log_level="WARNING",
+        bus=bus,
     )
     for add in (add_content, add_logging, add_behaviour, add_forms, add_asking, add_changes, add_tasks):
         add(mcp)
     return mcp
 
 
-def application() -> ASGIApp:
-    return build().asgi(event_store=RecentEvents(), retry_interval=100)
+def application(bus: str | None = None) -> ASGIApp:
+    return build(bus).asgi(event_store=RecentEvents(), retry_interval=100)
 
 
 def main() -> None:
     listening = socket.socket(fileno=int(sys.argv[1]))
     http: Any = sys.argv[2]
-    config = uvicorn.Config(application(), log_level="warning", http=http, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(application(*sys.argv[3:]), log_level="warning", http=http, timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[listening])
 
 
