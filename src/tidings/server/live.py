@@ -106,7 +106,10 @@ class Live:
         @asynccontextmanager
         async def lifespan(server: Server[Any]) -> AsyncGenerator[Any]:
             async with self.running(), theirs(server) as state:
-                yield state
+                try:
+                    yield state
+                finally:
+                    await self._end_tasks()
 
         server.lifespan = lifespan  # It runs as long as the server does.
 
@@ -247,6 +250,12 @@ class Live:
                     self._users -= 1
                     if self._users == 0:
                         await self._stop()
+
+    async def _end_tasks(self) -> None:
+        """Ends the tools that run as tasks, if the last user leaves: they use what the server's lifespan has."""
+        with anyio.CancelScope(shield=True):
+            if self._waking is not None and self._users == 1:
+                await self._waking.end(StopBudget(asyncio.get_running_loop().time))
 
     async def _start(self) -> None:
         await self._bus.__aenter__()

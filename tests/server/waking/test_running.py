@@ -36,7 +36,7 @@ from tests.server.waking.tasking import (
 from tidings import LiveServer
 from tidings.bus.sqlite import SqliteBus
 from tidings.errors import BusUnavailable
-from tidings.server import Waking, attach
+from tidings.server import Limits, Waking, attach
 from tidings.server.adapters import McpServerAdapter
 from tidings.server.exact_calls import ExactServer
 
@@ -264,6 +264,7 @@ async def test_a_result_that_is_too_large_fails_the_task_with_the_limit() -> Non
         done = await reaches(port, await start(port, "says", size=600_000), "completed", "failed")
         assert done["status"] == "failed"
         assert "at most 524 KB" in done["error"]["message"]
+        assert done["error"]["data"]["limit"] == "result"
 
 
 async def test_a_tool_that_takes_too_long_is_broken_off() -> None:
@@ -504,6 +505,23 @@ async def test_a_client_runs_a_bounded_number_of_tasks_at_once() -> None:
         await start(port, "work")
 
 
+async def test_a_client_that_has_many_results_has_them_for_a_shorter_time_and_then_gets_no_more() -> None:
+    limits = Limits(memory=20_000_000, streams=10, streams_per_client=1)  # So each client may hold 2 MB.
+    async with jobs(limits=limits) as (made, port):
+        ttls: list[int] = []
+        for _ in range(4):  # Each has its text twice: as text, and as structured content.
+            done = await reaches(port, await start(port, "says", size=220_000), "completed", "failed")
+            ttls.append(done["ttlMs"])
+        assert ttls[0] > 80_000_000
+        assert ttls[-1] < 700_000
+        full = await reaches(port, await start(port, "says", size=220_000), "completed", "failed")
+        assert full["error"]["data"]["limit"] == "memory"
+        with wire.coming_from("127.0.0.2"):
+            await reaches(port, await start(port, "says", size=220_000), "completed")
+        await made.mcp.aclose()
+    assert made.mcp._live._core.budget.used["memory"] == 0
+
+
 # Buses, restarts and replicas
 
 
@@ -527,6 +545,28 @@ async def test_a_stop_fails_the_tasks_that_run_and_says_so(tmp_path: Path) -> No
             found = await get(port, task)
             assert found["status"] == "failed"
             assert "server was stopped" in found["error"]["message"]
+
+
+async def test_a_task_ends_before_the_lifespan_that_its_tool_uses() -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncGenerator[None]:
+        yield
+        seen.append("the lifespan ends")
+
+    mcp = LiveServer("with a lifespan", lifespan=lifespan, waking=QUICK)
+
+    @mcp.tool(task=True)
+    async def work() -> str:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            seen.append("the tool ends")
+
+    async with serving(mcp.asgi()) as port:
+        await start(port, "work")
+    assert seen == ["the tool ends", "the lifespan ends"]
 
 
 @asynccontextmanager

@@ -60,6 +60,7 @@ class WakingExtension:
 
     def __init__(self, core: Core, adapter: Adapter, waking: Waking, ours: Sequence[Any]) -> None:
         self._core = core
+        self._keep = waking.keep
         self._adapter = adapter
         self._server = server = adapter.lowlevel
         self._store = TaskStore(core)
@@ -210,7 +211,7 @@ class WakingExtension:
     async def _cancel(self, ctx: RequestContext, params: TaskParams) -> Json:
         key = await self._key(ctx, params)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            await self._changed(key, lambda record: record.cancelled("Cancelled by the client."))
+            await self._changed(key, lambda record: record.cancelled("Cancelled by the client.").kept_for(self._keep))
         return {}
 
     async def _key(self, ctx: RequestContext, params: TaskParams) -> str:

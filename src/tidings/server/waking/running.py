@@ -41,8 +41,9 @@ from tidings._kit.text import counted, duration, shortened, size_text
 from tidings.bus.shared import LARGEST_VALUE
 from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import Adapter
+from tidings.server.budget import Budget, Place
 from tidings.server.config import Waking
-from tidings.server.core import Core, scope_of, weight_of
+from tidings.server.core import Core, rpc_error, scope_of, weight_of
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, holder_of
 from tidings.server.stop import CALLS, FLUSH, StopBudget
@@ -57,10 +58,14 @@ LEASE_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 5.0  # Between two looks at the lease of another process, and between two renewals of one's own.
 
 _RUN_BYTES: Final = 30_000  # The tasks of asyncio, the SDK's context, and the request.
+_RECORD_BYTES: Final = 1_500  # Without its result.
 _FIRST_ROUND: Final = 1.0  # Seconds in which a tool that may ask before its work does so.
 _TOGETHER: Final = 0.02  # Seconds in which several questions become one write.
 _RETRY_SECONDS: Final = 0.5
 _LONGEST_NAME: Final = 100  # Characters of the key of a question.
+_LONGEST_TIMER: Final = 86_400.0
+_MUCH: Final = 0.5  # Of what a client may hold.
+_SHORT_KEEP: Final = 600.0  # Seconds for which results are kept for a client that has so much.
 
 _DIED: Final = (
     "The process that ran this task has ended, or lost its bus, before the task was over. It may have taken effect or "
@@ -121,6 +126,7 @@ class RunningTasks:
         self._lease = Lease(store)
         self._runs: dict[str, TaskRun] = {}
         self._counts: Counter[str] = Counter()
+        self._kept: dict[KeptResult, asyncio.TimerHandle] = {}
         self._background = Background()
         self._renewing: asyncio.Task[None] | None = None
         self.modes: dict[str, TaskMode] = {}
@@ -132,17 +138,19 @@ class RunningTasks:
         name: str = params["name"]
         client = client_key(scope_of(ctx))
         self._check(client)
-        place = self._core.admit(client, memory=_RUN_BYTES + weight_of(ctx))
+        kept = KeptResult(self._core.admit(client), self._core.budget, client, self._waking.keep)
+        kept.run(_RUN_BYTES + weight_of(ctx))
+        kept.result(_RECORD_BYTES)
         key, task_id = self._store.new_id(name, holder_of(scope_of(ctx)))
-        run = TaskRun(ctx, call_next, self._store, key, self._waking)
+        run = TaskRun(ctx, call_next, self._store, key, waking=self._waking, kept=kept)
         self._counts[client] += 1
         self._runs[key] = run
 
         def over(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
                 logger.error("The task of the tool %s could not be served.", name, exc_info=error)
-            place.release()
             self._runs.pop(key, None)
+            self._keep(kept, for_a_while=run.is_task)
             self._counts[client] -= 1
             if not self._counts[client]:
                 del self._counts[client]
@@ -157,6 +165,19 @@ class RunningTasks:
             run.cancel()
             raise
         return {"resultType": "task", **record.summary(task_id)}
+
+    def _keep(self, kept: "KeptResult", *, for_a_while: bool) -> None:
+        """Counts the result of a tool for its client until it is forgotten."""
+        kept.run(0)
+        if for_a_while and not self._core.stopping:
+            loop = asyncio.get_running_loop()
+            self._kept[kept] = loop.call_later(min(kept.seconds, _LONGEST_TIMER), self._forget, kept)
+        else:
+            kept.release()
+
+    def _forget(self, kept: "KeptResult") -> None:
+        self._kept.pop(kept).cancel()
+        kept.release()
 
     def _check(self, client: str) -> None:
         running, most = self._counts[client], self._waking.running_per_client
@@ -220,7 +241,9 @@ class RunningTasks:
         self._core.broken_off.add(self._tasks())
 
     async def aclose(self) -> None:
-        """Leaves the bus."""
+        """Leaves the bus, and forgets who has how much there."""
+        for kept in tuple(self._kept):
+            self._forget(kept)
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
@@ -232,6 +255,39 @@ class RunningTasks:
         return [run.task for run in self._runs.values() if not run.task.done()]
 
 
+class KeptResult:
+    """The part of the budget that a task holds for its client: for the tool that runs, and then for its result.
+
+    A client that has many results has to fetch new ones sooner. One that has too many gets no more.
+    """
+
+    def __init__(self, place: Place, budget: Budget, client: str, keep: float) -> None:
+        self._place = place
+        self._budget = budget
+        self._client = client
+        self._keep = keep
+        self.release = place.release
+
+    @property
+    def seconds(self) -> float:
+        """For which a result that comes now is kept."""
+        return self._keep if self._budget.fill(self._client) < _MUCH else min(self._keep, _SHORT_KEEP)
+
+    def run(self, memory: int) -> None:
+        """Holds this much for the tool. Raises `LimitReached`."""
+        self._place.keep("run", memory)
+
+    def result(self, size: int) -> None:
+        """Holds this much for the record of the task. Raises `LimitReached`."""
+        if size > LARGEST_VALUE:
+            raise LimitReached(
+                f"The result takes {size_text(size)}, and a task keeps at most {size_text(LARGEST_VALUE)}. Let the "
+                "tool return less, for example a link to a resource.",
+                data={"limit": "result", "max": LARGEST_VALUE, "scope": "task"},
+            )
+        self._place.keep("result", size)
+
+
 class TaskRun:
     """One call of a tool that runs as a task.
 
@@ -240,7 +296,16 @@ class TaskRun:
 
     task: "asyncio.Task[None]"
 
-    def __init__(self, ctx: RequestContext, call_next: CallNext, store: TaskStore, key: str, waking: Waking) -> None:
+    def __init__(
+        self,
+        ctx: RequestContext,
+        call_next: CallNext,
+        store: TaskStore,
+        key: str,
+        *,
+        waking: Waking,
+        kept: KeptResult,
+    ) -> None:
         session = ctx.session
         info = session.client_params.client_info if session.client_params is not None else None
         self._connection = Connection.from_envelope(
@@ -256,6 +321,7 @@ class TaskRun:
         self._store = store
         self._key = key
         self._waking = waking
+        self._kept = kept
         self._scope = anyio.CancelScope()
         self._started = asyncio.Event()  # It asks or reports, or is over: from here on it cannot ask before its work.
         self._stored = asyncio.Event()
@@ -354,14 +420,13 @@ class TaskRun:
         """Stores the end of the task, unless it has ended before."""
 
         def end(record: TaskRecord) -> TaskRecord:
-            over = outcome(record).kept_for(self._waking.keep)
-            if (size := len(bytes(over))) <= LARGEST_VALUE:
-                return over
-            text = (
-                f"The result takes {size_text(size)}, and a task keeps at most {size_text(LARGEST_VALUE)}. Let the "
-                "tool return less, for example a link to a resource."
-            )
-            return _broken_off(text, self._waking.keep, record)
+            over = outcome(record)
+            try:
+                self._kept.result(len(bytes(over)))
+            except LimitReached as error:
+                refused = rpc_error(error, not_found=types.INTERNAL_ERROR).error
+                over = record.failed(refused.model_dump(mode="json", exclude_none=True))
+            return over.kept_for(self._kept.seconds)
 
         while True:
             try:
