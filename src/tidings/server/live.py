@@ -181,7 +181,7 @@ class Live:
 
         return register
 
-    def task(self, tool: str, *, required: bool = False) -> None:
+    def task(self, tool: str, mode: TaskMode = True) -> None:
         """Lets a tool run as a task for the clients that declare the tasks extension. The others wait for its result.
 
         Its call is answered at once. The client asks for the result later, or listens for it, also after a restart, on
@@ -189,15 +189,13 @@ class Live:
 
         Args:
             tool: Its name. A `LiveServer` has an option of `tool()` instead.
-            required: Clients without the extension are refused.
+            mode: "required" refuses clients without the extension; False ends this.
 
         Raises:
-            ValueError: The server has no tasks, because `waking` is None, and they are required.
+            ValueError: There is no such mode, or "required" is given to a server without tasks: its `waking` is None.
         """
-        self.set_task_mode(tool, "required" if required else "optional")
-
-    def set_task_mode(self, tool: str, mode: TaskMode | None) -> None:
-        """Lets a tool run as a task, or not: see `task`."""
+        if mode not in (True, False, "required"):
+            raise ValueError(f"task is True, False or 'required', not {mode!r}.")
         if self._waking is not None:
             self._waking.run_as_task(tool, mode)
         elif mode == "required":

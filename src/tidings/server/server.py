@@ -32,6 +32,7 @@ from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking, che
 from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
+from tidings.server.waking.running import TaskMode
 
 
 class ResourceProvider(Protocol):
@@ -71,7 +72,6 @@ class ResourceProvider(Protocol):
 
 logger = logging.getLogger(__name__)
 
-TaskOption = bool | Literal["required"]
 CallableT = TypeVar("CallableT", bound=Callable[..., Any])
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -219,7 +219,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         meta: dict[str, Any] | None = None,
         structured_output: bool | None = None,
         *,
-        task: TaskOption = False,
+        task: TaskMode = False,
     ) -> Callable[[CallableT], CallableT]:
         """Decorates a function that becomes a tool. See `MCPServer.tool`.
 
@@ -246,17 +246,15 @@ class LiveServer(MCPServer[LifespanResultT]):
         meta: dict[str, Any] | None = None,
         structured_output: bool | None = None,
         *,
-        task: TaskOption = False,
+        task: TaskMode = False,
     ) -> None:
         """Adds a tool. See `MCPServer.add_tool`, and `tool` for `task`."""
         super().add_tool(fn, name, title, description, annotations, icons, meta, structured_output)
         self._set_task_mode(name or fn.__name__, task)
 
-    def _set_task_mode(self, tool: str, task: TaskOption) -> None:
-        if task not in (True, False, "required"):
-            raise ValueError(f"task is True, False or 'required', not {task!r}.")
-        if task or hasattr(self, "_live"):  # The tools of the SDK's extensions are added before.
-            self._live.set_task_mode(tool, "required" if task == "required" else "optional" if task else None)
+    def _set_task_mode(self, tool: str, mode: TaskMode) -> None:
+        if mode or hasattr(self, "_live"):  # The tools of the SDK's extensions are added before.
+            self._live.task(tool, mode)
 
     async def aclose(self) -> None:
         """See `Live.aclose`."""

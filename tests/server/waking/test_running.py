@@ -4,6 +4,7 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -598,6 +599,39 @@ async def test_an_answer_and_a_cancellation_may_arrive_at_another_replica(tmp_pa
         await reaches(here, works, "cancelled")
 
 
+async def test_tasks_on_several_replicas_end_the_same_everywhere_whoever_asks(tmp_path: Path) -> None:
+    async with replicas(tmp_path, 3) as all_:
+        ports = [port for _, port in all_]
+        kinds = [
+            ("asks_at_once", {}),
+            ("asks", {"times": 2}),
+            ("says", {"size": 9}),
+            ("fails", {"how": "protocol"}),
+            ("work", {}),
+        ]
+
+        async def play(number: int) -> None:
+            choose = Random(number)
+            tool, arguments = choose.choice(kinds)
+            task = await start(choose.choice(ports), tool, **arguments)
+            cancels = tool == "work" or choose.random() < 0.2
+            while (found := await get(choose.choice(ports), task))["status"] in ("working", "input_required"):
+                if asked := found.get("inputRequests"):
+                    await answer(choose.choice(ports), task, **{choose.choice(list(asked)): accepted(ok=True)})
+                if cancels:
+                    await about(choose.choice(ports), "tasks/cancel", task)
+            assert [await reaches(port, task, found["status"]) for port in ports] == [found] * 3
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                for number in range(40):
+                    tasks.start_soon(play, number)
+        for made, _ in all_:
+            waking = made.mcp._live._waking
+            assert waking is not None
+            await eventually(lambda: not waking._running._runs and not waking._store._watched)  # noqa: B023
+
+
 async def test_a_task_whose_process_is_gone_fails(tmp_path: Path) -> None:
     bus = SqliteBus(tmp_path / "bus.db")
     leases: list[str] = []
@@ -690,5 +724,7 @@ async def test_an_attached_server_names_the_tools_that_run_as_tasks(make: Any) -
     app = server.http_app() if hasattr(server, "http_app") else server.streamable_http_app()
     async with serving(app) as port:
         assert text((await reaches(port, await start(port, "work"), "completed"))["result"]) == "done"
-        live.task("work", required=True)
+        live.task("work", "required")
         assert (await call_with(port, "work", {"x": 1})).error["code"] == MISSING
+        live.task("work", False)
+        assert text(await call(port, "work")) == "done"

@@ -81,12 +81,9 @@ class WakingExtension:
         if uri is None or uri.startswith(TASKS):
             self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
 
-    def run_as_task(self, tool: str, mode: TaskMode | None) -> None:
-        """Lets the calls of a tool run as tasks; None ends this."""
-        if mode is None:
-            self._running.modes.pop(tool, None)
-        else:
-            self._running.modes[tool] = mode
+    def run_as_task(self, tool: str, mode: TaskMode) -> None:
+        """Lets the calls of a tool run as tasks, or not."""
+        self._running.modes[tool] = mode
 
     def begin_stop(self) -> None:
         """Answers the calls that wait."""
@@ -129,8 +126,8 @@ class WakingExtension:
 
     async def _call_or_start(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Calls another tool, or lets it run as a task."""
-        mode = self._running.modes.get((ctx.params or {}).get("name", ""))
-        if mode is not None and declares_tasks(ctx):
+        mode = self._running.modes.get((ctx.params or {}).get("name", ""), False)
+        if mode and declares_tasks(ctx):
             with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
                 return self._enveloped(ctx, await self._running.call(ctx, partial(self._call, call_next=call_next)))
         if mode == "required":
