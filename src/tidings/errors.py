@@ -30,7 +30,10 @@
     │   ├── NotSubscribable                    the resource cannot be subscribed to
     │   ├── SourceUnavailable     retryable    the resource cannot be watched at present
     │   ├── LimitReached          retryable    the server accepts no more at present
-    │   └── EffectUnknown                      it is not known if the call took effect
+    │   ├── EffectUnknown                      it is not known if the call took effect
+    │   ├── TaskFailed                         a task ended with an error
+    │   ├── TaskCancelled                      a task was cancelled by the server, or by somebody else
+    │   └── TaskLost                           the server no longer knows a task: its outcome is unknown
     └── Cancelled                 cancelled    this side cancelled
         ├── RequestCancelled                   this request was cancelled
         └── Disconnected                       the connection was closed meanwhile
@@ -218,6 +221,18 @@ class LimitReached(ServerError, code="limit-reached", retryable=True):
 
 class EffectUnknown(ServerError, code="effect-unknown"):
     """It is not known whether the call took effect, nor whether repeating it is safe."""
+
+
+class TaskFailed(ServerError, code="task-failed"):
+    """A tool call ran as a task at the server, and ended with an error."""
+
+
+class TaskCancelled(ServerError, code="task-cancelled"):
+    """A tool call ran as a task, which was cancelled: by the server, or by another client."""
+
+
+class TaskLost(ServerError, code="task-lost"):
+    """The server no longer knows a task, or was out of reach for longer than it keeps it. The outcome is unknown."""
 
 
 class Cancelled(TidingsError, category=Category.CANCELLED):

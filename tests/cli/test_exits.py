@@ -41,6 +41,9 @@ def test_the_codes_are_a_promise() -> None:
         "source-unavailable": 7,
         "limit-reached": 7,
         "effect-unknown": 3,
+        "task-failed": 7,
+        "task-cancelled": 7,
+        "task-lost": 7,
         "request-cancelled": 2,
         "disconnected": 2,
     }

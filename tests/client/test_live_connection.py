@@ -298,4 +298,5 @@ async def test_the_server_hears_the_name_and_the_capabilities_of_the_program(era
         params = heard[0]
         assert params.client_info == program
         assert params.capabilities.experimental == options["experimental"]
-        assert params.capabilities.extensions == options["extensions"]
+        tasks = {} if era == "legacy" else {"io.modelcontextprotocol/tasks": {}}
+        assert params.capabilities.extensions == {**tasks, **options["extensions"]}

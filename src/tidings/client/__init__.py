@@ -9,6 +9,7 @@
 | `connection`, `link`, `http_health`, `failures` | one link after another, and the errors by name |
 | `sdk_seam`, `sdk_logging` | the SDK's private parts, and its log kept quiet |
 | `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
+| `tasks`, `task_wire`, `task_stream`, `legacy_tasks` | calls that the server runs as tasks, in both eras |
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
 | `subscriptions`, `watching` | what is subscribed to, known to be current, and read again |
 | `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
     from tidings.client.states import Signal, State
+    from tidings.client.tasks import RemoteTask
     from tidings.client.transports.tap import Exchange, Message, Tap
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "PromptGet",
     "QueueEntry",
     "QueueStatus",
+    "RemoteTask",
     "RequestQueue",
     "ResourceRead",
     "Responder",
@@ -77,6 +80,7 @@ _NAMES = {
     "pending": ("ASK", "Pending", "PendingRequest", "Responder", "refusal"),
     "queue": ("QueueEntry", "QueueStatus", "RequestQueue", "Status"),
     "states": ("Signal", "State"),
+    "tasks": ("RemoteTask",),
     "transports.tap": ("Exchange", "Message", "Tap"),
 }
 _HOMES = {name: f"tidings.client.{file}" for file, names in _NAMES.items() for name in names}

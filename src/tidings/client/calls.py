@@ -4,14 +4,15 @@ import asyncio
 import copy
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, cast
 
 import anyio
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
-from mcp_types import CompleteResult, PromptReference, ReadResourceResult, ResourceTemplateReference
+from mcp_types import CallToolResult, CompleteResult, PromptReference, ReadResourceResult, ResourceTemplateReference
 from pydantic_core import to_json
 
 from tidings._kit.suggest import did_you_mean, there_are
@@ -21,12 +22,15 @@ from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.failures import AWAY, is_broken_off
+from tidings.client.legacy_tasks import LegacyForm, begin_task, demands_task
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
 from tidings.client.pending import PendingRequest
 from tidings.client.queue import QueueEntry, RequestQueue, Status
 from tidings.client.requests import OnProgress, Requests
 from tidings.client.subscriptions import Subscriptions
+from tidings.client.task_wire import BecameTask
+from tidings.client.tasks import ModernForm, RemoteTask, Tasks
 from tidings.errors import MalformedMessage, RequestCancelled, ResourceNotFound, TidingsError
 
 ValueT = TypeVar("ValueT")
@@ -84,12 +88,22 @@ class StartedCall(Awaitable[ToolCall]):
         return self.entry.id
 
     @property
-    def state(self) -> Status | Literal["waiting", "sent", "asking"]:
-        """The state: waiting (for its turn, or for a connection), sent, asking (the user), or a final `Status`."""
+    def task(self) -> RemoteTask | None:
+        """The task that it has become at the server. None if it has not, or not yet."""
+        return self.entry.task
+
+    @property
+    def state(self) -> Status | Literal["waiting", "sent", "working", "asking"]:
+        """The state: a final `Status`, or one of the following.
+
+        "waiting" for its turn or for a connection, "sent", "working" as a task at the server, "asking" the user.
+        """
         if self.entry.over:
             return self.entry.status
         if any(question.outcome is None for question in self.entry.questions):
             return "asking"
+        if self.task is not None:
+            return "working"
         return "sent" if self.entry.is_sent and not self.entry.held_back else "waiting"
 
     @property
@@ -103,11 +117,17 @@ class StartedCall(Awaitable[ToolCall]):
         return list(self.entry.questions)
 
     def cancel(self) -> bool:
-        """Cancels the call: whoever awaits it gets `RequestCancelled`. Returns False if it has ended."""
+        """Cancels the call: whoever awaits it gets `RequestCancelled`. Returns False if it has ended.
+
+        If it has become a task, the server is asked to cancel that.
+        """
         return self._queue.cancel(self.id)
 
     async def follow(self) -> AsyncGenerator[events.ProgressMade]:
-        """Yields the progress so far and whenever there is more, until the call has ended. A slow loop skips some."""
+        """Yields the progress so far and whenever there is more, until the call has ended. A slow loop skips some.
+
+        Each status message of a task counts as one step of progress.
+        """
         seen, wakeup = None, Wakeup()
         forget = self._events.on(events.ProgressMade, lambda _: wakeup())
         self._task.add_done_callback(lambda _: wakeup())
@@ -145,6 +165,7 @@ class Calls:
     lists: Lists
     cache: ContentCache
     events: events.EventHub
+    tasks: Tasks
 
     def __post_init__(self) -> None:
         self.unread = UnreadChanges()
@@ -257,33 +278,76 @@ class Calls:
         _sendable("name", {name: None})
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
-        tools = self.lists.tools.items
-        hints = next((tool.annotations for tool in tools if tool.name == name and tool.annotations), None)
+        tool = next((tool for tool in self.lists.tools.items if tool.name == name), None)
+        hints = None if tool is None else tool.annotations
         is_safe = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
         entry = self.requests.queue.add("tools/call", {"name": name, "arguments": params})
 
+        async def send(link: Link, _: QueueEntry) -> CallToolResult | RemoteTask:
+            try:
+                if not (link.has_tasks and demands_task(link, tool)):
+                    return await link.client.call_tool(name, params, meta=meta)
+                state, form = await begin_task(link, name, params, meta), LegacyForm()
+            except BecameTask as became:
+                state, form = became.state, ModernForm()
+            return self.tasks.new(state, name, params, form)
+
+        running = self.requests.run(
+            entry,
+            send,
+            safe=idempotent or is_safe,
+            timeout=seconds,
+            on_progress=on_progress,
+            finish=lambda answer: self._finish(answer, started, seconds),
+        )
+        started = self._started(entry, running, partial(ToolCall, name, params, metadata=metadata))
+        return started
+
+    def resume(self, task: RemoteTask) -> StartedCall:
+        """Follows a task to its end, as the call that began it would."""
+        if task.call is not None and not task.call.entry.over:
+            return task.call
+        params = {"taskId": task.id}
+        if task.tool is not None:
+            params = {"name": task.tool, "arguments": task.arguments}
+        entry = self.requests.queue.add("tools/call", params, aside=True)
+        entry.aside = False  # It is a call of the user's, and only bypasses the queue.
+
+        async def known(_link: Link, _entry: QueueEntry) -> CallToolResult | RemoteTask:
+            return task
+
+        running = self.requests.run(entry, known, safe=True, finish=lambda it: self._finish(it, started, None))
+        task.call = started = self._started(entry, running, partial(ToolCall, task.tool or "", task.arguments or {}))
+        return started
+
+    async def _finish(
+        self, answer: CallToolResult | RemoteTask, call: StartedCall, seconds: float | None
+    ) -> CallToolResult | RemoteTask:
+        if isinstance(answer, CallToolResult):
+            return answer
+        answer.call = call
+        return await self.tasks.finish(answer, call.entry, seconds)
+
+    def _started(
+        self, entry: QueueEntry, running: Coroutine[Any, Any, Any], outcome: Callable[..., ToolCall]
+    ) -> StartedCall:
         async def call() -> ToolCall:
             try:
-                result = await self.requests.run(
-                    entry,
-                    lambda link, _: link.client.call_tool(name, params, meta=meta),
-                    safe=idempotent or is_safe,
-                    timeout=seconds,
-                    on_progress=on_progress,
-                )
+                result = await running
             except TidingsError as error:
-                self._called(ToolCall(name, params, None, success=False, error=error.message, metadata=metadata))
+                self._called(outcome(result=None, success=False, error=error.message))
                 raise
-            made = ToolCall(name, params, result, success=True, metadata=metadata)
+            made = outcome(result=result, success=True)
             self._called(made, keep=not entry.asked_user)
             return made
 
         def over(task: asyncio.Task[ToolCall]) -> None:
             self._tasks.discard(task)
+            running.close()  # Perhaps it never began.
             if task.cancelled() or task.exception():  # Retrieved, because nobody may await the call.
-                self.requests.queue.end(entry, asyncio.CancelledError())  # Perhaps it never began.
+                self.requests.queue.end(entry, asyncio.CancelledError())
 
-        task = asyncio.get_running_loop().create_task(call(), name=f"tidings call of {name}")
+        task = asyncio.get_running_loop().create_task(call(), name=f"tidings call of {entry.name}")
         self._tasks.add(task)
         task.add_done_callback(over)
         return StartedCall(entry, task, self.requests.queue, self.events)
@@ -294,6 +358,8 @@ class Calls:
             await asyncio.wait(self._tasks, timeout=_ENDING_SECONDS)
 
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
+        if not call.tool_name:
+            return  # The outcome of a task whose tool is not known.
         self.cache.replace(call, keep=keep)
         self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
 

@@ -103,6 +103,9 @@ class ClientConfig:
     check_output: bool = True
     """True if a tool's result is checked against the schema that the server announced, and refused if it does not fit.
     What takes longer than about a second to check, or a pattern that takes too long, is let through."""
+    tasks: bool = True
+    """True if the server is told that this client takes a task as the answer to a tool call. Without it, a server
+    answers when the tool has ended, or says that it cannot."""
 
     def __post_init__(self) -> None:
         for name, least in (("concurrency", 1), ("history", 0), ("max_message", 1024), ("max_pages", 1)):

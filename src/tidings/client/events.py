@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidings.client.mirrors import Malformed
     from tidings.client.pending import PendingRequest
     from tidings.client.queue import QueueEntry
+    from tidings.client.tasks import RemoteTask
 
 logger = logging.getLogger(__name__)
 
@@ -202,6 +203,13 @@ class ProgressMade:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskChanged:
+    """A tool call became a task at the server, a task is followed again, or the server says something new about it."""
+
+    task: "RemoteTask"
+
+
+@dataclass(frozen=True, slots=True)
 class PendingAdded:
     """The server asks for something: `client.pending` has it."""
 
@@ -276,7 +284,7 @@ _ResourceEvent = (
 )
 _ContentEvent = ResourceContentChanged | ResourceTemplateContentChanged | PromptContentChanged | ToolCallResultChanged
 _ListEvent = ToolsChanged | ResourcesChanged | ResourceTemplatesChanged | PromptsChanged | ListLoaded
-_RequestEvent = RequestChanged | ProgressMade | PendingAdded | PendingSettled
+_RequestEvent = RequestChanged | ProgressMade | TaskChanged | PendingAdded | PendingSettled
 Event = _ConnectionEvent | _ResourceEvent | _ContentEvent | _ListEvent | _RequestEvent | EventsMissed
 
 EventT = TypeVar("EventT")

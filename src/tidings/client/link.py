@@ -41,6 +41,7 @@ from tidings.client.sdk_logging import quiet
 from tidings.client.sdk_seam import InMemoryTransport
 from tidings.client.silence import WatchStream
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
+from tidings.client.task_wire import TasksDeclared
 from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand
 from tidings.client.transports.tap import TapReporter
@@ -144,6 +145,11 @@ class Link:
     def facts(self) -> ServerFacts:
         client = self.client
         return ServerFacts(client.protocol_version, client.server_info, client.server_capabilities, client.instructions)
+
+    @property
+    def has_tasks(self) -> bool:
+        """True if calls may become tasks."""
+        return self._setup.config.tasks
 
     @property
     def pid(self) -> int | None:
@@ -256,6 +262,7 @@ class Link:
             sampling_callback=setup.sampling,
             elicitation_callback=setup.elicitation,
             list_roots_callback=setup.roots,
+            extensions=[TasksDeclared()] if setup.config.tasks else None,
         )
 
         def connected(dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:

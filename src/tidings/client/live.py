@@ -24,6 +24,7 @@ from tidings.client.requests import OnProgress
 from tidings.client.responders import roots_responder, script_responder
 from tidings.client.states import State
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
+from tidings.client.tasks import RemoteTask
 from tidings.client.transports.tap import Tap
 from tidings.client.watching import check_watched
 from tidings.client.wiring import ClientWiring
@@ -277,11 +278,29 @@ class LiveClient:
         With `idempotent` it is called again if the connection was lost meanwhile, even if the server does not say that
         this is safe.
 
+        A server may run the tool as a task, which is followed to its end. It takes as long as it takes; with a
+        `timeout`, at most so many seconds without a new status message. Then the task goes on: see `tasks`.
+
         Raises:
             EffectUnknown: The connection was lost meanwhile, and the tool is not marked as safe to call twice.
+            TaskFailed: It ran as a task, which ended with an error.
+            TaskCancelled: The task was cancelled, but not by this call.
+            TaskLost: The server no longer knows the task.
             TidingsError: Anything else that went wrong.
         """
         return await self._calls.start_call(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+
+    @property
+    def tasks(self) -> list[RemoteTask]:
+        """The tool calls that run as tasks at the server, and whose outcome this client has not got yet.
+
+        With `state`, those that an earlier process began are among them.
+        """
+        return self._wiring.tasks.known
+
+    def task(self, task_id: str) -> RemoteTask:
+        """Returns a task by its id, which may come from elsewhere. Nothing is sent until it is awaited or asked."""
+        return self._wiring.tasks.find(task_id)
 
     def start_call(
         self,

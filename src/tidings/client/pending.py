@@ -239,7 +239,7 @@ class Pending:
         responder: Responder | None = None,
         roots: Responder | None = None,
         server: str = "",
-        cause: Callable[[Kind], QueueEntry | None] = lambda _: None,
+        cause: Callable[[Kind, Params], QueueEntry | None] = lambda kind, params: None,
         on_added: Callable[[PendingRequest], object] | None = None,
         on_settled: Callable[[PendingRequest, Outcome], object] | None = None,
     ) -> None:
@@ -315,6 +315,16 @@ class Pending:
         """The SDK's `list_roots_callback`."""
         return await self._ask("roots", None, rooted)
 
+    async def answer(self, request: types.InputRequest, call: QueueEntry) -> Answer | ErrorData:
+        """Asks a question that `call` led to, and that no request of the server carried."""
+        match request:
+            case types.CreateMessageRequest(params=params):
+                return await self._ask("sampling", params, sampled, call)
+            case types.ElicitRequest(params=params):
+                return await self._ask("elicitation", params, partial(elicited, params), call)
+            case types.ListRootsRequest():
+                return await self._ask("roots", None, rooted, call)
+
     def _find(self, request_id: str) -> _Waiting[Any]:
         try:
             return self._waiting[request_id]
@@ -337,8 +347,16 @@ class Pending:
             waiting.outcome = outcome
             waiting.settled.set()
 
-    async def _ask(self, kind: Kind, params: Params, convert: Callable[[object], AnswerT]) -> AnswerT | ErrorData:
-        entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server, call=self._cause(kind))
+    def can_answer(self, request: types.InputRequest) -> bool:
+        """Returns whether anybody is there to answer such a question."""
+        is_fixed = isinstance(request, types.ListRootsRequest) and self.has_roots
+        return self._responder is not None or is_fixed
+
+    async def _ask(
+        self, kind: Kind, params: Params, convert: Callable[[object], AnswerT], call: QueueEntry | None = None
+    ) -> AnswerT | ErrorData:
+        cause = call or self._cause(kind, params)
+        entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server, call=cause)
         waiting = _Waiting(entry, convert)
         outcome: AnswerT | ErrorData | Exception = RequestCancelled(
             "The request that asked for this was ended.", server=self.server or None, method=METHODS[kind]

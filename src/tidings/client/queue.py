@@ -18,6 +18,7 @@ from tidings.errors import Cancelled, RequestCancelled, RequestTimedOut, Tidings
 if TYPE_CHECKING:
     from tidings.client.events import ProgressMade
     from tidings.client.pending import PendingRequest
+    from tidings.client.tasks import RemoteTask
 
 
 class Status(StrEnum):
@@ -39,6 +40,12 @@ class QueueEntry:
     params: Mapping[str, Any]
     aside: bool = False
     """True if it bypasses the queue, as the client's own requests do."""
+    routine: bool = False
+    """True if it is not announced and not remembered: it is one of very many, such as a look at a task."""
+    task: "RemoteTask | None" = field(default=None, repr=False)
+    """The task at the server that it has become, if it is a tool call that has become one."""
+    on_behalf_of: "QueueEntry | None" = field(default=None, repr=False)
+    """The tool call whose task it is about."""
     status: Status = Status.PENDING
     created_at: float = field(default_factory=time.time)
     started_at: float | None = None
@@ -123,9 +130,9 @@ class RequestQueue:
         self._ids = count(1)
         self._on_change = on_change
 
-    def add(self, method: str, params: Mapping[str, Any], *, aside: bool = False) -> QueueEntry:
+    def add(self, method: str, params: Mapping[str, Any], *, aside: bool = False, routine: bool = False) -> QueueEntry:
         """Adds a request. With `aside`, or if there is room, it has its turn at once. Call `end` in any case."""
-        entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside)
+        entry = QueueEntry(f"request-{next(self._ids)}", method, params, aside, routine)
         if aside or (not self._waiting and len(self._running) < self._concurrency):
             (self._aside if aside else self._running)[entry.id] = entry
             self._begin(entry)
@@ -135,9 +142,18 @@ class RequestQueue:
             self._on_change(entry)
         return entry
 
+    def become_task(self, entry: QueueEntry, task: "RemoteTask") -> None:
+        """Takes note that a request goes on as a task at the server, and leaves its place to the next one."""
+        entry.task = task
+        self._running.pop(entry.id, None)
+        self._aside[entry.id] = entry
+        self._on_change(entry)
+        self._begin_next()
+
     def _begin(self, entry: QueueEntry) -> None:
         entry.status, entry.started_at = Status.IN_PROGRESS, time.time()
-        self._on_change(entry)
+        if not entry.routine:
+            self._on_change(entry)
 
     async def turn(self, entry: QueueEntry, within: float = math.inf) -> None:
         """Waits for the turn of a request. Raises `RequestTimedOut`, or the reason for which it was stopped."""
@@ -161,12 +177,16 @@ class RequestQueue:
         if isinstance(error, Cancelled | asyncio.CancelledError):
             entry.status = Status.CANCELLED
         entry.error, entry.completed_at, entry.scope = error, time.time(), None
-        self._totals[entry.status] += 1
         self._waiting.pop(entry.id, None)
         self._running.pop(entry.id, None)
         self._aside.pop(entry.id, None)
-        self._past.append(entry)
-        self._on_change(entry)
+        if not entry.routine:
+            self._totals[entry.status] += 1
+            self._past.append(entry)
+            self._on_change(entry)
+        self._begin_next()
+
+    def _begin_next(self) -> None:
         while self._waiting and len(self._running) < self._concurrency:
             following = self._waiting.pop(next(iter(self._waiting)))
             if following.turn is not None and not following.turn.done():
@@ -175,7 +195,10 @@ class RequestQueue:
 
     def __iter__(self) -> Iterator[QueueEntry]:
         """Yields what runs and what waits, in order."""
-        return iter((*self._running.values(), *self._aside.values(), *self._waiting.values()))
+        return (entry for entry in self._all() if not entry.routine)
+
+    def _all(self) -> tuple[QueueEntry, ...]:
+        return (*self._running.values(), *self._aside.values(), *self._waiting.values())
 
     def cancel(self, request_id: str) -> bool:
         """Cancels a request that waits or runs. Returns False if it has ended."""
@@ -187,7 +210,7 @@ class RequestQueue:
 
     def reject_all(self, make_error: Callable[[QueueEntry], TidingsError]) -> None:
         """Ends everything that waits or runs, each with an error of its own."""
-        for entry in tuple(self):
+        for entry in self._all():
             self._stop(entry, make_error(entry))
 
     def _stop(self, entry: QueueEntry, reason: TidingsError) -> None:
@@ -200,14 +223,14 @@ class RequestQueue:
                 entry.scope.cancel()
 
     def running(self) -> Iterator[QueueEntry]:
-        """Yields the requests that run."""
-        return iter((*self._running.values(), *self._aside.values()))
+        """Yields the requests that run. What goes on as a task is none: no answer of the server is due."""
+        return (entry for entry in (*self._running.values(), *self._aside.values()) if entry.task is None)
 
     def status(self) -> QueueStatus:
         """Returns the number of requests in each state."""
         return QueueStatus(
             pending=len(self._waiting),
-            in_progress=len(self._running) + len(self._aside),
+            in_progress=len(self._running) + sum(not entry.routine for entry in self._aside.values()),
             completed=self._totals[Status.COMPLETED],
             failed=self._totals[Status.ERROR],
             cancelled=self._totals[Status.CANCELLED],

@@ -20,8 +20,9 @@ from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
 from tidings.client.events import EventHub, ProgressMade
 from tidings.client.failures import AWAY, is_broken_off, is_lost_session
+from tidings.client.legacy_tasks import related_task
 from tidings.client.link import Link
-from tidings.client.pending import Kind
+from tidings.client.pending import Kind, Params
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.transports.http import current_call
 from tidings.errors import (
@@ -64,8 +65,12 @@ class Requests:
         safe: bool,
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         on_progress: OnProgress | None = None,
+        finish: Callable[[ResultT], Awaitable[ResultT]] | None = None,
     ) -> ResultT:
-        """Sends a request that is in the queue, and returns its result. `safe`: it may be sent twice."""
+        """Sends a request that is in the queue, and returns its result. `safe`: it may be sent twice.
+
+        `finish` makes the result of an answer that is only the beginning. The request ends after it.
+        """
         began = _now()
 
         async def made(progress: float, total: float | None, message: str | None) -> None:
@@ -80,7 +85,8 @@ class Requests:
         try:
             self.connection.check()
             await self.queue.turn(entry, self.timeouts.total)
-            entry.result = result = await self._attempt(entry, send, safe, timeout or self.timeouts.request, began)
+            result = await self._attempt(entry, send, safe, timeout or self.timeouts.request, began)
+            entry.result = result = result if finish is None else await finish(result)
         except BaseException as error:
             if isinstance(error, TidingsError):
                 error.method, error.elapsed = error.method or entry.method, _now() - began
@@ -202,13 +208,17 @@ class Requests:
         text = f"No answer to {entry.method} within {limit}; {rest}. Give it longer with {cure}"
         return RequestTimedOut(text, method=entry.method, server=self.connection.name)
 
-    def cause(self, kind: Kind) -> QueueEntry | None:
+    def cause(self, kind: Kind, params: Params) -> QueueEntry | None:
         """Returns the request that led to the question that has just arrived. None if that is not certain.
 
         It comes with the answer to the request or on its HTTP stream; or, in the legacy era, on a stream of the whole
-        session. There, the cause is certain only if nothing else runs, and a server may ask for roots at any time.
+        session. There, the cause is certain only if nothing else runs, and a server may ask for roots at any time. A
+        question that names its task belongs to the call that became it.
         """
         running, call = list(self.queue.running()), current_call.get()
+        if (task_id := related_task(params)) is not None:
+            about = (each for each in running if each.params.get("taskId") == task_id)
+            return next((each.on_behalf_of for each in about if each.on_behalf_of is not None), None)
         if call is not None:
             return call if call in running else None
         is_certain = len(running) == 1 and kind != "roots" and self._unanswered_on is not self.connection.link
@@ -216,7 +226,10 @@ class Requests:
 
     def hold(self, entry: QueueEntry | None) -> list[QueueEntry]:
         """Stops the clock of a request while a person is asked; of all, if it is not known which. Returns them."""
-        held = [entry] if entry is not None else [each for each in self.queue.running() if not each.aside]
+        running = list(self.queue.running())
+        held = [each for each in running if not each.aside]
+        if entry is not None:  # The answer to a request about its task may wait for the same person.
+            held = [entry, *(each for each in running if each.on_behalf_of is entry and not each.routine)]
         for each in held:
             each.asked_user = True
             each.hold()

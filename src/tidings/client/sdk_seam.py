@@ -6,10 +6,11 @@ the session's list of tools can be done without, and then their results are not 
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mcp import Client, ClientSession
 from mcp.shared.dispatcher import CallOptions, Dispatcher
+from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp_types import ListToolsResult, LoggingLevel, Tool
 
 try:
@@ -36,6 +37,8 @@ __all__ = [  # What others import from here.
     "sse_within_origin",
 ]
 
+_ABOUT_TASKS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
+
 
 def wrap_connect(client: Client, wrap: Callable[[Dispatcher[Any]], Dispatcher[Any]]) -> None:
     """Passes the dispatcher of each connection of `client` through `wrap`."""
@@ -48,7 +51,7 @@ def wrap_connect(client: Client, wrap: Callable[[Dispatcher[Any]], Dispatcher[An
 
 
 def add_capabilities(client: Client, more: Mapping[str, Any]) -> None:
-    """Makes `client` state further capabilities. The SDK offers no experimental ones."""
+    """Makes `client` state further capabilities besides its own. The SDK offers no experimental ones."""
     build: Any = _member(client, "_build_session")
 
     async def built(*arguments: Any) -> ClientSession:
@@ -56,7 +59,9 @@ def add_capabilities(client: Client, more: Mapping[str, Any]) -> None:
         own: Any = _member(session, "_build_capabilities")
 
         def extended(version: str) -> Any:
-            return own(version).model_copy(update=more)
+            stated = own(version)
+            extensions: dict[str, Any] = {**(stated.extensions or {}), **more.get("extensions", {})}
+            return stated.model_copy(update={**more, "extensions": extensions or None})
 
         session._build_capabilities = extended  # noqa: SLF001
         return session
@@ -67,6 +72,9 @@ def add_capabilities(client: Client, more: Mapping[str, Any]) -> None:
 def stamp(session: ClientSession, data: dict[str, Any], options: CallOptions) -> None:
     """Adds to a request what the session's version of the protocol demands, as the session does with its own."""
     _member(session, "_stamp")(data, options)
+    # The SDK does not know that requests about tasks bear a name, too.
+    if data["method"] in _ABOUT_TASKS and isinstance(name := data["params"].get("taskId"), str):
+        options.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(name)
 
 
 def set_log_level(session: ClientSession, level: LoggingLevel) -> None:

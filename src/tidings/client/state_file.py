@@ -37,6 +37,10 @@ Place = tuple[str, str]
 
 # Not in the schema of the first release. Files of both can be used by both.
 _SERVERS: Final = "CREATE TABLE IF NOT EXISTS servers (identity TEXT PRIMARY KEY, server TEXT) WITHOUT ROWID"
+_KEPT: Final = (
+    "CREATE TABLE IF NOT EXISTS kept "
+    "(identity TEXT, kind TEXT, key TEXT, content TEXT NOT NULL, PRIMARY KEY (identity, kind, key))"
+)
 _SCHEMA: Final = Schema(
     application_id=0x54494453,  # "TIDS"
     version=1,
@@ -94,7 +98,8 @@ class WriteBatch:
     cursor: str | None = None
     server: str | None = None
     entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, Any])  # None removes an entry.
-    cleared: bool = False  # True if everything from before is removed first.
+    cleared: bool = False  # True if everything from before is removed first, except what is kept.
+    kept: dict[Place, str | None] = field(default_factory=dict[Place, Any])  # None removes a row.
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class Saved:
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
     server: str | None = None  # The identity of the server that it comes from; None if that is not known.
+    kept: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])  # By kind and key.
 
 
 class _File:
@@ -130,13 +136,14 @@ class _File:
 
     def _opened(self, connection: sqlite3.Connection) -> None:
         connection.execute(_SERVERS)
+        connection.execute(_KEPT)
         # It may be another file. What was covered there may be out of date, and a new writer covers nothing.
         self._writer, self._subscriptions = secrets.token_hex(8), None
 
     def load(self) -> tuple[Saved, list[Place]]:
         """Returns what is saved, for this process to keep current, and the entries that this version cannot read."""
         # A write even if nothing changes: a file that this process may only read fails now, not later.
-        rows, self._subscriptions, cursor, server = self._database.write(self._load)
+        rows, kept, self._subscriptions, cursor, server = self._database.write(self._load)
         invocations: list[cache.Invocation] = []
         unreadable: list[Place] = []
         uncovered: set[str | None] = set()
@@ -152,12 +159,14 @@ class _File:
             text = "%s entries in the state file %s cannot be read by this version, and are left out"
             logger.warning(text, count, self._path)
         covered = frozenset(uri for uri in map(cache.read_uri, invocations) if uri is not None and uri not in uncovered)
-        return Saved(tuple(invocations), covered, self._subscriptions, cursor, server), unreadable
+        return Saved(tuple(invocations), covered, self._subscriptions, cursor, server, kept), unreadable
 
     def write(self, batch: WriteBatch) -> bool:
         """Writes `batch`, after what could not be written before. Returns whether that succeeded; logs trouble once."""
         if (before := self._unwritten) is not None and not batch.cleared:
             batch = replace(batch, entries=before.entries | batch.entries, cleared=before.cleared)
+        if before is not None:
+            batch = replace(batch, kept=before.kept | batch.kept)
         self._unwritten = batch
         try:
             # Encoded before the transaction, which keeps other processes waiting.
@@ -181,7 +190,7 @@ class _File:
 
     def _load(
         self, connection: sqlite3.Connection
-    ) -> tuple[list[tuple[str, str, str, int]], frozenset[str], str | None, str | None]:
+    ) -> tuple[list[tuple[str, str, str, int]], dict[str, dict[str, str]], frozenset[str], str | None, str | None]:
         mine = self._identity
         found = connection.execute("SELECT writer, cursor FROM states WHERE identity = ?", (mine,)).fetchone()
         writer, cursor = found or ("", None)
@@ -195,7 +204,12 @@ class _File:
         connection.execute("DELETE FROM covered WHERE identity = ? AND writer <> ?", (mine, writer))
         connection.execute("UPDATE covered SET writer = ? WHERE identity = ?", (self._writer, mine))
         connection.execute("UPDATE states SET writer = ? WHERE identity = ?", (self._writer, mine))
-        return rows, frozenset(uri for (uri,) in subscriptions), cursor, server and server[0]
+        kept: dict[str, dict[str, str]] = {}
+        for kind, key, content in connection.execute(
+            "SELECT kind, key, content FROM kept WHERE identity = ? ORDER BY rowid", (mine,)
+        ):
+            kept.setdefault(kind, {})[key] = content
+        return rows, kept, frozenset(uri for (uri,) in subscriptions), cursor, server and server[0]
 
     def _write(self, connection: sqlite3.Connection, batch: WriteBatch, contents: dict[Place, str | None]) -> None:
         if batch.cleared:
@@ -205,6 +219,16 @@ class _File:
             self._write_state(connection, batch)
         for place, put in batch.entries.items():
             self._write_entry(connection, place, contents.get(place), covered=put is not None and put.covered)
+        for (kind, key), content in batch.kept.items():
+            with suppress(UnicodeEncodeError):
+                if content is None:
+                    row = (self._identity, kind, key)
+                    connection.execute("DELETE FROM kept WHERE identity = ? AND kind = ? AND key = ?", row)
+                else:
+                    connection.execute(
+                        "INSERT INTO kept VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
+                        (self._identity, kind, key, content),
+                    )
 
     def _write_state(self, connection: sqlite3.Connection, batch: WriteBatch) -> None:
         mine = self._identity
@@ -288,6 +312,11 @@ class StateFile:
         self._noted.server = identity
         self._changed()
 
+    def note_kept(self, kind: str, key: str, content: str | None) -> None:
+        """Saves a row that stays until it is removed with None, whatever else is forgotten."""
+        self._noted.kept[kind, key] = content
+        self._changed()
+
     async def flush(self) -> None:
         """Writes what was noted. A failure is logged, and tried again later."""
         while self._writing or (self._unsaved and not self._closed):
@@ -296,8 +325,8 @@ class StateFile:
             await asyncio.sleep(0)  # `_written` takes note in this turn. A write that is done is not waited for.
 
     async def clear(self) -> None:
-        """Removes everything that was saved or noted. A failure is logged, and tried again later."""
-        self._noted = WriteBatch(server=self._noted.server, cleared=True)
+        """Removes everything that was saved or noted, except what is kept. A failure is logged, and tried again."""
+        self._noted = WriteBatch(server=self._noted.server, cleared=True, kept=self._noted.kept)
         self._changed()
         await self.flush()
 

@@ -37,6 +37,7 @@ from tidings.client.requests import Requests
 from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
+from tidings.client.tasks import TASKS_KEPT, Tasks
 from tidings.client.transports.http import MAY_BE_SSE, current_call
 from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import Refresher
@@ -93,7 +94,7 @@ class ClientWiring:
             responder=answer,
             roots=roots,
             timeout=config.timeouts.answer,
-            cause=lambda kind: self.requests.cause(kind),  # noqa: PLW0108 - made below
+            cause=lambda kind, params: self.requests.cause(kind, params),  # noqa: PLW0108 - made below
             on_added=self._question_added,
             on_settled=self._question_settled,
         )
@@ -149,7 +150,16 @@ class ClientWiring:
             prefix_refresher=refresher(at_once=4, most_waiting=_PREFIX_WAITING),
             store=self.store,
         )
-        self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events)
+        self.tasks = Tasks(
+            self.connection,
+            self.requests,
+            self.pending,
+            self.events,
+            clean=target.clean,
+            resume=lambda task: self.calls.resume(task),  # noqa: PLW0108 - made below
+            store=self.store,
+        )
+        self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events, self.tasks)
 
     # The life of the client.
 
@@ -164,6 +174,7 @@ class ClientWiring:
         self.subscriptions.restore(saved.subscriptions, saved.covered, saved.cursor)
         for invocation in saved.invocations:
             self.cache.put(invocation, age=(now - invocation.timestamp).total_seconds())
+        self.tasks.restore(saved.kept.get(TASKS_KEPT, {}))
         self._restored = True
 
     async def end(self) -> None:
@@ -263,7 +274,7 @@ class ClientWiring:
         with within(trace_of(meta) or NO_TRACE):
             if (change := event_from_wire(method, params)) is not None:
                 self._note_change(change, method, meta)
-            if self._feed is not None and self._feed.hear(method, params):
+            if self.tasks.hear(method, params) or (self._feed is not None and self._feed.hear(method, params)):
                 return True
             if (event := notification_event(method, params)) is not None:
                 self.events.emit(event)

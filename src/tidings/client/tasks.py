@@ -1,0 +1,554 @@
+"""Tool calls that the server runs as tasks: `RemoteTask`, and `Tasks`, which follows them to their end.
+
+A task outlives its connection, and with a state file this process, too. The call that began it is never sent twice.
+The client hears of a task on a stream where the server offers one, and asks at the server's own pace otherwise. Its
+questions to the user are asked once for each key, and their answers are sent with `tasks/update`.
+
+A task ends for its caller when the server says so; when the server no longer knows it; or when the server was out of
+reach for longer than it keeps the task. The limits of single requests do not end it.
+"""
+
+import asyncio
+import contextlib
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, ErrorData, InputRequest
+from pydantic import TypeAdapter, ValidationError
+
+from tidings._kit.backoff import Pauses, jittered
+from tidings._kit.bounded_json import as_dict, as_float, as_int, as_text
+from tidings.client.cache import ToolCall
+from tidings.client.connection import Connection
+from tidings.client.events import EventHub, TaskChanged
+from tidings.client.failures import answer_error, cleaned
+from tidings.client.pending import Pending, PendingRequest
+from tidings.client.queue import QueueEntry
+from tidings.client.requests import Requests
+from tidings.client.task_stream import TaskStream
+from tidings.client.task_wire import Ask, TaskState, TaskStatus
+from tidings.errors import (
+    MalformedMessage,
+    NotSupported,
+    RequestCancelled,
+    RequestFailed,
+    RequestTimedOut,
+    TaskCancelled,
+    TaskFailed,
+    TaskLost,
+    TidingsError,
+)
+
+if TYPE_CHECKING:
+    from tidings.client.calls import StartedCall
+    from tidings.client.state_file import StateFile
+
+_LEAST_POLL, _LONGEST_POLL, _USUAL_POLL = 0.1, 30.0, 2.0  # Seconds. The last is for servers that state none.
+_CARRIED_POLL: Final = 30.0  # Seconds between looks at a task that a stream carries: the stream may be dead.
+_RETRIES: Final = (0.5, 1.0, 2.0, 5.0, 15.0)
+_MOST_REFUSALS: Final = 5  # Answers in a row that are errors without a name, before the task is given up.
+_CANCEL_SECONDS: Final = 2.0  # For the server to hear that a task was cancelled.
+TASKS_KEPT: Final = "task"  # The kind of their rows in the state file.
+_INPUT_REQUEST: Final[TypeAdapter[InputRequest]] = TypeAdapter(InputRequest)
+
+
+class TaskForm(Protocol):
+    """The way in which an era looks at a task."""
+
+    is_kept: bool  # A later process can ask for it.
+    is_announced: bool  # A stream may carry it.
+
+    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
+        """Asks the server for the state. Calls `wake` when it is worth another look before long."""
+        ...
+
+    def close(self) -> None:
+        """Ends what `look` has begun."""
+
+
+class ModernForm:
+    """Looks at a task of the extension."""
+
+    is_kept = is_announced = True
+
+    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
+        return TaskState.parse(await ask("tasks/get", routine=True), method="tasks/get")
+
+    def close(self) -> None:
+        pass
+
+
+class RemoteTask(Awaitable[ToolCall]):
+    """A tool call that the server runs as a task. Its attributes are what is known last.
+
+    Await it for its outcome, as that of `call_tool`. Made by the client: see `client.task` and `StartedCall.task`.
+    """
+
+    def __init__(self, owner: Any, task_id: str, form: TaskForm | None = None) -> None:
+        self._owner: Tasks = owner  # No part of the public types.
+        self.id: str = task_id
+        self.form: TaskForm = form or ModernForm()
+        self.tool: str | None = None
+        """The tool that was called, if that is known."""
+        self.arguments: Mapping[str, Any] | None = None
+        self.call: StartedCall | None = None
+        """The call that follows it to its end, if there is one."""
+        self.state: TaskState | None = None
+        """The server's last statement about it. None if there was none yet in this process."""
+
+    @property
+    def status(self) -> TaskStatus | None:
+        """The status; None if the server has not been asked yet."""
+        return None if self.state is None else self.state.status
+
+    @property
+    def message(self) -> str | None:
+        """The server's words about the status."""
+        return None if self.state is None else self.state.message
+
+    @property
+    def over(self) -> bool:
+        """True if it has ended at the server."""
+        return self.state is not None and self.state.over
+
+    @property
+    def created_at(self) -> datetime | None:
+        return None if self.state is None else self.state.created_at
+
+    @property
+    def updated_at(self) -> datetime | None:
+        return None if self.state is None else self.state.updated_at
+
+    @property
+    def ttl(self) -> float | None:
+        """The seconds since its creation for which the server keeps it. None if there is no limit."""
+        return None if self.state is None else self.state.ttl
+
+    @property
+    def poll_interval(self) -> float | None:
+        """The seconds that the server asks to wait between two looks at it."""
+        return None if self.state is None else self.state.poll_interval
+
+    @property
+    def listening(self) -> bool:
+        """True if the server announces its changes on a stream at present. Otherwise it is polled."""
+        return self._owner.stream.carries(self.id)
+
+    @property
+    def questions(self) -> list[PendingRequest]:
+        """Its questions to the user in this process, oldest first, also those that are answered."""
+        return [] if self.call is None else self.call.questions
+
+    async def refresh(self) -> "RemoteTask":
+        """Asks the server once for its state, and returns the task. Nobody is asked anything.
+
+        Raises:
+            TaskLost: The server does not know it.
+            TidingsError: Anything else that went wrong.
+        """
+        await self._owner.refresh(self)
+        return self
+
+    def resume(self) -> "StartedCall":
+        """Follows it to its end, as the call that began it does. Returns that call if it still does."""
+        return self._owner.resume(self)
+
+    async def cancel(self) -> None:
+        """Asks the server to cancel it, which it may do later, or never.
+
+        Raises:
+            TaskLost: The server does not know it.
+            TidingsError: Anything else that went wrong.
+        """
+        await self._owner.cancel(self)
+
+    def __await__(self) -> Generator[Any, None, ToolCall]:
+        return self.resume().__await__()
+
+    def __repr__(self) -> str:
+        return f"<RemoteTask {self.id} {self.status or 'not asked yet'}>"
+
+
+@dataclass(eq=False, repr=False)
+class Tasks:
+    """The tasks of one client whose outcome it has not got yet. `clean` masks secrets in the server's words."""
+
+    connection: Connection
+    requests: Requests
+    pending: Pending
+    events: EventHub
+    _: KW_ONLY
+    clean: Callable[[str], str]
+    resume: "Callable[[RemoteTask], StartedCall]"
+    store: "StateFile | None" = None
+
+    def __post_init__(self) -> None:
+        self._known: dict[str, RemoteTask] = {}
+        self._followers: dict[str, TaskFollower] = {}
+        self.stream = TaskStream(
+            self.connection, self.requests.timeouts.request, heard=self._heard, look=self._look_again
+        )
+
+    # The tasks that there are.
+
+    def restore(self, rows: Mapping[str, str]) -> None:
+        """Takes over the tasks of earlier processes. Those that their server has forgotten by now are dropped."""
+        for task_id, row in rows.items():
+            try:
+                saved = as_dict(json.loads(row))
+            except ValueError:
+                saved = {}
+            tool, ends = as_text(saved.get("tool")), as_float(saved.get("ends"))
+            if not saved or (ends is not None and ends < time.time()):
+                self._drop(task_id)
+                continue
+            task = self._known.setdefault(task_id, RemoteTask(self, task_id))
+            task.tool, task.arguments = tool, as_dict(saved.get("arguments")) if tool else None
+
+    def find(self, task_id: str) -> RemoteTask:
+        """Returns a task by its id, whether it is known or not."""
+        if not isinstance(task_id, str) or not task_id:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"The id of a task is a text, not {task_id!r}")
+        return self._known.get(task_id) or RemoteTask(self, task_id)
+
+    @property
+    def known(self) -> list[RemoteTask]:
+        return list(self._known.values())
+
+    def new(self, state: TaskState, tool: str, arguments: Mapping[str, Any], form: TaskForm) -> RemoteTask:
+        """Returns the task that a call has become."""
+        task = RemoteTask(self, state.task_id, form)
+        task.tool, task.arguments, task.state = tool, arguments, state
+        return task
+
+    async def _keep(self, task: RemoteTask) -> None:
+        """Takes note of a task. With a state file, it is saved when this returns."""
+        self._known[task.id] = task
+        if self.store is None or not task.form.is_kept:
+            return
+        # The server may keep it for longer than it says now, but need not.
+        ends = None if task.ttl is None else time.time() + task.ttl
+        row = {"tool": task.tool, "arguments": task.arguments, "ends": ends}
+        self.store.note_kept(TASKS_KEPT, task.id, json.dumps(row, default=str))
+        await self.store.flush()
+
+    def _drop(self, task_id: str) -> None:
+        self._known.pop(task_id, None)
+        if self.store is not None:
+            self.store.note_kept(TASKS_KEPT, task_id, None)
+
+    # Following one.
+
+    async def finish(self, task: RemoteTask, entry: QueueEntry, seconds: float | None) -> CallToolResult:
+        """Follows a task to its end, in place of the call `entry`, within `seconds` without news. Returns its result.
+
+        If this side cancels the call, the server is asked to cancel the task. If it only gives up waiting, the task
+        goes on, and can be resumed.
+        """
+        self.requests.queue.become_task(entry, task)
+        self.events.emit(TaskChanged(task))
+        entry.seconds, entry.until = seconds or math.inf, math.inf
+        deadline = math.inf if entry.holds else anyio.current_time() + entry.seconds
+        entry.scope = anyio.CancelScope(deadline=deadline)
+        if entry.cancel_reason is not None:
+            entry.scope.cancel()
+        follower = self._followers[task.id] = TaskFollower(self, task, entry)
+        try:
+            with entry.scope:
+                await self._keep(task)
+                await follower.run()
+                return await self._outcome(task)
+        except asyncio.CancelledError:
+            await self._cancel_at_server(task)
+            raise
+        except (TaskFailed, TaskCancelled, TaskLost):
+            self._drop(task.id)
+            raise
+        except QuestionRefused as refused:  # This ends a plain call, too.
+            await self._cancel_at_server(task)
+            raise self._cleaned(answer_error(refused.reason, method=entry.method)) from None
+        finally:
+            if self._followers.get(task.id) is follower:
+                del self._followers[task.id]
+        if isinstance(entry.cancel_reason, RequestCancelled):
+            await self._cancel_at_server(task)
+        raise entry.cancel_reason or self._late(task, entry.seconds)
+
+    def _late(self, task: RemoteTask, seconds: float) -> RequestTimedOut:
+        return RequestTimedOut(
+            f"The task {task.id} had no news for {seconds:g} s. It goes on at the server: await client.task(id) to "
+            "follow it again, or cancel it. Give it longer with timeout=...",
+            data={"task_id": task.id},
+        )
+
+    async def _outcome(self, task: RemoteTask) -> CallToolResult:
+        state = task.state
+        assert state is not None and state.over  # noqa: PT018, S101 - the follower has ended
+        about = {"task_id": task.id}
+        if state.status == "cancelled":
+            words = f": {state.message}" if state.message else "."
+            raise self._cleaned(TaskCancelled(f"The task {task.id} was cancelled{words}", data=about))
+        if state.status == "failed":
+            error = as_dict(state.error)
+            words = as_text(error.get("message")) or state.message or "the server gives no reason."
+            data = {**about, "rpc_code": as_int(error.get("code")), "rpc_data": error.get("data")}
+            raise self._cleaned(TaskFailed(f"The task {task.id} failed: {words}", data=data))
+        try:
+            result = CallToolResult.model_validate(state.result, by_name=False)
+        except ValidationError as invalid:
+            self._drop(task.id)
+            raise self._cleaned(answer_error(invalid, method="tasks/get")) from None  # The cause may quote a secret.
+        self._drop(task.id)
+        await self._check(task, result)
+        return result
+
+    async def _check(self, task: RemoteTask, result: CallToolResult) -> None:
+        """Checks a result as that of a plain call. Without a connection, it is let through."""
+        link = self.connection.link
+        if result.is_error or task.tool is None or link is None:
+            return
+        with contextlib.suppress(MCPError, ValidationError):
+            try:
+                await link.session.validate_tool_result(task.tool, result)
+            except RuntimeError as misfit:
+                raise link.explain(misfit, "tools/call") from misfit
+
+    def _cleaned(self, error: TidingsError) -> TidingsError:
+        return cleaned(error, self.clean)
+
+    # Requests about a task.
+
+    async def ask(
+        self, task: RemoteTask, method: str, *, routine: bool = False, behalf: QueueEntry | None = None, **params: Any
+    ) -> dict[str, Any]:
+        """Sends a request about a task, and again if the connection was lost meanwhile."""
+        given = {"taskId": task.id, **params}
+        entry = self.requests.queue.add(method, given, aside=True, routine=routine)
+        entry.on_behalf_of = behalf
+        try:
+            return await self.requests.run(entry, lambda link, _: link.send_raw(method, {**given}), safe=True)
+        except RequestFailed as error:
+            if as_dict(error.data).get("rpc_code") == INVALID_PARAMS:
+                raise self.lost(task, error.message) from error
+            raise
+
+    def lost(self, task: RemoteTask, why: str) -> TidingsError:
+        text = (
+            f"The outcome of the task {task.id} is unknown: {why.rstrip('.')}. Check what it did before you repeat it."
+        )
+        return TaskLost(text, server=self.connection.name, data={"task_id": task.id})
+
+    async def refresh(self, task: RemoteTask) -> None:
+        try:
+            state = await self.look(task)
+        except TaskLost:
+            self._drop(task.id)
+            raise
+        self.absorb(task, state)
+        if (follower := self._followers.get(task.id)) is not None:
+            follower.wake(look=False)
+
+    async def look(self, task: RemoteTask) -> TaskState:
+        entry = None if task.call is None else task.call.entry
+
+        async def ask(method: str, **options: Any) -> dict[str, Any]:
+            return await self.ask(task, method, behalf=entry, **options)
+
+        return await task.form.look(ask, lambda: self._look_again(task.id))
+
+    async def cancel(self, task: RemoteTask) -> None:
+        await self.ask(task, "tasks/cancel")
+        if task.id in self._followers:
+            self._look_again(task.id)
+        else:
+            self._drop(task.id)
+
+    async def _cancel_at_server(self, task: RemoteTask) -> None:
+        """Asks the server to cancel a task that nobody awaits any more. If it is out of reach, the task is kept."""
+        with anyio.move_on_after(_CANCEL_SECONDS, shield=True), contextlib.suppress(TidingsError):
+            await self.ask(task, "tasks/cancel")
+            self._drop(task.id)
+
+    # News.
+
+    def absorb(self, task: RemoteTask, state: TaskState) -> None:
+        """Takes the server's statement about a task, unless a newer one is known."""
+        before = task.state
+        if before is not None and (before.over or state.is_older_than(before)):
+            return
+        task.state = state
+        if before is None or (before.status, before.message, before.ttl) != (state.status, state.message, state.ttl):
+            self.events.emit(TaskChanged(task))
+
+    def hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Takes a notification. Returns True if it is about tasks."""
+        return self.stream.hear(method, params)
+
+    def _heard(self, state: TaskState) -> None:
+        if (follower := self._followers.get(state.task_id)) is not None:
+            self.absorb(follower.task, state)
+            follower.in_contact()
+            follower.wake(look=False)
+
+    def _look_again(self, task_id: str) -> None:
+        if (follower := self._followers.get(task_id)) is not None:
+            follower.wake(look=True)
+
+
+class QuestionRefused(Exception):
+    """A question of a task gets no answer, so the task makes no sense any more."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class TaskFollower:
+    """Follows one task until it is over, and asks its questions."""
+
+    def __init__(self, tasks: Tasks, task: RemoteTask, entry: QueueEntry) -> None:
+        self._tasks = tasks
+        self.task = task
+        self._entry = entry
+        self._news = asyncio.Event()
+        self._is_stale = True
+        self._contact = asyncio.get_running_loop().time()
+        self._pauses = Pauses(_RETRIES, below=0.5)
+        self._messages = 0
+        self._reported: str | None = None
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._refused: Exception | None = None
+
+    def wake(self, *, look: bool) -> None:
+        """Ends its pause. With `look`, the server is asked for the state."""
+        self._is_stale = self._is_stale or look
+        self._news.set()
+
+    def in_contact(self) -> None:
+        """Takes note that the server knows the task now."""
+        self._contact = asyncio.get_running_loop().time()
+        self._pauses.reset()
+
+    async def run(self) -> None:
+        """Returns when the task is over. Raises the error if its end will not be known."""
+        if self.task.form.is_announced:
+            self._tasks.stream.want(self.task.id)
+        try:
+            while True:
+                await self._report()
+                if self.task.over:
+                    return
+                self._ask_questions()
+                if self._refused is not None:
+                    raise QuestionRefused(self._refused)
+                if self._is_stale:
+                    await self._look()
+                else:
+                    self._is_stale = not await self._hears_within(self._pause())
+        finally:
+            self._tasks.stream.unwant(self.task.id)
+            self.task.form.close()
+            for asking in self._asked.values():
+                asking.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(*self._asked.values(), return_exceptions=True)
+
+    def _pause(self) -> float:
+        interval = min(max(self.task.poll_interval or _USUAL_POLL, _LEAST_POLL), _LONGEST_POLL)
+        return jittered(_CARRIED_POLL if self.task.listening else interval, above=0.1)
+
+    async def _hears_within(self, seconds: float) -> bool:
+        """Waits for news. Returns False if there are none, or if they say to look."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._news.clear()
+        return not self._is_stale
+
+    async def _look(self) -> None:
+        self._is_stale = False
+        try:
+            state = await self._tasks.look(self.task)
+        except TidingsError as error:
+            await self._hears_within(self._pause_after(error))
+            self._is_stale = True
+        else:
+            self.in_contact()
+            self._tasks.absorb(self.task, state)
+
+    def _pause_after(self, error: TidingsError) -> float:
+        """Returns the seconds after which to look again, or raises the error if that would be in vain."""
+        pause = self._pauses.next() + (error.retry_after or 0)
+        is_vague = isinstance(error, RequestFailed) and self._pauses.failures < _MOST_REFUSALS
+        if not error.retryable and not is_vague:
+            raise error
+        out_of_reach = asyncio.get_running_loop().time() - self._contact
+        if self.task.ttl is not None and out_of_reach > self.task.ttl:
+            why = f"the server was out of reach for {out_of_reach:.0f} s, and keeps it for {self.task.ttl:g} s"
+            raise self._tasks.lost(self.task, f"{why} ({error.message})") from error
+        return pause
+
+    async def _report(self) -> None:
+        """Reports each new status message as progress of the call."""
+        message = self.task.message
+        if message and message != self._reported and self._entry.on_progress is not None:
+            self._reported = message
+            self._messages += 1
+            await self._entry.on_progress(self._messages, None, message)
+
+    # Questions.
+
+    def _ask_questions(self) -> None:
+        asked: Mapping[str, Any] = {} if self.task.state is None else self.task.state.asked
+        for key, asking in self._asked.items():
+            if key not in asked:  # It was answered elsewhere, or is no longer of interest.
+                asking.cancel()
+        for key, request in asked.items():
+            if key not in self._asked:
+                self._asked[key] = asyncio.create_task(self._ask(key, request), name=f"tidings question {key}")
+
+    async def _ask(self, key: str, given: Any) -> None:
+        try:
+            answer = await self._answer(given)
+            await self._send(key, answer.model_dump(by_alias=True, mode="json", exclude_none=True))
+        except (MCPError, TidingsError) as error:
+            self._refused = self._refused or error
+        self.wake(look=True)
+
+    async def _answer(self, given: Any) -> Any:
+        try:
+            request = _INPUT_REQUEST.validate_python(given, by_name=False)
+        except ValidationError:
+            kind = as_text(as_dict(given).get("method"))
+            text = f"The task {self.task.id} asks something that the protocol does not know ({kind})."
+            raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
+        if not self._tasks.pending.can_answer(request):
+            text = f"The task {self.task.id} asks for {request.method}, and this client answers nothing."
+            raise NotSupported(f"{text} Pass answer=... to connect.", method=request.method)
+        answer = await self._tasks.pending.answer(request, self._entry)
+        if isinstance(answer, ErrorData):
+            raise MCPError.from_error_data(answer)
+        return answer
+
+    async def _send(self, key: str, answer: dict[str, Any]) -> None:
+        """Sends an answer until it has arrived. Sent twice, the second is ignored."""
+        pauses = Pauses(_RETRIES, below=0.5)
+        while True:
+            try:
+                await self._tasks.ask(self.task, "tasks/update", behalf=self._entry, inputResponses={key: answer})
+            except TidingsError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(pauses.next() + (error.retry_after or 0))
+            else:
+                return
