@@ -19,6 +19,7 @@ from tests.hosts.model import Asked, Call, Calls
 from tests.hosts.programs import SERVER
 from tests.hosts.stage import Stage, Transport, uri
 from tests.hosts.terminal import Terminal
+from tidings._kit.text import counted
 
 TRIES = 7
 CALM = 6.0
@@ -210,7 +211,26 @@ async def wakes_once_for_each_change(stage: Stage) -> str:
         working = [task for task in stage.wire.tasks() if stage.wire.polls(task, recent)]
         assert len(working) == 5, f"{len(working)} tasks are still polled, not 5"
     turns = sum(asked.woken for asked in stage.model.requests)
-    return f"exactly three notifications, each with its note, in {turns} turns; the other five go on waiting"
+    return f"exactly three notifications, each with its note, in {counted(turns, 'turn')}; the other five go on waiting"
+
+
+@check("one wait for all notes (`vault://note/*`), three changes within a second")
+async def wakes_once_for_several_notes(stage: Stage) -> str:
+    stage.model.plan["watch-all"] = [Call("wait_for_change", {"uris": ["vault://note/*"]})]
+    stage.model.on_wake = lambda asked: [
+        Call("wait_for_change", {"uris": ["vault://note/*"], "since": cursor(asked.news)})
+    ]
+    async with stage.chat():
+        await stage.prompt("watch-all")
+        await asyncio.sleep(1.0)
+        for number in (1, 4, 6):
+            stage.vault.append(f"Note {number}", f"Changed, too: {number}.")
+        asked = await woken(stage)
+        for number in (1, 4, 6):
+            assert uri(f"Note {number}") in asked.news, asked.news
+            assert f"+Changed, too: {number}." in asked.news, asked.news
+        await calm(stage, 1)
+    return "one wake-up, with three differences"
 
 
 @check("the model stops a wait (TaskStop)")
@@ -230,7 +250,7 @@ async def stops(stage: Stage) -> str:
         stage.vault.append("Note 0", "Too late.")
         await calm(stage, 0)
         assert not stage.wire.polls(stage.wire.tasks()[0], stopped), "it is still polled"
-    return f"`tasks/cancel` was sent {len(cancels)} times; no further poll, and a later change wakes nobody"
+    return f"`tasks/cancel` was sent {counted(len(cancels), 'time')}; no further poll, and a later change wakes nobody"
 
 
 @check("nothing changes until the wait is over")
