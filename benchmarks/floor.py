@@ -1,7 +1,7 @@
 """The limit: bare uvloop sockets that write the same bytes, with nothing of MCP behind them.
 
 It answers just enough of either era for the reader's requests. What is left in a delivery is one string for each
-stream (modern: its own subscription id) or none (old era: one for all), and one system call.
+stream (modern: its own subscription id) or none (legacy era: one for all), and one system call.
 """
 
 import asyncio

@@ -57,7 +57,7 @@ class Subject:
         )
         if answer["opened"] != len(streams):
             raise DeliveryLost(f"{self.name}: {answer['opened']} of {len(streams)} streams opened {answer['why']}")
-        # The SDK's old-era stream has its queue a moment after its head is out; what comes before that is dropped.
+        # The SDK's legacy stream has its queue a moment after its head is out; what comes before that is dropped.
         time.sleep(0.1)
 
     def close(self, *, group: str = "") -> None:

@@ -104,7 +104,7 @@ class Stream(asyncio.Protocol):
         for payload in payloads:
             for message in self._frames.feed(payload):
                 self._note(message)
-        # An old-era stream is open once its head is there; no frame need ever follow.
+        # A legacy stream is open once its head is there; no frame need ever follow.
         if self.group.era == "legacy" or self.acknowledged:
             self._opened(self._head)
         if self._chunks.ended:

@@ -47,7 +47,7 @@ def sdk_modern() -> Variant:
 
 
 def sdk_legacy() -> Variant:
-    """The SDK has no subscribers of the old era; this is the registry that one writes by hand."""
+    """The SDK has no subscribers of the legacy era; this is the registry that one writes by hand."""
     server = MCPServer("bench", log_level="ERROR")
     server.resource(SERVED)(_read)
     subscribers: dict[str, set[ServerSession]] = {}

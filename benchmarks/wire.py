@@ -57,7 +57,7 @@ def subscribe(port: int, session: str, number: int, uri: str) -> bytes:
 
 
 def get_stream(port: int, session: str) -> bytes:
-    """The old era's standing stream."""
+    """The legacy era's standing stream."""
     return request("GET", port, _ACCEPT | _session(session))
 
 

@@ -160,9 +160,9 @@ GOOD_URIS = [
     "n:" + "a" * (MAX_URI_LENGTH - 2),
 ]
 BAD_URIS: list[tuple[object, str]] = [
-    (None, "a text .*, not NoneType"),
-    (7, "a text .*, not int"),
-    (b"note://a", "a text .*, not bytes"),
+    (None, "a string .*, not NoneType"),
+    (7, "a string .*, not int"),
+    (b"note://a", "a string .*, not bytes"),
     ("", "begin with a scheme"),
     ("today", "begin with a scheme"),
     ("://x", "begin with a scheme"),

@@ -8,7 +8,7 @@ from benchmarks.report import TIMES, Row, Target, say
 
 LITTLE_MORE: Final = Target(1.15, "most", TIMES)
 TRANSPORTS: Final = {"http": "HTTP", "stdio": "stdio"}
-ERAS: Final = {"auto": "modern era", "legacy": "old era"}
+ERAS: Final = {"auto": "modern era", "legacy": "legacy era"}
 
 
 def measure_calls(pair: Pair) -> list[Row]:

@@ -11,7 +11,7 @@ from benchmarks.report import TIMES, Row, Target, say
 URI = "bench://shared"
 FASTER = {"modern": Target(7, "least", TIMES), "legacy": Target(12, "least", TIMES)}
 LIGHTER = Target(1.0, "most", TIMES)
-ERAS = {"modern": "modern era", "legacy": "old era"}
+ERAS = {"modern": "modern era", "legacy": "legacy era"}
 WARM_UP = 50
 
 

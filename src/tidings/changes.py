@@ -4,7 +4,7 @@ The change types are the SDK's own, so that a `ResourceUpdated` is the same valu
 change is a level trigger ("this is different now, read it again"): two equal changes may always be merged into the
 later one.
 
-A subscription to resources is a text: a URI, or a prefix that ends in `*` and matches every URI that begins with it.
+A subscription to resources is a string: a URI, or a prefix that ends in `*` and matches every URI that begins with it.
 """
 
 import re
@@ -99,7 +99,7 @@ class Cursor:
 
     Cursors of one epoch are ordered by version. Those of two epochs cannot be compared, because the log was lost in
     between. `term` names the part of the log to which the change belongs: it shows whether the log that is asked still
-    has that change, or was rolled back and has another one under the same version. As a text a cursor is
+    has that change, or was rolled back and has another one under the same version. As a string a cursor is
     `epoch:version-term`, and without a term `epoch:version`. On the wire it is opaque to everyone but its server, which
     seals it if some changes are private.
     """
@@ -191,11 +191,11 @@ def check_uri(uri: object) -> str:
     """Returns `uri` if it is the URI of a resource.
 
     Raises:
-        InvalidUri: It is not a text, has no scheme, is too long, or has spaces or control characters.
+        InvalidUri: It is not a string, has no scheme, is too long, or has spaces or control characters.
     """
     if not isinstance(uri, str):
         cure = "Use the path's as_uri()." if isinstance(uri, PurePath) else "Convert a URL object with str()."
-        raise InvalidUri(f"A URI must be a text such as 'note://today', not {type(uri).__name__}. {cure}")
+        raise InvalidUri(f"A URI must be a string such as 'note://today', not {type(uri).__name__}. {cure}")
     if len(uri) > MAX_URI_LENGTH:
         has = f"and this one has {len(uri)}: {quoted(uri, 80)}"
         raise InvalidUri(f"A URI may have at most {MAX_URI_LENGTH} characters, {has}")

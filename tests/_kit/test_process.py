@@ -130,7 +130,7 @@ async def test_it_is_explained_why_a_program_cannot_start(tmp_path: Path) -> Non
     nothing.chmod(0o755)
 
     assert "there is no directory" in await explained(tmp_path, "x", str(tmp_path / "missing"))
-    assert "A URL is given as a text" in await explained(tmp_path, "https://example.org")
+    assert "A URL is given as a string" in await explained(tmp_path, "https://example.org")
     assert "one text for each word: ['python', 'x.py']" in await explained(tmp_path, "python x.py")
     assert f"looked for in {tmp_path}" in await explained(tmp_path, "./missing")
     assert "Check the path." in await explained(tmp_path, "/no/such/file")

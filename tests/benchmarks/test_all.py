@@ -190,7 +190,9 @@ def compared(what: str, *, benchmark: str = "fanout", met: bool | None = True) -
 def test_the_table_is_no_wider_than_the_terminal_and_leaves_out_no_ratio(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    what = "CPU microseconds of a delivery in the old era to a thousand streams that are open at once, each on its own"
+    what = (
+        "CPU microseconds of a delivery in the legacy era to a thousand streams that are open at once, each on its own"
+    )
     monkeypatch.setattr(table_module, "width", lambda _: columns)
     shown = table_module.table([compared(what), compared("CPU", met=False), compared("s", benchmark="web", met=None)])
     assert max(map(len, shown.splitlines())) <= columns

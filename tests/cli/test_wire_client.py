@@ -16,7 +16,7 @@ from tidings.cli import wire_client
 
 
 def test_it_knows_the_versions_that_the_sdk_knows() -> None:
-    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == wire_client.OLD
+    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == wire_client.LEGACY
     assert tuple(MODERN_PROTOCOL_VERSIONS) == wire_client.MODERN
 
 

@@ -1,4 +1,4 @@
-"""npm's `@modelcontextprotocol/server-everything`: a server of the old era that others wrote. Installed, and run."""
+"""npm's `@modelcontextprotocol/server-everything`: a server of the legacy era that others wrote. Installed, and run."""
 
 import os
 import subprocess

@@ -144,7 +144,7 @@ async def test_the_same_server_on_the_same_log_is_not_read_again(tmp_path: Path)
 
 
 def old_era_app() -> Starlette:
-    """A server of the old era alone, as those of earlier SDKs: it refuses whatever has no session."""
+    """A server of the legacy era alone, as those of earlier SDKs: it refuses whatever has no session."""
 
     async def resources(*_: Any) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=[types.Resource(name="a", uri=A)])

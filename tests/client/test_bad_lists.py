@@ -49,7 +49,7 @@ async def endless(asked: Asked) -> None:
         ({**HINTS, "tools": {"a": 1}}, MalformedMessage, "tools/list has no list of tools"),
         ({**HINTS, "tools": None}, MalformedMessage, "has no list of tools"),
         (HINTS, MalformedMessage, "has no list of tools"),
-        (tools("a", nextCursor=5), MalformedMessage, "has a cursor that is not a text"),
+        (tools("a", nextCursor=5), MalformedMessage, "has a cursor that is not a string"),
         (tools("a", nextCursor="again"), MalformedMessage, "repeats a cursor, so it never ends"),
         (tools("a", nextCursor=""), MalformedMessage, "repeats a cursor, so it never ends"),
         (endless, RequestFailed, "more than 5 pages. If that is right, raise ClientConfig.max_pages"),

@@ -30,7 +30,7 @@ async def test_what_cannot_be_sent_is_the_callers_mistake_and_costs_nothing(era:
             with pytest.raises(ValueError, match="needs a name and a value"):
                 await client.complete(PromptReference(name="p"), {"name": "a"})
             for attempt in (client.call_tool("tool", {1: 2}), client.call_tool("\ud800")):  # type: ignore[dict-item]
-                with pytest.raises(ValueError, match=r"must have texts for names|cannot be sent"):
+                with pytest.raises(ValueError, match=r"must have strings for names|cannot be sent"):
                     await attempt
             await lives(client)
         assert (count(here, "tools/call"), count(here, "resources/read")) == (0, 1)

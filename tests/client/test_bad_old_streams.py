@@ -1,4 +1,4 @@
-"""Streams of the old era that are refused, speak nonsense or stay away: nothing spins, nothing goes stale unsaid."""
+"""Streams of the legacy era that are refused, speak nonsense or stay away: nothing spins, nothing goes stale unsaid."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -30,7 +30,7 @@ from tidings.errors import NotConnected, NotSupported
 
 pytestmark = [
     pytest.mark.anyio,
-    # The SDK calls parts of the old era deprecated; they are what is tried here.
+    # The SDK calls parts of the legacy era deprecated; they are what is tried here.
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
     # The first use on a new machine waits for the installation of a server.
     pytest.mark.timeout(300),

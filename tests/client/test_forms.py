@@ -51,12 +51,12 @@ TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 @pytest.mark.parametrize(
     ("field", "good", "bad", "words"),
     [
-        ({"type": "string"}, ["", "x"], [1, True, ["x"]], "must be a text"),
+        ({"type": "string"}, ["", "x"], [1, True, ["x"]], "must be a string"),
         ({"type": "integer"}, [0, -5, 3.0], [1.5, "1", True, math.inf], "must be a whole number"),
         ({"type": "number"}, [0, 1.5], ["1", False, math.nan, math.inf], "must be a number"),
         ({"type": "boolean"}, [True, False], [0, 1, "true"], "must be true or false"),
-        ({"type": "array", "items": {"type": "string"}}, [[], ["x"]], ["x", [1], [["x"]]], "must be a list of texts"),
-        ({}, ["x", 1, True, ["x"]], [{"x": 1}, [1], object()], "must be a text, a number, true or false, or a list"),
+        ({"type": "array", "items": {"type": "string"}}, [[], ["x"]], ["x", [1], [["x"]]], "must be a list of strings"),
+        ({}, ["x", 1, True, ["x"]], [{"x": 1}, [1], object()], "must be a string, a number, true or false, or a list"),
         ({"type": "string", "enum": ["r", "g"]}, ["r"], ["b", ""], "must be one of 'r', 'g'"),
         ({"type": "string", "oneOf": TITLED}, ["g"], ["Green"], "must be one of 'r', 'g'"),
         ({"enum": [1]}, [1], [True], "must be one of 1"),

@@ -89,10 +89,10 @@ ROOTS: Question = lambda pending: pending.roots(CONTEXT)  # noqa: E731
 @pytest.mark.parametrize(
     ("question", "wrong", "words"),
     [
-        (SAMPLING, {"text": "Paris"}, "a text or a CreateMessageResult, not with 'dict'"),
+        (SAMPLING, {"text": "Paris"}, "a string or a CreateMessageResult, not with 'dict'"),
         (ELICITATION, "Ada", "a dict or an ElicitResult, not with 'str'"),
         (ELICITATION, None, "not with None"),
-        (ELICITATION, {"name": 7}, "Field 'name' must be a text"),
+        (ELICITATION, {"name": 7}, "Field 'name' must be a string"),
         (ELICITATION, ElicitResult(action="accept"), "needs 'name'"),
         (ELICITATION, ListRootsResult(roots=[]), "not with 'ListRootsResult'"),
         (ROOTS, "file:///srv", "a list of paths"),
@@ -235,5 +235,5 @@ async def test_a_responder_that_fails_is_logged_once_and_tells_the_server_nothin
 async def test_a_responder_with_a_wrong_answer_has_failed(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk(responder=lambda _: {"name": 7})
     assert isinstance(await desk.pending.elicitation(CONTEXT, FORM), ErrorData)
-    assert str(desk.outcome) == "Field 'name' must be a text."
+    assert str(desk.outcome) == "Field 'name' must be a string."
     assert len(caplog.records) == 1

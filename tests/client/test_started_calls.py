@@ -33,7 +33,7 @@ BOTH = ClientConfig(concurrency=2)
 
 
 class Nosy(MCPServer):
-    """A server of the old era whose tools and prompts ask while they run, once `ask` allows it."""
+    """A server of the legacy era whose tools and prompts ask while they run, once `ask` allows it."""
 
     def __init__(self) -> None:
         super().__init__("nosy")

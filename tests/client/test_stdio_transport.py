@@ -416,7 +416,7 @@ async def test_a_command_that_cannot_be_started_says_why_and_what_to_do(tmp_path
     assert "Is it installed, and on the PATH" in await refusal(command("no-such-program-anywhere"))
     assert "Did you mean weather-server?" in await refusal(command("weather-sever", env=path))
     assert "['python', 'server.py']" in await refusal(command("python server.py"))
-    assert "A URL is given as a text" in await refusal(command("https://example.com/mcp", "x"))
+    assert "A URL is given as a string" in await refusal(command("https://example.com/mcp", "x"))
     assert f"looked for in {tmp_path}" in await refusal(command("./missing.py", cwd=str(tmp_path)))
     assert "Check the path" in await refusal(command(str(tmp_path / "missing.py")))
     assert "is a directory" in await refusal(command(str(tmp_path)))

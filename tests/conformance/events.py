@@ -1,4 +1,4 @@
-"""An event store for the old era's `Last-Event-ID`: the newest events, in memory."""
+"""An event store for the legacy era's `Last-Event-ID`: the newest events, in memory."""
 
 from collections import deque
 from itertools import count

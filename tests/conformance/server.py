@@ -30,7 +30,7 @@ BEAT = 0.05  # seconds between two of a tool's notifications
 
 
 def add_logging(mcp: LiveServer) -> None:
-    """Log messages: by `logging/setLevel` and session in the old era, by each request's own level in the new."""
+    """Log messages: by `logging/setLevel` and session in the legacy era, by each request's own level in the new."""
     levels: dict[str, LoggingLevel] = {}
 
     def session(headers: Any) -> str:
@@ -45,7 +45,7 @@ def add_logging(mcp: LiveServer) -> None:
         if LEVELS.index(chosen) <= LEVELS.index("info"):
             await ctx.info(text)
 
-    # The high-level server has no door for this method, which the new era dropped.
+    # The high-level server has no door for this method, which the modern era dropped.
     mcp._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
 
     @mcp.tool()

@@ -175,7 +175,7 @@ def test_an_entry_that_is_none_hides_no_other(catalog: Catalog) -> None:
         ("[]", "must contain an object"),
         ('{"mcpServers": []}', "must be an object of servers by name"),
         ("[" * 100_000, "is not JSON"),
-        (b"\xff\xfe\x00", "is not a text in UTF-8"),
+        (b"\xff\xfe\x00", "is not text in UTF-8"),
         (b" " * (LARGEST + 1), "has more than 8 MB"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_server_of_a_file_is_found_though_the_file_has_comments(tmp_path: Path
         resolve(f"{file}#c")
     file.write_text(json.dumps({"mcpServers": {"only": {"url": "http://a/"}, "bad": {"url": 5}}}))
     assert resolve(str(file)).name == "only"
-    with pytest.raises(BadTarget, match="url must be a text"):
+    with pytest.raises(BadTarget, match="url must be a string"):
         resolve(f"{file}#bad")
     file.write_text("{")
     with pytest.raises(BadTarget, match="is not JSON: line 1, column 2"):

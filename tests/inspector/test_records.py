@@ -31,7 +31,7 @@ def test_a_record_is_the_same_after_it_was_a_line(records: list[Record]) -> None
         ("{}", "`seq` is a number"),
         ('{"seq": true, "at": 1, "server": "", "kind": "", "data": {}}', "`seq` is a number"),
         ('{"seq": 1, "at": "now", "server": "", "kind": "", "data": {}}', "`at` is a time"),
-        ('{"seq": 1, "at": 1, "server": 1, "kind": "", "data": {}}', "are texts"),
+        ('{"seq": 1, "at": 1, "server": 1, "kind": "", "data": {}}', "are strings"),
         ('{"seq": 1, "at": 1, "server": "", "kind": "", "data": null}', "`data` is a JSON object, not null"),
         ("[" * 100_000, "nested too deeply"),
     ],

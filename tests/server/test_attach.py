@@ -211,7 +211,7 @@ async def test_an_app_that_was_made_before_and_is_not_wrapped_still_tells(
     live = attach(mcp)
     async with web(app) as url, connected(url + "/mcp", mode) as ear:
         await ear.subscribe(NOTE)
-        # Nobody says when the event stream of an old-era client is open: told often enough, it hears.
+        # Nobody says when the event stream of a legacy client is open: told often enough, it hears.
         with anyio.fail_after(8):
             while ResourceUpdated(NOTE) not in ear.changes:
                 await live.notify.resource_updated(NOTE)

@@ -54,12 +54,12 @@ def posts(name: str, body: bytes, status: int, code: int | None, *words: str, **
 
 
 def says(name: str, method: str, params: Any, code: int, *words: str) -> Case:
-    """An old-era request within a session."""
+    """A legacy request within a session."""
     return Case(name, lambda it: http("POST", JSON | it.headers, message(method, params, 5)), 200, code, words)
 
 
 def sends(name: str, body: bytes, status: int, code: int | None, *words: str, **headers: str) -> Case:
-    """An old-era POST within a session, with these headers in place of the usual."""
+    """A legacy POST within a session, with these headers in place of the usual."""
     return Case(name, lambda it: http("POST", JSON | it.headers | _named(headers), body), status, code, words)
 
 
@@ -125,7 +125,7 @@ MODERN = [
         MCP_Protocol_Version="2099-01-01",
     ),
     Case(
-        "the old era's method",
+        "the legacy era's method",
         lambda _: http(
             "POST",
             wire.modern_headers("resources/subscribe"),

@@ -22,15 +22,15 @@ from tidings.server import Coalesce, Limits
         ("coalesce", 0.5, r"coalesce must be a Coalesce, .*, or a mapping of URI patterns to them, not float 0\.5"),
         ("coalesce", None, r"coalesce must be a Coalesce, .* not NoneType"),
         ("coalesce", {"note://*": 0.5}, r"coalesce\['note://\*'\] must be a Coalesce, .* not float 0\.5"),
-        ("coalesce", {7: Coalesce()}, r"A pattern is a text .*, not int"),
+        ("coalesce", {7: Coalesce()}, r"A pattern is a string .*, not int"),
         ("limits", 100, r"limits must be a Limits, e\.g\. Limits\(streams=100\), not int 100"),
         ("limits", {"streams": 100}, r"limits must be a Limits, .* not dict"),
         ("authorize", True, r"authorize must be a function, 'def authorize\(ctx, uri\) -> bool', not bool True"),
         ("authorize", lambda uri: True, r"write 'def authorize\(ctx, uri\)'. This function .*: too many positional"),
         ("authorize", lambda a, b, c: True, r"This function does not fit: missing a required argument: 'c'"),
-        ("subscribable", "note://*", r"subscribable must be a list of texts: pass \['note://\*'\], not 'note://\*'"),
+        ("subscribable", "note://*", r"subscribable must be a list of strings: pass \['note://\*'\], not 'note://\*'"),
         ("subscribable", 7, r"subscribable must be a list of URIs, prefixes and templates, not int 7"),
-        ("subscribable", [7], r"A pattern is a text .*, not int"),
+        ("subscribable", [7], r"A pattern is a string .*, not int"),
     ],
 )
 def test_an_option_of_the_wrong_kind_is_refused_in_words_that_help(
@@ -124,7 +124,7 @@ def test_a_decorator_without_its_parentheses_says_how_it_is_written(name: str) -
         ("feed://*", _takes_id, r"write 'def _takes_id\(\)'. .*: missing a required argument: 'id'"),
         ("feed://{id}{?page}", _takes_id_and_page, r"'def _takes_id_and_page\(id, page=\.\.\.\)'"),
         ("feed://{id}", "start", r"decorates a function, not str 'start'"),
-        (7, _takes_id, "A pattern is a text"),
+        (7, _takes_id, "A pattern is a string"),
     ],
 )
 def test_a_hook_that_its_templates_variables_do_not_fit_is_refused(

@@ -17,7 +17,7 @@ from tidings.bus.sqlite import SqliteBus
 
 pytestmark = [
     pytest.mark.anyio,
-    # The SDK calls the old era's methods deprecated; they are what is tried here.
+    # The SDK calls the legacy era's methods deprecated; they are what is tried here.
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
 ]
 

@@ -101,7 +101,7 @@ async def test_a_stream_that_is_revoked_while_it_opens_ends_with_the_reason() ->
     assert frames[-1]["error"]["data"]["code"] == "not-authorized"
 
 
-# The SDK's own messages, which travel on the stream of an old-era session
+# The SDK's own messages, which travel on the stream of a legacy session
 
 
 def talkative(**options: Any) -> LiveServer[Any]:

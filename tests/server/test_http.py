@@ -251,7 +251,7 @@ async def test_deleting_a_session_forgets_it_and_ends_its_stream() -> None:
 async def test_a_client_that_closes_its_socket_is_cleaned_up_at_once(era: Era, how: Any) -> None:
     mcp = notes()
     async with live(mcp) as port:
-        # The first old-era stream of an event loop starts a watcher of sse-starlette's, which stays.
+        # The first legacy stream of an event loop starts a watcher of sse-starlette's, which stays.
         await (await subscribe("legacy", port)).leave()
         await eventually(lambda: mcp.notify.subscribers() == [] and sockets() == 1)
         before = tasks(), sockets()
@@ -284,7 +284,7 @@ async def test_ordinary_requests_are_served_beside_streams(era: Era) -> None:
         assert changed(await subscription.next()) == "note://a"
 
 
-# The old era's own stream
+# The legacy era's own stream
 
 
 async def test_what_changes_before_the_stream_is_opened_is_told_on_opening() -> None:
@@ -439,7 +439,7 @@ async def test_an_app_that_was_made_before_attach_is_live_once_it_is_wrapped(era
 async def test_an_app_that_was_made_before_attach_is_live_without_being_wrapped(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """More slowly, through the SDK; old-era clients are warned of in the log, as they may miss something."""
+    """More slowly, through the SDK; legacy clients are warned of in the log, as they may miss something."""
     server = stock()
     app = server.streamable_http_app()
     attached = attach(server, coalesce=AT_ONCE)
@@ -468,7 +468,7 @@ async def test_an_app_that_is_wrapped_twice_writes_once(era: Era) -> None:
         await wire.close_all()
 
 
-# Old-era sessions
+# Legacy sessions
 
 
 async def test_a_session_without_a_stream_is_counted_as_unreachable_and_not_as_a_subscriber() -> None:

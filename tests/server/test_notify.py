@@ -133,7 +133,7 @@ async def test_what_is_not_a_uri_is_refused_in_words_that_help(
 @pytest.mark.parametrize(
     ("uri", "help_in_message"),
     [
-        (None, r"A URI must be a text such as 'note://today', not NoneType"),
+        (None, r"A URI must be a string such as 'note://today', not NoneType"),
         (Path("/notes/today.md"), r"not .*Path\. Use the path's as_uri\(\)"),
         (7, r"not int\. Convert a URL object with str\(\)"),
         ("note://*", r"'note://\*' is a prefix"),

@@ -1,4 +1,4 @@
-"""Old-era sessions live on every replica of a shared bus: each request may reach another one."""
+"""Legacy sessions live on every replica of a shared bus: each request may reach another one."""
 
 import itertools
 import json
@@ -288,7 +288,7 @@ async def test_all_replicas_together_keep_to_the_limit_of_subscriptions() -> Non
 
 @asynccontextmanager
 async def sdk_client(all_: World, **options: Any) -> AsyncGenerator[Client]:
-    """The SDK's client in the old era, behind a balancer that is not sticky."""
+    """The SDK's client in the legacy era, behind a balancer that is not sticky."""
     async with (
         balanced(all_.ports) as (balancer, port),
         Client(f"http://127.0.0.1:{port}/mcp", mode="legacy", **options) as client,

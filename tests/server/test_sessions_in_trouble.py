@@ -1,4 +1,4 @@
-"""Old-era sessions on every replica, while requests race, are refused, or fail half-way."""
+"""Legacy sessions on every replica, while requests race, are refused, or fail half-way."""
 
 import secrets
 from collections.abc import AsyncGenerator

@@ -340,11 +340,11 @@ async def call_tool(port: int, name: str, *, path: str = "/mcp", **arguments: An
     return cast("Json", response.json["result"])
 
 
-# The old era
+# The legacy era
 
 
 class Session:
-    """An old-era session."""
+    """A legacy session."""
 
     def __init__(self, port: int, path: str = "/mcp", headers: Mapping[str, str] = NO_HEADERS) -> None:
         self.port = port
@@ -467,7 +467,7 @@ async def subscribe(
     receive_buffer: int | None = None,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Subscription:
-    """Subscribe, and open the stream. (An old-era session hears of every list.)"""
+    """Subscribe, and open the stream. (A legacy session hears of every list.)"""
     if era == "modern":
         number = next(_numbers)
         asked = wanted(uris, lists)

@@ -95,7 +95,7 @@ def _draw_world(seed: int, dice: random.Random) -> WorldPlan:
     more = random.Random(f"{seed} more")
     if clients[1].kind == "keep" and more.random() < 0.7:
         clients[1] = replace(clients[1], kind="exchange")
-    # In the old era, the limit is for all subscriptions of a client. The one that listens has two.
+    # In the legacy era, the limit is for all subscriptions of a client. The one that listens has two.
     are_few = more.random() < 0.7 and all(client.era != "legacy" for client in clients)
     few = 1 if len(clients) < 3 else 2
     return WorldPlan(

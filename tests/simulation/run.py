@@ -177,7 +177,7 @@ def _outcomes(seeds: range, jobs: int, work: Callable[[int], Outcome]) -> Any:
 
 
 def quiet() -> None:
-    """Hides the SDK's warning about the old era, and tasks of dead nodes that end with the process, without a loop."""
+    """Hides the SDK's warning about the legacy era, and tasks of dead nodes that end with the process."""
     warnings.filterwarnings("ignore", "resources/subscribe is removed")
     sys.unraisablehook = lambda _: None
 

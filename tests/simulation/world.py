@@ -83,7 +83,7 @@ class WorldPlan:
     subscriptions: int = 10_000
     """So many fit into one stream: a client that wants more has several."""
     counts_sessions: bool = False
-    """Nothing goes wrong, so that no old-era session may be left behind."""
+    """Nothing goes wrong, so that no legacy session may be left behind."""
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Replica:
 
     @property
     def sessions(self) -> int:
-        """The number of its old-era sessions."""
+        """The number of its legacy sessions."""
         return len(self.mcp.session_manager._server_instances)
 
 
@@ -534,7 +534,7 @@ class World:
         for client in self.clients:
             self._note_rest(client.node)
         if self.plan.counts_sessions and (count := sum(replica.sessions for replica in self.replicas)):
-            self.wrong.append(f"{count} old-era sessions were left behind")
+            self.wrong.append(f"{count} legacy sessions were left behind")
         for replica in self.hung:
             self.loop.resume(replica.node)
         await asyncio.gather(*(replica.stop() for replica in self.replicas))

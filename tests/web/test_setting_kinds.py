@@ -79,7 +79,7 @@ def test_a_text_is_read_as_people_write_it(name: str, text: str, value: object) 
         ("retries", "_", "'_' is not a whole number."),
         ("pdf", "perhaps", "'perhaps' is neither yes nor no."),
         ("robots", "always", "'always' is not one of the choices: ask, never."),
-        ("agent", "a\nb", "Give a text of one line."),
+        ("agent", "a\nb", "Give one line of text."),
         ("store", "", "Give the path of a file."),
         ("private", "10.0.0.1/8", "'10.0.0.1/8' is not a network"),
         ("domain", "https://example.org/", "is not a valid domain name. Use a host such as example.org."),

@@ -74,7 +74,7 @@ def explain_start(  # noqa: PLR0911 - one for each cause
 
 def _not_on_path(program: str, env: Mapping[str, str]) -> str:
     if "://" in program:
-        return "A URL is given as a text, not as a list."
+        return "A URL is given as a string, not as a list."
     if len(words := program.split()) > 1:
         return f"A command is a list with one text for each word: {words}."
     names: set[str] = set()

@@ -16,8 +16,8 @@ Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on e
   cannot know: another epoch, a version that is no longer covered, one from the future, or one that was lost when the
   log was replaced by an older copy.
 
-Beside the log, a bus keeps `Records`: small values by key, such as the sessions of the old era. A bus of your own need
-not have them: its sessions then stay on the replica that opened them.
+Beside the log, a bus keeps `Records`: small values by key, such as legacy sessions. A bus of your own need not have
+them: its sessions then stay on the replica that opened them.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""`bus_from_url`: a bus from a text, for settings such as `LiveServer(bus="nats://broker")`.
+"""`bus_from_url`: a bus from a string, for settings such as `LiveServer(bus="nats://broker")`.
 
 | text | bus |
 |---|---|

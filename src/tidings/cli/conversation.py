@@ -78,7 +78,7 @@ class Conversation:
                 return found
             if not isinstance(cursor, str) or cursor in seen:
                 raise invalid_answer(
-                    kind.method, "its nextCursor is not a text, or was used before", {"nextCursor": cursor}
+                    kind.method, "its nextCursor is not a string, or was used before", {"nextCursor": cursor}
                 )
             seen.add(cursor)
         raise invalid_answer(kind.method, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
@@ -134,7 +134,7 @@ def _complaint(kind: ListKind, item: object) -> str | None:
         return "an item is not an object"
     for key in dict.fromkeys((kind.id, "name")):
         if not isinstance(given.get(key), str) or not given[key]:
-            return f"the {key} of an item is {_shown(given.get(key))}, not a text"
+            return f"the {key} of an item is {_shown(given.get(key))}, not a string"
     about = ""
     if kind.word == "tools":
         schema = given.get("inputSchema")

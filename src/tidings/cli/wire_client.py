@@ -35,7 +35,7 @@ from tidings.errors import (
     UnsupportedVersion,
 )
 
-OLD: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: Final = ("2026-07-28",)  # The protocol versions of the two eras, oldest first
 _META: Final = "io.modelcontextprotocol/"
 _METHOD_NOT_FOUND: Final = -32601
@@ -188,7 +188,7 @@ class WireClient:
         self._secrets = forms({*entry.env.values(), *entry.hidden} | secrets)
         self._name = entry.name or self._clean(" ".join([entry.command or "", *shown]))
         self._numbers = itertools.count(1)
-        self._version = ""  # The modern version that each request states; empty in the old era
+        self._version = ""  # The modern version that each request states; empty in the legacy era
         self._garbage = ""
         self._stray_id: Any = None
 
@@ -218,9 +218,9 @@ class WireClient:
     # Handshake
 
     def _discover(self) -> bool:
-        """Tries the modern era. False: try the old one."""
+        """Tries the modern era. False: try the legacy era."""
         self._version = MODERN[-1]
-        # At most a third of the time: a server of the old era may not answer, and needs time for `initialize`.
+        # At most a third of the time: a server of the legacy era may not answer, and needs time for `initialize`.
         limit = time.monotonic() + min(10.0, self._connect_seconds / 3)
         found: dict[str, Any] = {}
         try:
@@ -229,7 +229,7 @@ class WireClient:
             pass
         except _Refused as refusal:
             supported = as_texts(as_dict(refusal.data).get("supported"))
-            if refusal.code == _UNSUPPORTED_VERSION and supported and not set(supported) & set(OLD):
+            if refusal.code == _UNSUPPORTED_VERSION and supported and not set(supported) & set(LEGACY):
                 raise _named(refusal, "server/discover") from None
         mutual = [each for each in MODERN if each in as_texts(found.get("supportedVersions"))]
         if not mutual or not isinstance(found.get("capabilities"), dict):
@@ -242,7 +242,7 @@ class WireClient:
     def _initialize(self) -> None:
         if self._era not in ("auto", "legacy"):
             raise Unusual  # The live client explains which versions the server supports.
-        params = {"protocolVersion": OLD[-1], "capabilities": self._capabilities, "clientInfo": _CLIENT_INFO}
+        params = {"protocolVersion": LEGACY[-1], "capabilities": self._capabilities, "clientInfo": _CLIENT_INFO}
         try:
             found = self._ask("initialize", params, self._began + self._connect_seconds)
         except _Refused as refusal:
@@ -257,10 +257,10 @@ class WireClient:
         version = found.get("protocolVersion")
         if not isinstance(version, str) or not isinstance(found.get("capabilities"), dict):
             raise invalid_answer("initialize", "it has no protocolVersion or no capabilities", found)
-        if version not in OLD:
+        if version not in LEGACY:
             raise UnsupportedVersion(
-                f"{self._name} speaks protocol version {version}; Tidings speaks {OLD[0]} to {MODERN[-1]}. Upgrade the "
-                "older of the two.",
+                f"{self._name} speaks protocol version {version}; Tidings speaks {LEGACY[0]} to {MODERN[-1]}. "
+                "Upgrade the older of the two.",
                 server=self._name,
             )
         self._take(found, version, "legacy", found.get("serverInfo"))

@@ -399,7 +399,7 @@ class Calls:
     ) -> CompleteResult:
         given, known = _sendable("argument", argument) or {}, _sendable("context", context)
         if not all(isinstance(given.get(key), str) for key in ("name", "value")):
-            raise ValueError(f"The argument to complete needs a name and a value, both texts, not {given!r}")
+            raise ValueError(f"The argument to complete needs a name and a value, both strings, not {given!r}")
         entry = self.requests.queue.add("completion/complete", {"argument": given})
         return await self.requests.run(entry, lambda link, _: link.client.complete(ref, given, known), safe=True)
 
@@ -427,5 +427,5 @@ def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, Value
         raise ValueError(f"The {what} cannot be sent as JSON: {error}") from None
     for name in cast("dict[object, ValueT]", given):
         if not isinstance(name, str):
-            raise ValueError(f"The {what} must have texts for names, not {name!r}")  # noqa: TRY004 - a value of a mapping
+            raise ValueError(f"The {what} must have strings for names, not {name!r}")  # noqa: TRY004 - a value of a mapping
     return given

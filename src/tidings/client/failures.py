@@ -18,7 +18,7 @@ from tidings.errors import TidingsError
 
 # ruff: noqa: PLR0911 - one return for each error
 
-RESOURCE_NOT_FOUND: Final = -32002  # The code of the handshake eras. The 2026 era has -32602, with the URI in the data.
+RESOURCE_NOT_FOUND: Final = -32002  # The code of the legacy era. The modern era has -32602, with the URI in the data.
 # The errors that a server may name. It cannot decide whether there is a connection.
 _BY_CODE: Final = {kind.code: kind for kind in errors.leaves() if not issubclass(kind, errors.NoConnection)}
 _READS: Final = ("resources/read", "resources/subscribe")

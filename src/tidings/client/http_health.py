@@ -1,7 +1,7 @@
-"""`HttpHealth`: what HTTP answers say about a connection, and the old era's stream of notifications.
+"""`HttpHealth`: what HTTP answers say about a connection, and the legacy era's stream of notifications.
 
-In the old era, notifications arrive on a stream of their own, which the SDK opens, and opens again when it ends. If it
-cannot, it does not say so. That is noticed here, from the HTTP answers and from streams that never open.
+In the legacy era, notifications arrive on a stream of their own, which the SDK opens, and opens again when it ends. If
+it cannot, it does not say so. That is noticed here, from the HTTP answers and from streams that never open.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class HttpHealth:
         if isinstance(call, QueueEntry):
             call.http_status = status
         if method == "POST" and not has_session and self._owner.is_open and not self.stream_opened.is_set():
-            self.deaf = True  # In the old era, a server without sessions has no stream.
+            self.deaf = True  # In the legacy era, a server without sessions has no stream.
             self.stream_opened.set()
         elif method == "GET" and status >= 300 and not self.stream_opened.is_set():
             # The right answer is 405, but one with 404 right after the handshake has no stream either.

@@ -1,4 +1,4 @@
-"""The handshake eras (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's stream.
+"""The legacy era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's stream.
 
 Missed changes cannot be asked for: on a new connection, and when the stream is opened anew, everything is unknown.
 """
@@ -24,7 +24,7 @@ _STREAM_SECONDS: Final = 5.0
 
 @dataclass(eq=False, repr=False)
 class LegacyFeed:
-    """The feed of the handshake eras."""
+    """The feed of the legacy era."""
 
     link: Link
     listener: Subscriptions

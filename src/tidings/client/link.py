@@ -48,8 +48,8 @@ from tidings.client.transports.tap import TapReporter
 from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
 from tidings.errors import TidingsError
 
-_SILENCE: Final = 10.0  # Seconds without an answer about versions, after which the old era is tried besides.
-_LATE: Final = 1.0  # Seconds for that answer, once the server has answered in the old era.
+_SILENCE: Final = 10.0  # Seconds without an answer about versions, after which the legacy era is tried besides.
+_LATE: Final = 1.0  # Seconds for that answer, once the server has answered in the legacy era.
 _EXIT_SECONDS: Final = 0.5  # Seconds for a command that closed its output to end by itself.
 # Gets each notification in the order of arrival. Returns True if the SDK need not see it.
 Hear = Callable[[str, Mapping[str, Any] | None], bool]
@@ -344,7 +344,7 @@ class Link:
         cast("Any", dispatcher).send_raw_request = extended
 
     async def _discover(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Asks the server for its versions. If it is silent, the SDK shakes hands as in the old era besides."""
+        """Asks the server for its versions. If it is silent, the SDK shakes hands as in the legacy era besides."""
         self._probe = asyncio.ensure_future(answer)
         self._probe.add_done_callback(self._note_discovered)
         # An answer that arrives together with the end of the wait counts.
@@ -367,10 +367,10 @@ class Link:
         return as_list(self._discovered.get("supportedVersions"))
 
     async def _initialize(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Shakes hands as in the old era, unless the server states a newer version after all.
+        """Shakes hands as in the legacy era, unless the server states a newer version after all.
 
-        Silence is no evidence: a server that is slow to start speaks the old era only if it answers this, but not the
-        earlier question.
+        Silence is no evidence: a server that is slow to start speaks the legacy era only if it answers this, but not
+        the earlier question.
         """
         if (probe := self._probe) is None or probe.done():
             return await answer
@@ -379,9 +379,9 @@ class Link:
             await asyncio.wait((probe, handshake), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait((probe,), timeout=_LATE)
             if shared := [version for version in MODERN_PROTOCOL_VERSIONS if version in self._server_versions]:
-                # This makes the SDK ask again in the new era.
+                # This makes the SDK ask again in the modern era.
                 versions = {"supported": shared, "requested": HANDSHAKE_PROTOCOL_VERSIONS[-1]}
-                raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"{self.name} speaks a newer era", versions)
+                raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"{self.name} speaks the modern era", versions)
             return await handshake
         finally:
             handshake.cancel()

@@ -143,7 +143,7 @@ class Mirror(Generic[ItemT]):
             if cursor is None:
                 return tuple(items), tuple(raw), tuple(malformed)
             if not isinstance(cursor, str) or cursor in seen:
-                what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a text"
+                what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a string"
                 text = f"The server's {self.method} {what}, so it never ends. This is a fault of the server."
                 raise MalformedMessage(text, method=self.method)
             seen.add(cursor)

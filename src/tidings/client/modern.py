@@ -1,4 +1,4 @@
-"""The 2026 era: `subscriptions/listen`, whose answer is the stream of changes.
+"""The modern era: `subscriptions/listen`, whose answer is the stream of changes.
 
 One stream carries everything, or as few as the server's limits allow. A filter cannot be edited: a new stream is
 opened, and the old ones are closed when it is acknowledged, so that no change is missed. A lost stream is opened again.
@@ -97,7 +97,7 @@ class _ListenStream:
 
 @dataclass(eq=False, repr=False)
 class ModernFeed:
-    """The feed of the 2026 era. `known` is the part of the filter that was announced without a gap, up to `cursor`."""
+    """The feed of the modern era. `known` is the part of the filter announced without a gap, up to `cursor`."""
 
     link: Link
     listener: Subscriptions

@@ -17,7 +17,7 @@ An answer is a value of the SDK, or a plain one:
 | asked for   | the SDK's type                                        | or plainly                                  |
 |-------------|-------------------------------------------------------|---------------------------------------------|
 | elicitation | `ElicitResult`                                        | a dict: accepted, with this content         |
-| sampling    | `CreateMessageResult`, `CreateMessageResultWithTools` | a text: the assistant's, of model "tidings" |
+| sampling    | `CreateMessageResult`, `CreateMessageResultWithTools` | a string: the assistant's, of model "tidings" |
 | roots       | `ListRootsResult`                                     | a list of `file://` URIs, paths and `Root`s |
 
 A form that is accepted gets its defaults for fields that were left out (SEP-1034), and is checked. A URL that a person
@@ -137,7 +137,7 @@ def sampled(value: object) -> Sampled:
             content = types.TextContent(text=value)
             return types.CreateMessageResult(role="assistant", content=content, model="tidings", stop_reason="endTurn")
         case _:
-            raise ValueError(f"Sampling is answered with a text or a CreateMessageResult, not with {_kind(value)}.")
+            raise ValueError(f"Sampling is answered with a string or a CreateMessageResult, not with {_kind(value)}.")
 
 
 def elicited(request: types.ElicitRequestParams, value: object) -> ElicitResult:
@@ -198,7 +198,7 @@ def refused(error: Exception) -> ErrorData:
     code = _CODES.get(type(error))
     if not isinstance(error, TidingsError) or code is None:
         return ErrorData(code=types.INTERNAL_ERROR, message="The client failed to answer")
-    # In the 2026 era, the SDK raises it to the caller of the tool, who finds the name of the error in its data.
+    # In the modern era, the SDK raises it to the caller of the tool, who finds the name of the error in its data.
     return ErrorData(code=code, message=error.message, data={"code": error.code, "retryable": error.retryable})
 
 

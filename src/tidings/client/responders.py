@@ -165,8 +165,8 @@ def _answer(key: str, value: object, where: str) -> object:
 
 _CURES: Final = {
     "accept": "Write the fields and their values, accept: {name: Ada}, or just: accept:",
-    "reply": "Write a text, in quotes.",
-    "reject": "Write the reason as a text, in quotes.",
+    "reply": "Write a string, in quotes.",
+    "reject": "Write the reason as a string, in quotes.",
 }
 
 
@@ -176,7 +176,7 @@ def _content(content: Mapping[Any, Any], where: str) -> dict[str, Any]:
         plain = value is None or isinstance(value, str | int | float | list)
         if not isinstance(name, str) or not plain or not all(isinstance(part, str) for part in parts):
             raise ValueError(
-                f"{where} accepts with {name!r}, which is not a text, number, true, false or list of texts. Names, "
+                f"{where} accepts with {name!r}, which is not a string, number, true, false or list of strings. Names, "
                 "dates and the like need quotes."
             )
     return dict(content)

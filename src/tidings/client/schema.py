@@ -301,11 +301,11 @@ def _shortest_number(value: Any) -> Any:
 FormValue = str | int | float | bool | list[str]
 
 _TYPES: Final = {
-    "string": "a text",
+    "string": "a string",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
-    "array": "a list of texts",
+    "array": "a list of strings",
 }
 _LIMITS: Final[tuple[tuple[str, type | tuple[type, ...], bool, str], ...]] = (
     # The keyword, the type of its values, whether it is a lower limit, and the complaint.
@@ -342,7 +342,7 @@ def _field_complaint(value: Any, field: Mapping[str, Any]) -> str | None:
     """Returns what is wrong with a value, in words that follow the field's name."""
     kind = str(field.get("type"))
     if not any(_is_a(name, value) for name in _TYPES):
-        return f"must be {_TYPES.get(kind, 'a text, a number, true or false, or a list of texts')}"
+        return f"must be {_TYPES.get(kind, 'a string, a number, true or false, or a list of strings')}"
     if kind in _TYPES and not _is_a(kind, value):
         return f"must be {_TYPES[kind]}"
     if (choices := _choices(field)) is not None and not _is_among(value, choices):

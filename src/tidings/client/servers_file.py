@@ -27,7 +27,7 @@ _KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
 }
 
 _JSON_TYPES: Final[dict[type, str]] = {
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     int: "a number",
     float: "a number",
@@ -124,7 +124,7 @@ class _EntryReader:
             raise BadTarget(f"{self._where} has the type {stated!r}, which does not fit. Use {fits}, or leave it out.")
         args = self._entry.get("args")
         if args is not None and not isinstance(args, list):
-            raise self._wrong("args", "a list of texts", args)
+            raise self._wrong("args", "a list of strings", args)
         return ServersFileEntry(
             name,
             command=command,
@@ -146,12 +146,12 @@ class _EntryReader:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise self._wrong(key, "an object of texts", value)
+            raise self._wrong(key, "an object of strings", value)
         return {name: self._one(f"{key}.{name}", text) for name, text in cast("dict[str, Any]", value).items()}
 
     def _one(self, key: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise self._wrong(key, "a text", value)
+            raise self._wrong(key, "a string", value)
         return _PLACEHOLDER.sub(self._filled, value)
 
     def _wrong(self, key: str, wanted: str, value: Any) -> BadTarget:

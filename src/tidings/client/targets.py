@@ -211,16 +211,16 @@ def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise BadTarget(f"The command cannot be split into words: {error}. Pass it as a list of texts.") from None
+        raise BadTarget(f"The command cannot be split into words: {error}. Pass it as a list of strings.") from None
 
 
 def _from_words(words: Sequence[object], given: _Given) -> CommandTarget:
     texts: list[Any] = [str(word) if isinstance(word, PurePath) else word for word in words]
     for place, word in enumerate(texts):
         if not isinstance(word, str):
-            raise BadTarget(f"A command is a list of texts; number {place + 1} in this one is {_type(word)}.")
+            raise BadTarget(f"A command is a list of strings; number {place + 1} in this one is {_type(word)}.")
     if len(texts) == 1 and _SCHEME.match(texts[0]):
-        raise BadTarget(f"{shown_url(texts[0])} is in a list, which makes it a command. Pass a URL as a text.")
+        raise BadTarget(f"{shown_url(texts[0])} is in a list, which makes it a command. Pass a URL as a string.")
     return _command(texts, given)
 
 
@@ -320,7 +320,7 @@ def _from_object(target: object, given: _Given) -> Target:
 
 def _text(name: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise BadTarget(f"{name}= must be a text, not {_type(value)}.")
+        raise BadTarget(f"{name}= must be a string, not {_type(value)}.")
     return value
 
 
@@ -328,12 +328,12 @@ def _texts(name: str, values: object) -> dict[str, str] | None:
     if values is None:
         return None
     if not isinstance(values, Mapping):
-        raise BadTarget(f"{name}= must be a mapping of texts to texts, not {_type(values)}.")
+        raise BadTarget(f"{name}= must be a mapping of strings to strings, not {_type(values)}.")
     pairs = dict(cast("Mapping[Any, Any]", values))
     for key, value in pairs.items():
         if not isinstance(key, str) or not isinstance(value, str):
             wrong = f"{key!r} is {_type(value)}" if isinstance(key, str) else f"a name is {_type(key)}"
-            raise BadTarget(f"{name}= must be a mapping of texts to texts; {wrong}.")
+            raise BadTarget(f"{name}= must be a mapping of strings to strings; {wrong}.")
     return pairs
 
 

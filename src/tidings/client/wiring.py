@@ -332,7 +332,7 @@ class ClientWiring:
             request.call.questions.append(request)
             self._held[request.id] = self.requests.hold(request.call)
         elif current_call.get() is None and (request.kind != "roots" or not self.pending.has_roots):
-            # It is not known which request it belongs to, so all are held. But a server of the old era may ask for a
+            # It is not known which request it belongs to, so all are held. But a server of the legacy era may ask for a
             # fixed list of roots at any time.
             self._held[request.id] = self.requests.hold(None)
         self.events.emit(events.PendingAdded(request))

@@ -117,11 +117,11 @@ class Record:
         if isinstance(at, bool) or not isinstance(at, int | float) or not abs(at) < _LARGEST_NUMBER:
             raise ValueError(f"`at` is a time in seconds, not {_shown(at)}")
         if not isinstance(server, str) or not isinstance(kind, str):
-            raise ValueError("`server` and `kind` are texts")  # noqa: TRY004 - see above
+            raise ValueError("`server` and `kind` are strings")  # noqa: TRY004 - see above
         try:
             f"{server}{kind}".encode()
         except UnicodeEncodeError:  # It could not be stored or sent.
-            raise ValueError("`server` and `kind` are texts without lone surrogates") from None
+            raise ValueError("`server` and `kind` are strings without lone surrogates") from None
         if not isinstance(data, dict):
             raise ValueError(f"`data` is a JSON object, not {type_of(data)}")  # noqa: TRY004 - see above
         return cls(seq, float(at), server, kind, cast("dict[str, Any]", data))
@@ -139,7 +139,7 @@ class Record:
 
 def type_of(value: object) -> str:
     """Returns the type of a JSON value, in words."""
-    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")
 
 

@@ -92,7 +92,7 @@ def _meta(view: "ServerView") -> dict[str, Any]:
 
 
 def _handshake(view: "ServerView") -> list[dict[str, Any]]:
-    """Returns the handshake of the handshake eras."""
+    """Returns the handshake of the legacy era."""
     version, info = view.protocol_version or "2025-11-25", {"name": "shell", "version": "1"}
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
     return [

@@ -8,13 +8,13 @@ The two that have lists are watched for additions and removals, and their HTTP a
 | `MCPServer._lowlevel_server`, `FastMCP._mcp_server` | everything | `ServerChanged` |
 | `MCPServer._resource_manager`, `_tool_manager`, `_prompt_manager` with their dictionaries | lists | `ServerChanged` |
 | `MCPServer._subscriptions` | the SDK's own notifications | `ServerChanged` |
-| `ServerSession._connection` | the end of an old-era session | `ServerChanged` |
+| `ServerSession._connection` | the end of a legacy session | `ServerChanged` |
 | `JSONRPCDispatcher._next_id` | ids of questions that no other replica uses | `ServerChanged` |
-| `JSONRPCDispatcher._read_stream` and its `_inner` | forgetting the last message of an old-era session | it is kept |
+| `JSONRPCDispatcher._read_stream` and its `_inner` | forgetting the last message of a legacy session | it is kept |
 | `_server_instances` of a session manager, `_request_streams` and more of its transports (`_CHANNEL`) | holding the \
-  event streams of old-era sessions | the SDK holds them |
+  event streams of legacy sessions | the SDK holds them |
 | `_SSE_PING_INTERVAL` of the modern HTTP transport | stating how often streams carry a keep-alive | it is not stated |
-| `AppStatus.should_exit` of sse-starlette | answering old-era requests at a stop | they get no answer |
+| `AppStatus.should_exit` of sse-starlette | answering legacy requests at a stop | they get no answer |
 | `_add_component`, `_remove_component`, `_inner` of FastMCP's providers | lists | the program notifies by itself |
 
 `tests/server/test_private_names.py` pins each of them.
@@ -87,7 +87,7 @@ def keep_alive_seconds() -> float | None:
 
 @contextmanager
 def answers_held_open() -> Generator[None]:
-    """Keeps the answers to old-era requests open: sse-starlette ends event streams when the web server is to stop."""
+    """Keeps the answers to legacy requests open: sse-starlette ends event streams when the web server is to stop."""
     stops, AppStatus.should_exit = AppStatus.should_exit, False
     try:
         yield
@@ -294,7 +294,7 @@ _CHANNEL: Final = ("_create_event_data", "_idle_timeout", "_request_streams", "_
 
 
 def standalone_channel(server: Server[Any], patience: float, session_id: str) -> "StandaloneChannel | None":
-    """Returns the channel for the event stream of an old-era session; None if the SDK hides it."""
+    """Returns the channel for the event stream of a legacy session; None if the SDK hides it."""
     manager = getattr(server, "_session_manager", None)
     transport = getattr(manager, "_server_instances", {}).get(session_id)
     reachable = transport is not None and all(hasattr(transport, name) for name in _CHANNEL)
@@ -302,7 +302,7 @@ def standalone_channel(server: Server[Any], patience: float, session_id: str) ->
 
 
 class StandaloneChannel:
-    """Takes what the SDK sends outside of requests in one old-era session, in place of the SDK's own stream.
+    """Takes what the SDK sends outside of requests in one legacy session, in place of the SDK's own stream.
 
     A reader that takes nothing for `patience` seconds is cut off. See `borrowed_stream.Channel`.
     """

@@ -2,7 +2,7 @@
 
 A thin ASGI wrapper around the SDK's app lets the SDK open every stream, with all its checks (headers, host and origin,
 sign-in, body, sessions), and remembers the `send` of the responses that carry changes: the answer to a modern
-`subscriptions/listen`, and the event stream of an old-era session. From then on subscribers write whole events through
+`subscriptions/listen`, and the event stream of a legacy session. From then on subscribers write whole events through
 that `send`. Each event is one chunk, so they cannot mix with the SDK's own. (If the chunk is all that `send` would
 write, it takes a shorter way: see `_kit/uvicorn_seam.py`.) Other requests pass through untouched, but for refusals: see
 `http_exchange.py`.
@@ -119,7 +119,7 @@ class BorrowedStream(HttpExchange):
         self.answered: bool = False  # The response has begun.
         self.ended: bool = False  # By this side.
         self.expires_at: float | None = None  # The end of its reader's token, in seconds since the epoch.
-        self.session_id: str | None = None  # Of the old-era session that the stream belongs to, once it is known.
+        self.session_id: str | None = None  # Of the legacy session that the stream belongs to, once it is known.
 
     def when_started(self, call: Callable[[Message], None], *, admit: Callable[[Message], None] | None = None) -> None:
         """Calls `call` with the start of the response, once the SDK has begun to answer with a stream of events.
@@ -343,7 +343,7 @@ class Lender(Protocol):
         """The SDK has accepted a request, and begun to answer with a stream."""
 
     def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
-        """The stream belongs to an old-era session, which it may begin, and can be written to.
+        """The stream belongs to a legacy session, which it may begin, and can be written to.
 
         `scope` is that of the request, once it has passed all checks.
         """
@@ -385,7 +385,7 @@ class Borrowing:
                     await self.app(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, weight: int) -> None:
-        """Serves a message of the old era."""
+        """Serves a message of the legacy era."""
         named, over_sse = header_of(scope, SESSION_ID), SSE_QUERY.search(scope.get("query_string", b""))
 
         def check(weight: int) -> None:

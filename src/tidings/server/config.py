@@ -43,28 +43,28 @@ class Limits:
     """The number of subscribers that one server process accepts, and the time that it waits for readers."""
 
     streams: int = 20_000
-    """Subscribers at once: listen streams and old-era sessions together."""
+    """Subscribers at once: listen streams and legacy sessions together."""
     streams_per_client: int = 2_000
     """Subscribers at once for one client: a signed-in user, else a network address (of IPv6, a network), or all pipes.
     It may hold the same part of `sessions` and `memory`, and of everything at most as much as is still free."""
     memory: int = 1_000_000_000
     """Bytes that all streams, sessions and subscriptions together may take."""
     subscriptions: int = 10_000
-    """URIs and prefixes for one stream or one old-era session."""
+    """URIs and prefixes for one stream or one legacy session."""
     backlog: int = 4_096
     """Distinct changes that may wait for one subscriber. Only subscribers with prefixes can exceed it: the others
     have at most one waiting change for each subscription."""
     write_deadline: float = 30.0
     """Seconds for which a reader may take nothing before its stream is cut off."""
     liveness: float = 60.0
-    """Seconds for which an old-era session without an open stream counts as a subscriber, and after which a network
+    """Seconds for which a legacy session without an open stream counts as a subscriber, and after which a network
     peer that acknowledges nothing is given up."""
     permission: float = 30.0
     """Seconds for which an answer of `authorize` counts. After that, it is asked again before a notification."""
     sessions: int = 10_000
-    """Old-era sessions at once over streamable HTTP. Further ones are refused with HTTP 503."""
+    """Legacy sessions at once over streamable HTTP. Further ones are refused with HTTP 503."""
     session_idle: float = 1_800.0
-    """Seconds without a request or an open stream, after which an old-era session over streamable HTTP ends."""
+    """Seconds without a request or an open stream, after which a legacy session over streamable HTTP ends."""
 
     without_bus: float = 10.0
     """Seconds for which a server that cannot reach its bus goes on. After that it ends its streams and accepts no new
@@ -133,7 +133,7 @@ class UriPattern:
     def __init__(self, text: object) -> None:
         if not isinstance(text, str):
             raise TypeError(
-                f"A pattern is a text (a URI, a prefix ending in '*', or a template such as 'note://{{id}}'), "
+                f"A pattern is a string (a URI, a prefix ending in '*', or a template such as 'note://{{id}}'), "
                 f"not {type(text).__name__}"
             )
         self.text = text
@@ -185,7 +185,7 @@ def check_options(
     if waking is not None and not isinstance(waking, Waking):
         raise TypeError(f"waking must be a Waking, e.g. Waking(quiet=2), or None to turn it off, not {_kind(waking)}")
     if isinstance(subscribable, str):
-        raise TypeError(f"subscribable must be a list of texts: pass [{subscribable!r}], not {subscribable!r}")
+        raise TypeError(f"subscribable must be a list of strings: pass [{subscribable!r}], not {subscribable!r}")
     if subscribable is not None and not isinstance(subscribable, Collection):
         raise TypeError(f"subscribable must be a list of URIs, prefixes and templates, not {_kind(subscribable)}")
 

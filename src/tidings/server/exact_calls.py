@@ -40,7 +40,7 @@ _LONGEST_VALUE: Final = 61
 
 # The words of JSON for pydantic's error types.
 _EXPECTED: Final = {
-    "string_type": "a text",
+    "string_type": "a string",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",

@@ -20,7 +20,7 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 EXCHANGE_KEY: Final = "tidings.exchange"  # In the scope of a request: its `HttpExchange`.
-SESSION_ID: Final = b"mcp-session-id"  # The header that names an old-era session.
+SESSION_ID: Final = b"mcp-session-id"  # The header that names a legacy session.
 MOST_HEADER_BYTES: Final = 65_536
 _HEADER_BYTES: Final = 130  # That a header takes, beside its text.
 _MARKS: Final = (b",", b":", b"[", b"{")  # In JSON, there are at least as many of these as values.
@@ -114,7 +114,7 @@ class HttpExchange:
 
 
 class LegacyExchange(HttpExchange):
-    """The exchange of a message of the old era. It ends with `over`.
+    """The exchange of a message of the legacy era. It ends with `over`.
 
     The SDK begins its answer before the outcome is known. So the beginning is held back until something follows it, if
     the outcome may be a refusal. And the SDK keeps the last request of a session until the next one: the web server's

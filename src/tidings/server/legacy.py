@@ -1,4 +1,4 @@
-"""The handshake era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's own stream.
+"""The legacy era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's own stream.
 
 Every session receives list changes from its handshake on, and the changes of the resources it subscribes to. Over HTTP
 they travel on an event stream that the client opens beside its requests, loses and opens again. While there is no

@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
-_QUESTIONS_AT_ONCE: Final = 4  # For a client of the old era. One of the modern era gets all questions at once.
+_QUESTIONS_AT_ONCE: Final = 4  # For a client of the legacy era. One of the modern era gets all questions at once.
 
 
 class Live:

@@ -329,7 +329,7 @@ class ModernEra:
         if ids is None or self._tasks is None:
             return None
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in cast("list[Any]", ids)):
-            raise MCPError(types.INVALID_PARAMS, f"{_TASK_IDS} must be a list of texts.")
+            raise MCPError(types.INVALID_PARAMS, f"{_TASK_IDS} must be a list of strings.")
         return cast("list[str]", ids)
 
     async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:

@@ -125,7 +125,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         coalesce: Merges changes that follow each other quickly: one rule for all, or one for each URI pattern.
         limits: The number of subscribers and subscriptions, and the time that slow readers get.
         authorize: Called with the request's context and the URI before a subscription is accepted. What it refuses is
-            left out of the acknowledgment (modern era) or answered as if it did not exist (old era).
+            left out of the acknowledgment (modern era) or answered as if it did not exist (legacy era).
         subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
         waking: How clients wait for changes and for tasks. None turns both off, and takes `wait_for_change` away.
     """

@@ -1,4 +1,4 @@
-"""`SharedSessions`: old-era sessions over HTTP that every replica of a shared bus serves.
+"""`SharedSessions`: legacy sessions over HTTP that every replica of a shared bus serves.
 
 The handshake, the owner and the subscriptions of a session are a record on the bus. A replica that is asked for a
 session which it does not hold *adopts* it: it replays the handshake into its own app with the headers of the request,

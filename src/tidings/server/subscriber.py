@@ -1,4 +1,4 @@
-"""`Subscriber`: a listen stream or an old-era session, its backlog and deadline; `Frame`: a change as bytes.
+"""`Subscriber`: a listen stream or a legacy session, its backlog and deadline; `Frame`: a change as bytes.
 
 A frame for a subscriber whose stream is idle is written at once, within the call that publishes. While a write is under
 way, or the stream is not open yet, frames are collected: the newest for each change, in the order in which they came,
@@ -84,7 +84,7 @@ class Frame:
         # Built by hand, because every published change comes through here, and dumping a dict costs more. The event has
         # no name, because that means "message" and saves each stream a tenth of the bytes.
         common = f'data: {{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{text}'
-        self.legacy: bytes = common.encode() + FRAME_END  # The whole event for old-era streams.
+        self.legacy: bytes = common.encode() + FRAME_END  # The whole event for legacy streams.
         self._legacy_chunk: bytes | None = None
         # The event for modern streams up to the subscription id. The id and `FRAME_END` follow.
         self.modern: bytes = f'{common}{"," if text else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
@@ -124,7 +124,7 @@ class SubscriberInfo:
     age: float
     """Seconds since it subscribed."""
     reachable: bool = True
-    """False for an old-era session that has no event stream at present: its client is slow to open one, or dead."""
+    """False for a legacy session that has no event stream at present: its client is slow to open one, or dead."""
 
 
 class Subscriber(ABC):

@@ -98,7 +98,7 @@ class Setting:
                 return text.lower()
             case "text":
                 if not text or not text.isprintable():
-                    raise BadSetting("Give a text of one line.")
+                    raise BadSetting("Give one line of text.")
                 return text
             case "networks":
                 try:

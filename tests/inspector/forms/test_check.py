@@ -40,10 +40,13 @@ SCHEMA: dict[str, Any] = {
     [
         ({"limit": "many"}, 'limit: expected an integer of at least 1, got "many"'),
         ({"limit": 0}, "limit: expected an integer of at least 1, got 0"),
-        ({"limit": 1, "name": "x"}, 'name: expected a text of at least 2 characters and at most 5 characters, got "x"'),
+        (
+            {"limit": 1, "name": "x"},
+            'name: expected a string of at least 2 characters and at most 5 characters, got "x"',
+        ),
         ({"name": "xyz"}, "limit: is needed, because name is given"),
-        ({"tags": ["a", 5]}, "tags[1]: expected a text, got 5"),
-        ({"tags": "a"}, 'tags: expected a list of texts, got "a"'),
+        ({"tags": ["a", 5]}, "tags[1]: expected a string, got 5"),
+        ({"tags": "a"}, 'tags: expected a list of strings, got "a"'),
         ({"tags": ["a", "a"]}, 'tags: expected a list with no entry twice, got ["a", "a"]'),
         ({"shape": {"kind": "circle", "r": 0}}, "shape.r: expected a number of more than 0, got 0"),
         ({"shape": {"kind": "square"}}, "shape.a: expected a number, got nothing"),
@@ -51,9 +54,12 @@ SCHEMA: dict[str, Any] = {
         ({"shape": 5}, "shape: expected an object, got 5"),
         ({"maybe": "x"}, 'maybe: expected an integer or null, got "x"'),
         ({"color": "blue"}, 'color: expected one of "red", "green", got "blue"'),
-        ({"code": "A1"}, 'code: expected a text that matches ^[a-z]+$, got "A1"'),
+        ({"code": "A1"}, 'code: expected a string that matches ^[a-z]+$, got "A1"'),
         ({"limt": 5}, "limt: is not known. Did you mean limit?"),
-        ({"password": "hunter2"}, "password: expected a text of at least 8 characters, got a text that is not shown"),
+        (
+            {"password": "hunter2"},
+            "password: expected a string of at least 8 characters, got a string that is not shown",
+        ),
         ([], "expected an object, got []"),
     ],
 )
@@ -80,7 +86,7 @@ def test_all_that_is_missing_is_told_at_once() -> None:
         "required": ["a", "b"],
     }
     assert [problem.message for problem in check(schema, {})] == [
-        "a: expected a text, got nothing",
+        "a: expected a string, got nothing",
         "b: expected an integer, got nothing",
     ]
 
@@ -102,7 +108,7 @@ def test_what_fits_too_many_alternatives_is_told() -> None:
             {"properties": {"a": {"type": "strng"}}},
             'The server\'s schema is wrong at properties.a.type: there is no type "strng".',
         ),
-        ({"required": "a"}, "The server's schema is wrong at required: expected a list of texts"),
+        ({"required": "a"}, "The server's schema is wrong at required: expected a list of strings"),
         ({"$ref": "https://example.com/schema"}, "nothing is fetched"),
         ({"$ref": "#/$defs/gone"}, 'it refers to "#/$defs/gone"'),
         ({"$ref": "#"}, "refers to itself without end"),
@@ -184,7 +190,7 @@ def test_a_result_of_a_tool_without_an_output_schema_is_not_measured() -> None:
 @pytest.mark.parametrize(
     ("schema", "value", "message"),
     [
-        ({"not": {"type": "string"}}, "x", 'expected anything but a text, got "x"'),
+        ({"not": {"type": "string"}}, "x", 'expected anything but a string, got "x"'),
         ({"contains": {"type": "integer"}}, ["a"], 'expected a list with an integer in it, got ["a"]'),
         ({"properties": {"a": False}}, {"a": 1}, "a: expected nothing here, got 1"),
         ({"const": 5}, 6, "expected 5, got 6"),
@@ -209,7 +215,7 @@ def test_a_result_of_a_tool_without_an_output_schema_is_not_measured() -> None:
         (
             {"type": "string", "maxLength": 1},
             "x" * 100,
-            'expected a text of at most 1 character, got "' + "x" * 58 + "…",
+            'expected a string of at most 1 character, got "' + "x" * 58 + "…",
         ),
     ],
 )
@@ -231,4 +237,4 @@ def test_at_most_fifty_problems_are_told() -> None:
 
 def test_a_very_large_schema_is_used_without_a_look_at_all_of_it() -> None:
     schema = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(10_000)}}
-    assert [problem.message for problem in check(schema, {"p9": 5}, seconds=60)] == ["p9: expected a text, got 5"]
+    assert [problem.message for problem in check(schema, {"p9": 5}, seconds=60)] == ["p9: expected a string, got 5"]

@@ -102,7 +102,7 @@ def test_a_value_may_be_a_files_content(tmp_path: Path) -> None:
     assert filled.value == {"query": "Dear Oslo,\n", "point": {"x": 1}}
     letter.write_bytes(b"\xff\xfe")
     (problem,) = parse_pairs(SCHEMA, [f"query=@{letter}"]).problems
-    assert problem.message.endswith("it is not a text in UTF-8")
+    assert problem.message.endswith("it is not text in UTF-8")
 
 
 def test_a_prompts_form_serves_as_well_as_a_schema() -> None:

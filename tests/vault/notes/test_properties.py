@@ -52,7 +52,7 @@ PROBLEMS = {
     "- a": "properties are lines of 'name: value' (line 2)",
     "text": "properties are lines of 'name: value' (line 2)",
     "a: *x": "found undefined alias (line 2)",
-    "? [a]\n: b": "a name must be a text (line 2)",
+    "? [a]\n: b": "a name must be a string (line 2)",
     "x: 1\na: \0": "control characters are not allowed (line 3)",
     "a: \ud800": "surrogates not allowed",
     "a: &a [*a]": "too many levels",

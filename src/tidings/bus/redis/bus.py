@@ -317,7 +317,7 @@ class RedisBus(BrokerBus):
         durable: bool = False,
     ) -> None:
         if not prefix or not prefix.isprintable() or set("{}") & set(prefix):
-            raise ValueError(f"A prefix must be a text without braces, not {prefix!r}")
+            raise ValueError(f"A prefix must be a string without braces, not {prefix!r}")
         if not poll > 0:
             raise ValueError(f"poll must be more than 0 seconds, not {poll}")
         server = Server(url, timeout=timeout)

@@ -64,7 +64,7 @@ def _own_settings(where: str, own: Any) -> dict[str, Any]:
     need(level is None or level in LOG_LEVELS, ".logLevel", f"one of {', '.join(LOG_LEVELS)}")
     need(isinstance(connects, bool), ".autoConnect", "true or false")
     roots: Any = facts.get("roots", [])
-    need(as_texts(roots) == roots, ".roots", "a list of texts")
+    need(as_texts(roots) == roots, ".roots", "a list of strings")
     timeouts = facts.get("timeouts", {})
     need(isinstance(timeouts, dict), ".timeouts", "an object")
     for key, seconds in as_dict(timeouts).items():

@@ -49,7 +49,7 @@ def read(path: Path) -> CatalogFile:
     except OSError as error:
         raise CatalogError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
-        raise CatalogError(f"{path} is not a text in UTF-8.") from None
+        raise CatalogError(f"{path} is not text in UTF-8.") from None
     except NotJson as error:
         raise CatalogError(f"{path} is not JSON: {error}.") from None
     document, is_plain = parsed

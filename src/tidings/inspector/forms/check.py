@@ -161,7 +161,7 @@ class _FailureWords:
 
 def _given(keys: tuple[Key, ...], schema: Schema, value: Any) -> str:
     hidden = bool(keys) and isinstance(keys[-1], str) and isinstance(value, str) and is_secret(keys[-1], schema)
-    return "a text that is not shown" if hidden else shown(value)
+    return "a string that is not shown" if hidden else shown(value)
 
 
 def _rules_out(failure: "ValidationError", parent: "ValidationError") -> bool:

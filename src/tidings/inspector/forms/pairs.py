@@ -225,7 +225,7 @@ class _PairParser:
             try:
                 text = _read_text(text[1:])
             except UnicodeDecodeError:
-                raise Wrong(f"cannot be read from {text[1:]}: it is not a text in UTF-8") from None
+                raise Wrong(f"cannot be read from {text[1:]}: it is not text in UTF-8") from None
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) and error.strerror else error
                 raise Wrong(f"cannot be read from {text[1:]}: {why}") from None
@@ -240,7 +240,7 @@ class _Json:
             self.value: Any = json.loads(text)
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-            raise Wrong(f"is not JSON ({where}). After := JSON is expected, in which a text needs quotes") from None
+            raise Wrong(f"is not JSON ({where}). After := JSON is expected, in which a string needs quotes") from None
         except (ValueError, RecursionError):
             raise Wrong("is not JSON: a number is too long, or it is nested too deeply") from None
 

@@ -273,7 +273,7 @@ class ValueReader:
             return json.loads(text)
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
-            self.problems.append(problem(keys, f"is not JSON ({where}: {error.msg}); a text needs quotes"))
+            self.problems.append(problem(keys, f"is not JSON ({where}: {error.msg}); a string needs quotes"))
         except (ValueError, RecursionError):
             self.problems.append(problem(keys, "is not JSON: a number is too long, or it is nested too deeply"))
         return LEFT_OUT

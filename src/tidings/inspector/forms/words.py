@@ -1,6 +1,6 @@
 """A schema in words: its limits and types, values to choose from, alternatives, and guesses from a field's name.
 
-For example "an integer of at least 1", "a text of at most 20 characters".
+For example "an integer of at least 1", "a string of at most 20 characters".
 """
 
 import json

@@ -150,10 +150,10 @@ class Fields:
     values: dict[str, Any]
 
     def text(self, name: str, default: str | None = None, *, empty: bool = False) -> str:
-        """Returns a text. It must not be empty unless `empty` or `default` is given."""
+        """Returns a string. It must not be empty unless `empty` or `default` is given."""
         value = self._get(name, default)
         if not isinstance(value, str):
-            self._wrong(name, "a text", value)
+            self._wrong(name, "a string", value)
         if not value and not empty and default is None:
             raise _bad_field("bad-body", name, "is empty")
         return value
@@ -167,7 +167,7 @@ class Fields:
         """Returns an object whose values are texts."""
         for key, value in (found := self.mapping(name, cast("dict[str, Any] | None", default))).items():
             if not isinstance(value, str):
-                self._wrong(f"{name}.{key}", "a text", value)
+                self._wrong(f"{name}.{key}", "a string", value)
         return found
 
     def number(self, name: str) -> float | None:
@@ -178,10 +178,10 @@ class Fields:
         return None if value is None else float(value)
 
     def names(self, name: str) -> list[str] | None:
-        """Returns a list of texts, or None if it is missing."""
+        """Returns a list of strings, or None if it is missing."""
         value = self.values.get(name)
         if value is not None and as_texts(value) != value:
-            self._wrong(name, "a list of texts", value)
+            self._wrong(name, "a list of strings", value)
         return value
 
     def any(self, name: str) -> Any:
@@ -217,7 +217,7 @@ def is_index(text: str) -> bool:
 
 
 def text_of(request: Request, name: str) -> str:
-    """Returns a text of the query. Raises `ApiProblem` if it is missing."""
+    """Returns a string of the query. Raises `ApiProblem` if it is missing."""
     text = request.query_params.get(name)
     if not text:
         raise _bad_field("bad-query", name, "is missing")

@@ -35,7 +35,7 @@ from tidings.inspector.view.view import ServerView
 
 Context = ServerRequestContext[Any, Any]
 
-# The event of each change of a list, and the method of a session in the handshake eras.
+# The event of each change of a list, and the method of a session in the legacy era.
 _LIST_CHANGES: dict[str, tuple[Callable[[], subscriptions.ServerEvent], str]] = {
     "tools-list-changed": (subscriptions.ToolsListChanged, "send_tool_list_changed"),
     "resources-list-changed": (subscriptions.ResourcesListChanged, "send_resource_list_changed"),
@@ -306,7 +306,7 @@ class Mock:
                 await self._notify(subscribers.values(), "send_resource_updated", step.uri)
 
     async def _notify(self, sessions: Iterable[Any], send: str, *arguments: str) -> None:
-        """Notifies the clients of the handshake eras."""
+        """Notifies the clients of the legacy era."""
         for session in tuple(sessions):
             with contextlib.suppress(Exception):  # It disconnected, or is of the modern era and was notified.
                 await getattr(session, send)(*arguments)

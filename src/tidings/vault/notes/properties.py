@@ -173,7 +173,7 @@ class _PropertyReader:
         result: dict[str, Any] = {}
         for key, value in cast("list[tuple[Node, Node]]", node.value):
             if not isinstance(key, ScalarNode):
-                raise PropertiesUnreadable(key, "a name must be a text")
+                raise PropertiesUnreadable(key, "a name must be a string")
             name = str(key.value)
             if name in result:
                 self.twice = self.twice or key
