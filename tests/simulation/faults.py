@@ -16,6 +16,7 @@ from tests.simulation.world import OVERDUE_SECONDS, ClientPlan, Replica, World, 
 from tidings.server import Coalesce
 
 MODERN: Final = "2026-07-28"
+_SLOWEST: Final = 1.5  # Seconds that a slow node may add to the way of a message.
 
 Fault = Callable[[World, random.Random], Awaitable[None]]
 
@@ -159,8 +160,10 @@ async def cut_one(world: World, dice: random.Random) -> None:
 async def slow(world: World, dice: random.Random) -> None:
     """Delays all that a node sends and gets."""
     node, seconds = _node(world, dice), dice.uniform(0.5, 5)
-    node.extra_latency = dice.uniform(0.05, 1.5)
-    with world.excused(seconds):
+    node.extra_latency = dice.uniform(0.05, _SLOWEST)
+    # What was sent is on its way for longer than that, even more if the other end is slow, too. Meanwhile a question on
+    # another connection is answered, and nobody can know what has not arrived.
+    with world.excused(seconds + 2 * _SLOWEST):
         await asyncio.sleep(seconds)
         node.extra_latency = 0.0
 
