@@ -8,7 +8,7 @@ import pytest
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 
-from tests.server.serving import serving
+from tests.server.serving import eventually, serving
 from tests.server.waking.tasking import QUICK, call, cursor, get, reaches, text, wait
 from tidings import LiveServer, ResourceUpdated
 from tidings.bus.memory import MemoryBus
@@ -243,3 +243,30 @@ async def test_reads_of_a_wait_pass_the_middleware_of_the_server() -> None:
     assert seen == [INBOX, INBOX]
     assert "secret" not in said
     assert INBOX in said
+
+
+async def test_a_change_of_ones_own_before_the_next_wait_wakes_nobody() -> None:
+    docs = Docs()
+    async with serving(docs.mcp.asgi()) as port:
+        task = await wait(port, INBOX)
+        await docs.edit("inbox", "theirs")
+        done = await reaches(port, task, "completed")
+        await call(port, "write", name="inbox", body="mine")
+        again = await wait(port, INBOX, since=cursor(done["result"]))
+        await anyio.sleep(QUICK.longest_quiet * 2)
+        assert (await get(port, again))["status"] == "working"
+        await docs.edit("inbox", "theirs again")
+        assert "+theirs again" in await ended(port, again)
+
+
+async def test_a_change_as_soon_as_the_wait_is_registered_has_its_difference() -> None:
+    docs = Docs()
+    async with serving(docs.mcp.asgi()) as port, anyio.create_task_group() as tasks:
+
+        async def edit() -> None:
+            await eventually(lambda: docs.mcp.notify.subscribers(INBOX))
+            await docs.edit("inbox", "# Inbox\n\nmilk\n")
+
+        tasks.start_soon(edit)
+        task = await wait(port, INBOX)
+        assert "-bread" in await ended(port, task)

@@ -1,6 +1,6 @@
 """Waking: tools whose end a client hears of, so that its model goes on by itself.
 
 `extension.py` has the methods of the tasks extension, `store.py` the tasks on the bus, `running.py` the tools that run
-as tasks, and `following.py` the streams that follow tasks. `tool.py` is the tool `wait_for_change` as models see it, `waiting.py` serves it, and `texts.py` has the texts
-of the resources that are waited for.
+as tasks, and `following.py` the streams that follow tasks. `tool.py` is the tool `wait_for_change` as models see it,
+`waiting.py` serves it, and `texts.py` has the texts of the resources that are waited for.
 """

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from tidings._kit.suggest import there_are
 from tidings._kit.tasks import Background
 from tidings._kit.text import counted
+from tidings.bus import Entry
 from tidings.changes import Cursor, Filter, ResourceUpdated
 from tidings.errors import LimitReached, NotAuthorized, ResourceNotFound, TidingsError, TransportError
 from tidings.server.budget import Place, subscription_bytes
@@ -48,6 +49,7 @@ T = TypeVar("T")
 
 _WAIT_BYTES: Final = 6_000  # Beside its subscriptions: the subscriber, its timer, and its task.
 _LOOK_SECONDS: Final = 0.05
+_MOST_ORIGINS: Final = 1_000  # Callers of whom it is known what they have waited for.
 _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for, is let go of after this time.
 
 
@@ -242,6 +244,7 @@ class Waits:
         self._held: dict[Wait, str] = {}  # With the client that each counts for.
         self._counts: Counter[str] = Counter()
         self._tasks: dict[str, Wait] = {}
+        self._awaited: dict[str, Filter] = {}  # By origin: what each has waited for last.
         self._turns: dict[str, asyncio.Lock] = {}  # Of tasks that somebody asks for now.
         self._background = Background()
 
@@ -290,9 +293,8 @@ class Waits:
         if place is None:
             return self._lost()
         ready = asyncio.Event()
-        wait = await self._begun(ctx, place, wanted)
+        wait, known = await self._first(ctx, place, wanted, known)
         try:
-            known |= await self._first_texts(ctx, wait, known)
             wait.when_ready = ready.set
             wait.begin()
             while True:
@@ -309,9 +311,8 @@ class Waits:
         if place is None:
             return self._lost()
         key, task_id = self._store.new_id(TOOL_NAME, holder_of(scope_of(ctx)))
-        wait = await self._begun(ctx, place, wanted)
+        wait, known = await self._first(ctx, place, wanted, known)
         try:
-            known |= await self._first_texts(ctx, wait, known)
             record = TaskRecord(
                 kind="wait",
                 created=now,
@@ -331,13 +332,23 @@ class Waits:
         self._hold(key, wait)
         return {"resultType": "task", **record.summary(task_id)}
 
-    async def _first_texts(self, ctx: RequestContext, wait: Wait, known: dict[str, str]) -> dict[str, str]:
-        """Reads and stores the texts of resources that have not changed since the wait began."""
-        plain = [uri for uri in wait.subscriptions if not uri.endswith("*")]
-        missing = [uri for uri in plain if uri not in known and uri not in wait.changed]
-        texts = await self._reader.read(ctx, missing)
-        unchanged = {uri: text for uri, text in texts.items() if uri not in wait.changed}
-        return await self._texts.store(unchanged, seconds=max(wait.until - time.time(), 0.0))
+    async def _first(
+        self, ctx: RequestContext, place: Cursor, wanted: _Wanted, known: dict[str, str]
+    ) -> tuple[Wait, dict[str, str]]:
+        """Returns a new wait, and the texts that its reader knows: those given, and those of this moment."""
+        self._check_room(client_key(scope_of(ctx)))
+        plain = [uri for uri in wanted.uris if not uri.endswith("*")]
+        texts = await self._reader.read(ctx, [uri for uri in plain if uri not in known])
+        read_at = self._core.bus.head
+        wait, missed = await self._begun(ctx, place, wanted)
+        # What changed before they were read may be in the texts or not.
+        early = {change.uri for at, change in missed if isinstance(change, ResourceUpdated) and at <= read_at}
+        try:
+            sure = {uri: text for uri, text in texts.items() if uri not in early}
+            return wait, known | await self._texts.store(sure, seconds=max(wanted.until - time.time(), 0.0))
+        except BaseException:
+            self._leave(wait)
+            raise
 
     # Tasks
 
@@ -379,7 +390,7 @@ class Waits:
         wanted = _Wanted(await self._honoured(ctx, record.uris), record.until, record.own)
         if place is None:
             raise ResourceNotFound("The cursor of this wait cannot be read.")
-        wait = await self._begun(ctx, place, wanted, again=True)
+        wait, _ = await self._begun(ctx, place, wanted)
         self._hold(key, wait)
         return wait
 
@@ -452,39 +463,39 @@ class Waits:
         return changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
 
     async def wrote(self, ctx: RequestContext, caller: Caller) -> None:
-        """Notes what a tool call has changed, if its caller waits for it: that does not wake the caller."""
-        hub = self._core.hub
-        uris = [
-            uri
-            for uri in caller.changed
-            if any(
-                isinstance(each, Wait) and each.origin == caller.key for each in hub.interested(ResourceUpdated(uri))
-            )
-        ]
+        """Notes what a tool call has changed, if its caller has waited for it: that does not wake the caller.
+
+        A caller that was woken, changes something, and then waits from where it was woken is not woken by that either.
+        """
+        awaited = self._awaited.get(caller.key)
+        uris = [] if awaited is None else [uri for uri in caller.changed if awaited.wants(ResourceUpdated(uri))]
         for uri, text in (await self._reader.read(ctx, uris)).items():
             await self._texts.wrote(caller.key, uri, text.digest)
 
     # Waits as subscribers
 
-    async def _begun(self, ctx: RequestContext, place: Cursor, wanted: _Wanted, *, again: bool = False) -> Wait:
-        """Returns a wait that is registered, and has what has changed since its place in the log."""
-        wait = self._new(ctx, place, wanted, again=again)
+    async def _begun(self, ctx: RequestContext, place: Cursor, wanted: _Wanted) -> tuple[Wait, list[Entry]]:
+        """Returns a wait that is registered, and the changes since its place in the log, which it has."""
+        wait = self._new(ctx, place, wanted)
         try:
-            await self._join(ctx, wait, place)
+            missed = await self._join(ctx, wait, place)
         except BaseException:
             self._leave(wait)
             raise
-        return wait
+        return wait, missed
 
-    def _new(self, ctx: RequestContext, since: Cursor, wanted: _Wanted, *, again: bool) -> Wait:
-        """Returns a wait that holds a place in the budget. One that is held `again` was counted before."""
-        core, client, most = self._core, client_key(scope_of(ctx)), self._waking.waits_per_client
-        if self._counts[client] >= most and not again:
+    def _check_room(self, client: str) -> None:
+        held, most = self._counts[client], self._waking.waits_per_client
+        if held >= most:
             raise LimitReached(
-                f"{counted(self._counts[client], 'wait')} of this client are pending, and it may have {most}. "
+                f"{counted(held, 'wait')} of this client are pending, and it may have {most}. "
                 "Wait for several resources with one call, or cancel a task.",
                 data={"limit": "waits_per_client", "max": most, "scope": "client"},
             )
+
+    def _new(self, ctx: RequestContext, since: Cursor, wanted: _Wanted) -> Wait:
+        """Returns a wait that holds a place in the budget."""
+        core, client = self._core, client_key(scope_of(ctx))
         memory = _WAIT_BYTES + subscription_bytes(wanted.uris) + (weight_of(ctx) if core.policy.asks else 0)
         place = core.admit(client, streams=1, memory=memory)
         text = core.cursor_text(since)
@@ -500,9 +511,13 @@ class Waits:
         )
         self._held[wait] = client
         self._counts[client] += 1
+        self._awaited.pop(wait.origin, None)
+        self._awaited[wait.origin] = Filter.of(wanted.uris)
+        if len(self._awaited) > _MOST_ORIGINS:
+            del self._awaited[next(iter(self._awaited))]
         return wait
 
-    async def _join(self, ctx: RequestContext, wait: Wait, since: Cursor) -> None:
+    async def _join(self, ctx: RequestContext, wait: Wait, since: Cursor) -> list[Entry]:
         core, began = self._core, asyncio.get_running_loop().time()
         core.check_bus()
         core.join(wait)
@@ -513,9 +528,11 @@ class Waits:
         missed = await core.since(since, Filter.of(wait.subscriptions).wants)
         if missed is None or len(missed) > max(core.policy.limits.backlog, len(wait.subscriptions)):
             core.deliver_everything(wait)
+            missed = []
         else:
             wait.replay(Frame(place, change, core.cursor_text(place)) for place, change in missed)
         wait.open()
+        return missed
 
     def _leave(self, wait: Wait) -> None:
         if (client := self._held.pop(wait, None)) is None:
