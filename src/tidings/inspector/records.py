@@ -17,6 +17,9 @@ that was exported and imported are the same. The kinds of records, and their dat
   result is not recorded), `status` (`pending`, `in_progress`, `completed`, `cancelled`, `error`), `created_at`,
   `started_at`, `completed_at`, `attempts`, `result`, `result_size`, `error`.
 - `progress`, the server reported progress: `id`, `progress`, `total`, `message`.
+- `task`, a tool call runs as a task at the server, and more is known of it: `request` (id), `id`, `status` (`working`,
+  `input_required`, `completed`, `failed`, `cancelled`), `message`, `created_at`, `updated_at`, `ttl`, `poll_interval`,
+  `listening` (by notification, not by polling), `pending` (its outcome is not known yet).
 - `change`, the server announced a change: `change` (a `ChangeName`), `uri`, `cursor`, `times` (`source`, `published`,
   `received`), `merged` (earlier changes that were not read yet), `size`.
 - `changes-missed`, changes may have been missed up to now, even if the state is the same.

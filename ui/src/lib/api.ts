@@ -115,6 +115,8 @@ export const call = (server: string, tool: string, args: T.JsonObject, timeout?:
 export const read = (server: string, uri: string) => post<Started>(pathOf(server, 'read'), { uri })
 export const prompt = (server: string, name: string, args: Record<string, string>) => post<Started>(pathOf(server, 'prompt'), { name, arguments: args })
 export const replay = (server: string, method: string, params: T.JsonObject) => post<Started>(pathOf(server, 'request'), { method, params })
+/** Follows a task to its end. A `request` row with this id reports it, as for a call. */
+export const followTask = (server: string, task: string) => post<Started>(pathOf(server, 'task'), { id: task })
 export const cancel = (server: string, id: string) => post<{ cancelled: boolean }>(pathOf(server, 'cancel'), { id })
 export const subscribe = (server: string, uri: string) => post<void>(pathOf(server, 'subscribe'), { uri })
 export const unsubscribe = (server: string, uri: string) => post<void>(pathOf(server, 'unsubscribe'), { uri })

@@ -78,6 +78,14 @@ export interface RequestRow {
   error?: string
   /** the client sent it by itself */
   aside?: boolean
+  /** the id of the task that it became */
+  task?: string
+  /** working, input_required, or left: the task goes on, and nobody follows it */
+  state?: string
+  /** the server's words about the status of the task */
+  words?: string
+  /** the time until which the server keeps the task */
+  ends?: number
 }
 
 /** An HTTP exchange. Sent again when it is answered and when it ends. */

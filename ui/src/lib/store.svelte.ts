@@ -61,6 +61,8 @@ class Store {
   /** counters that rise when the catalog, the saved sessions or the tour changed */
   stale = $state({ catalog: 0, sessions: 0, tour: 0 })
   hasTour = $state(false)
+  /** the panel of questions is open */
+  questionsOpen = $state(false)
   #close: (() => void) | undefined
   #skew = 0
 

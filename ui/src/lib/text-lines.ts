@@ -4,19 +4,22 @@ import { isExactNumber } from './exact-json'
 /** Longer lines are broken: browsers are slow with very long lines. */
 export const MAX_LINE = 2_000
 
-export interface TextLine { number: number; text: string; continued: boolean }
+export interface TextLine { number: number; text: string; continued: boolean; /** in a fenced diff: an added or removed line */ mark: '' | 'add' | 'del' }
 
 export function splitLines(text: string): TextLine[] {
   const lines: TextLine[] = []
   let number = 0
+  let isDiff = false
   for (const whole of text.split('\n')) {
     number++
+    if (whole.startsWith('```')) isDiff = whole.startsWith('```diff')
+    const mark = !isDiff ? '' : whole.startsWith('+') ? 'add' : whole.startsWith('-') ? 'del' : ''
     if (whole.length <= MAX_LINE) {
-      lines.push({ number, text: whole, continued: false })
+      lines.push({ number, text: whole, continued: false, mark })
       continue
     }
     for (let start = 0; start < whole.length; start += MAX_LINE)
-      lines.push({ number, text: whole.slice(start, start + MAX_LINE), continued: start > 0 })
+      lines.push({ number, text: whole.slice(start, start + MAX_LINE), continued: start > 0, mark })
   }
   return lines
 }

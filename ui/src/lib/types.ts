@@ -84,6 +84,8 @@ export interface ServerFacts {
   missed: number
   queued: number
   running: number
+  /** tasks at the server whose outcome is not known yet */
+  tasks: number
   lists: Record<ListName, ListFacts>
   counts: Record<string, Count>
   subscriptions: Record<string, SubscriptionFacts>
@@ -133,6 +135,7 @@ export interface Tool {
   description?: string
   inputSchema: JsonObject
   outputSchema?: JsonObject
+  execution?: { taskSupport?: 'forbidden' | 'optional' | 'required' }
   annotations?: { title?: string; readOnlyHint?: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint?: boolean }
   [key: string]: unknown
 }
@@ -159,8 +162,28 @@ export interface RequestFacts {
   result_size: number
   error: ErrorFacts | null
   progress: { progress: number; total: number | null; message: string | null } | null
+  /** the status; that of its task while it runs, and `left` if the task goes on and nobody follows it */
+  state: string
+  task: TaskFacts | null
   /** where a tool's structured content violates its output schema */
   problems: Problem[]
+}
+
+/** A task at the server: what a tool call has become. Durations are in seconds. */
+export interface TaskFacts {
+  id: string
+  status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled' | null
+  message: string | null
+  created_at: number | null
+  updated_at: number | null
+  /** how long the server keeps it after its creation; null: no limit */
+  ttl: number | null
+  ends: number | null
+  poll_interval: number | null
+  /** the server announces its changes; otherwise it is polled */
+  listening: boolean
+  /** its outcome is not known, and can still be asked for */
+  pending: boolean
 }
 
 /** A part of a content. Its bytes are fetched from `blobUrl`. */

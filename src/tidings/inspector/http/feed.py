@@ -205,9 +205,10 @@ class PageFeed:
             own = as_dict((view.entry or {}).get("tidings"))
             facts["log_level"] = server.level or as_text(own.get("logLevel")) or "info"
         if changed("queue"):
-            statuses = [each.status for each in view.requests.values() if not each.over and not each.aside]
-            running = statuses.count("in_progress")
-            facts |= {"queued": len(statuses) - running, "running": running}
+            made = [each for each in view.requests.values() if not each.aside]
+            tasks = sum(each.task is not None and each.task.pending for each in made)
+            states = [each.state for each in made if not each.over]
+            facts |= {"queued": states.count("pending"), "running": states.count("in_progress"), "tasks": tasks}
         if changed("pace"):
             # The page keeps its own five minutes: it only needs the last seconds, which may still grow.
             seconds = list(view.pace)[0 if after < 0 else -3 :]

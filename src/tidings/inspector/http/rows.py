@@ -115,6 +115,7 @@ def _line_row(server: str, view: items.LineView) -> items.StderrRow:
 
 
 def _request_row(server: str, view: items.RequestView) -> items.RequestRow:
+    task = view.task
     return {
         **_head(server, view.seq, view.created_at or 0.0),
         "kind": "request",
@@ -125,6 +126,10 @@ def _request_row(server: str, view: items.RequestView) -> items.RequestRow:
         "ms": _ms(view.took),
         "error": None if view.error is None else view.error.code,
         "aside": view.aside,
+        "task": None if task is None else shortened(task.id, _LONGEST),
+        "state": None if view.state == view.status else view.state,
+        "words": None if task is None else _short(task.message),
+        "ends": None if task is None else task.ends,
     }
 
 
@@ -167,6 +172,8 @@ def _thing_of(record: Record, view: ServerView) -> tuple[str, Any]:
     match record.kind:
         case "request" | "progress":  # Its progress is not in the row: the page fetches it when the row is sent again.
             return "request", view.requests.get(as_text(data.get("id")) or "")
+        case "task":
+            return "request", view.requests.get(as_text(data.get("request")) or "")
         case "exchange":
             known: Any = data.get("id")
             # One that ended with this record is nearly always among the newest.
@@ -202,6 +209,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "garbage": ("counts",),
     "missed": ("counts",),
     "request": ("queue", "counts"),
+    "task": ("queue",),
     "change": ("counts", "pace", "subscriptions"),
     "content": ("subscriptions", "counts", "pace"),
     "content-failed": ("subscriptions",),

@@ -448,6 +448,30 @@ def _progress(view: ServerView, record: Record) -> None:
         request.message = as_text(data.get("message"))
 
 
+def _task(view: ServerView, record: Record) -> None:
+    data = record.data
+    request, known = view.requests.get(as_text(data.get("request")) or ""), as_text(data.get("id"))
+    if request is None or known is None:
+        return
+    if request.task is None or request.task.id != known:
+        request.task = items.TaskView(known)
+    for key, read in _TASK.items():
+        if key in data:
+            setattr(request.task, key, read(data[key]))
+
+
+_TASK: Final[dict[str, Callable[[object], Any]]] = {
+    "status": as_text,
+    "message": as_text,
+    "created_at": as_float,
+    "updated_at": as_float,
+    "ttl": as_float,
+    "poll_interval": as_float,
+    "listening": lambda value: value is True,
+    "pending": lambda value: value is True,
+}
+
+
 def _question(view: ServerView, record: Record) -> None:
     data = record.data
     if (known := as_text(data.get("id"))) is not None:
@@ -493,6 +517,7 @@ _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "subscription-failed": _subscription_failed,
     "request": _request,
     "progress": _progress,
+    "task": _task,
     "question": _question,
     "answered": _answered,
     "missed": _missed,

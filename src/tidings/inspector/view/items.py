@@ -237,6 +237,27 @@ class SubscriptionView:
 
 
 @dataclass(slots=True)
+class TaskView:
+    """A task at the server: what a tool call has become."""
+
+    id: str
+    status: str | None = None
+    """`working`, `input_required`, `completed`, `failed` or `cancelled`; None if the server was not asked yet."""
+    message: str | None = None
+    created_at: float | None = None
+    updated_at: float | None = None
+    ttl: float | None = None  #: The seconds since its creation for which the server keeps it. None: no limit.
+    poll_interval: float | None = None
+    listening: bool = False  #: True if the server announces its changes. Otherwise it is polled.
+    pending: bool = False  #: True if its outcome is not known, and can still be asked for.
+
+    @property
+    def ends(self) -> float | None:
+        """The time until which the server keeps it."""
+        return None if self.created_at is None or self.ttl is None else self.created_at + self.ttl
+
+
+@dataclass(slots=True)
 class RequestView:
     """A request and its result."""
 
@@ -256,6 +277,7 @@ class RequestView:
     progress: float | None = None
     total: float | None = None
     message: str | None = None  #: The message of the last progress notification.
+    task: TaskView | None = None  #: The task that it became.
 
     @property
     def title(self) -> str:
@@ -265,6 +287,15 @@ class RequestView:
                 return found
         ref = as_dict(self.params.get("ref"))
         return as_text(ref.get("name")) or as_text(ref.get("uri")) or self.method
+
+    @property
+    def state(self) -> str:
+        """The status; that of its task while that runs, and `left` if it goes on without anybody who follows it."""
+        if self.task is None:
+            return self.status
+        if self.over:
+            return "left" if self.task.pending else self.status
+        return self.task.status or "working"
 
     @property
     def over(self) -> bool:
@@ -379,6 +410,10 @@ class RequestRow(RowHead):
     ms: float | None
     error: str | None  #: the code of its error
     aside: bool  #: the client sent it by itself
+    task: str | None  #: the id of the task that it became
+    state: str | None  #: working, input_required, or left: the task goes on, and nobody follows it
+    words: str | None  #: the server's words about the status of the task
+    ends: float | None  #: the time until which the server keeps the task
 
 
 class ExchangeRow(RowHead):

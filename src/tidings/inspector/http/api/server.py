@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any, Final, Literal, cast
 
 from starlette.requests import Request
@@ -70,6 +71,8 @@ async def asked(request: Request) -> dict[str, Any]:
         "ms": None if found.took is None else found.took * 1000,
         "error": error_of(found.error),
         "progress": None if found.progress is None else progress,
+        "state": found.state,
+        "task": None if found.task is None else {**asdict(found.task), "ends": found.task.ends},
         "problems": await _output_problems(server, found),
     }
 
