@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import click
 
 from tidings._kit.text import harmless, harmless_json, size_text
-from tidings.cli.exits import OneShotFailed, malformed
+from tidings.cli.exits import BAD_ANSWER, OneShotFailed, malformed
 from tidings.cli.terminal import styled
 
 Content = dict[str, Any]
@@ -30,6 +30,31 @@ def decoded(blob: object) -> bytes:
         return base64.b64decode(str(blob), validate=True)
     except (binascii.Error, ValueError):
         raise malformed("The server sent binary content that is not base64.", str(blob)[:200]) from None
+
+
+def show_result(result: dict[str, Any], output: str | None, *, as_json: bool, events: bool) -> None:
+    """Prints the result of a tool, and ends the command with exit code 1 if the tool reported an error."""
+    blocks: list[dict[str, Any]] = result.get("content") or []
+    is_error = bool(result.get("isError"))
+    if output is not None and not is_error:
+        binary = [(data, block) for block in blocks if (data := binary_of(block)) is not None]
+        if not binary:
+            raise OneShotFailed("The result has no binary content to save. Omit --output to print its text.")
+        kinds = [(block.get("type", "content"), str(block.get("mimeType", ""))) for _, block in binary]
+        save([data for data, _ in binary], [f"{kind}.{mime.rpartition('/')[2]}" for kind, mime in kinds], output)
+    if as_json:
+        click.echo(json.dumps({"result": result}, ensure_ascii=False) if events else dumped(result))
+    elif is_error:
+        sys.stdout.flush()
+        click.echo("The tool reported an error:", err=True)
+        show_blocks(blocks, err=True)
+    elif blocks:
+        show_blocks(blocks)
+    elif result.get("structuredContent") is not None:
+        click.echo(dumped(result["structuredContent"]))
+    sys.stdout.flush()
+    if is_error:
+        sys.exit(BAD_ANSWER)
 
 
 def show_resource(contents: Sequence[Content], output: str | None) -> None:

@@ -31,6 +31,7 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
     "ping": "Check whether a server answers, and how fast.",
     "prompt": "Get a prompt and print its messages.",
     "read": "Read a resource and print its content.",
+    "task": "Show, follow or cancel a tool call that runs as a task.",
     "tui": "Open the inspector in the terminal.",
     "vault": "Serve an Obsidian vault over MCP, with live change notifications.",
     "watch": "Print a resource, and print it again after each change.",

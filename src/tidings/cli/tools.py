@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from tidings._kit.bounded_json import as_dict
-from tidings._kit.text import counted, harmless, one_line
-from tidings.cli.contents import binary_of, dumped, save, show_blocks
+from tidings._kit.text import counted
+from tidings.cli.contents import dumped, show_result
 from tidings.cli.conversation import ListedItems
 from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, OneShotFailed, exit_code_of, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
+from tidings.cli.task import ProgressLine, follow, no_tasks_by_id, show_detached
 from tidings.cli.terminal import DrawnLine, bar, styled, table
 from tidings.errors import MalformedMessage, TidingsError
 from tidings.inspector.records import LISTS
@@ -28,30 +29,6 @@ _REQUESTS: Final = 100
 _PARTS: Final = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
 
 # One call
-
-
-class ProgressLine:
-    """Shows the progress of a call. A line on a terminal is cleared at the end."""
-
-    def __init__(self, options: OneShotOptions, *, lines: bool) -> None:
-        self._as_json = options.as_json
-        self._line = None if lines else DrawnLine()
-
-    def show(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._line is None and self._as_json:
-            event = {"progress": progress, "total": total, "message": message}
-            click.echo(json.dumps({key: value for key, value in event.items() if value is not None}))
-            return
-        share = f"{progress:g}" if not total else f"{progress:g}/{total:g} ({100 * progress / total:.0f} %)"
-        text = one_line(f"{share} {message or ''}")
-        if self._line is None:
-            click.echo(harmless(text), err=True)
-        else:
-            self._line.draw(text)
-
-    def close(self) -> None:
-        if self._line is not None:
-            self._line.clear()
 
 
 class _Call(OneShot):
@@ -83,6 +60,7 @@ class _Call(OneShot):
 )
 @click.option("-o", "--output", metavar="FILE", help="Save images and other binary content to this file or folder.")
 @click.option("--progress", is_flag=True, help="Print progress: lines on standard error, or JSON Lines with --json.")
+@click.option("--detach", is_flag=True, help="If the server runs it as a task, print the task's id and exit.")
 @click.option(
     "--no-check", is_flag=True, help="Send the call even if the tool is unknown or arguments break its schema."
 )
@@ -94,6 +72,7 @@ def call_command(
     output: str | None,
     *,
     progress: bool,
+    detach: bool,
     no_check: bool,
 ) -> None:
     """Call a tool and print its result.
@@ -101,22 +80,35 @@ def call_command(
     Arguments are KEY=VALUE, with the types of the tool's schema: limit=5, tags=a tags=b (a list),
     filter.since=2026-07-28 (in an object), exact (true), point:='{"x": 1}' (any JSON), body=@letter.txt (a file). Or
     give all arguments as one JSON object: with --args, or with - on standard input.
+
+    If the server runs the tool as a task, this waits for its end; Ctrl-C cancels it.
     """
-    from tidings.cli.live_conversation import LiveConversation, plain
+    from tidings.cli.live_conversation import LiveConversation
 
     given = document_of(pairs, document)
     with LiveConversation(options) as conversation, closing(ProgressLine(options, lines=progress)) as line:
+        if detach and conversation.server.era == "legacy":
+            raise no_tasks_by_id()
         client = conversation.client
         found = {} if no_check else conversation.run(tools_of(client)).find(tool)
         schema = found.get("inputSchema", {"type": "object"})
         arguments = arguments_for(tool, schema, pairs, given, checked=not no_check)
         try:
-            call = conversation.run(client.call_tool(tool, arguments, on_progress=line.show))
+            result = follow(
+                conversation,
+                lambda client: client.start_call(tool, arguments, timeout=options.timeout),
+                line,
+                detach=detach,
+            )
         except MalformedMessage as error:
             answer = conversation.raw_answer
             raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
-        result = {} if call.result is None else plain(call.result)
-    _show(options, result, output, events=progress)
+    if not isinstance(result, dict):
+        show_detached(options, result)
+        return
+    if detach:
+        click.echo("The server answered at once, without a task.", err=True)
+    show_result(result, output, as_json=options.as_json, events=progress)
 
 
 def _complaint(tool: str, found: dict[str, Any], answer: Any) -> str | None:
@@ -128,30 +120,6 @@ def _complaint(tool: str, found: dict[str, Any], answer: Any) -> str | None:
         return None
     problems = [problem.message for problem in check(schema, output) if problem.fault == "value"]
     return f"The result of {tool!r} breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
-
-
-def _show(options: OneShotOptions, result: dict[str, Any], output: str | None, *, events: bool) -> None:
-    blocks: list[dict[str, Any]] = result.get("content") or []
-    is_error = bool(result.get("isError"))
-    if output is not None and not is_error:
-        binary = [(data, block) for block in blocks if (data := binary_of(block)) is not None]
-        if not binary:
-            raise OneShotFailed("The result has no binary content to save. Omit --output to print its text.")
-        kinds = [(block.get("type", "content"), str(block.get("mimeType", ""))) for _, block in binary]
-        save([data for data, _ in binary], [f"{kind}.{mime.rpartition('/')[2]}" for kind, mime in kinds], output)
-    if options.as_json:
-        click.echo(json.dumps({"result": result}, ensure_ascii=False) if events else dumped(result))
-    elif is_error:
-        sys.stdout.flush()
-        click.echo("The tool reported an error:", err=True)
-        show_blocks(blocks, err=True)
-    elif blocks:
-        show_blocks(blocks)
-    elif result.get("structuredContent") is not None:
-        click.echo(dumped(result["structuredContent"]))
-    sys.stdout.flush()
-    if is_error:
-        sys.exit(BAD_ANSWER)
 
 
 # Many calls

@@ -41,6 +41,7 @@ _META: Final = "io.modelcontextprotocol/"
 _METHOD_NOT_FOUND: Final = -32601
 _UNSUPPORTED_VERSION: Final = -32022
 _CLIENT_INFO: Final = {"name": "tidings", "version": __version__}
+_TASKS: Final[dict[str, Any]] = {"extensions": {_META + "tasks": {}}}
 _CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 
 _MAX_MESSAGE: Final = 32 * 2**20
@@ -316,7 +317,7 @@ class WireClient:
             stamp = {
                 "protocolVersion": self._version,
                 "clientInfo": _CLIENT_INFO,
-                "clientCapabilities": self._capabilities,
+                "clientCapabilities": self._capabilities | (_TASKS if method.startswith("tasks/") else {}),
             }
             params = {**params, "_meta": {_META + key: value for key, value in stamp.items()}}
         self._send({"id": number, "method": method, **({"params": params} if params else {})})

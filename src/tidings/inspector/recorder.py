@@ -18,6 +18,7 @@ from tidings.client import events
 from tidings.client.live import LiveClient
 from tidings.client.queue import QueueEntry, Status
 from tidings.client.states import State
+from tidings.client.tasks import RemoteTask
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError
 from tidings.inspector.records import LISTS, ChangeName, ListKind
 from tidings.inspector.view.error_report import error_view
@@ -61,13 +62,21 @@ class Recorder:
     """Makes records of the events of one client."""
 
     def __init__(
-        self, client: LiveClient, server: KnownServer, next_id: Callable[[], str], mask: Callable[[Any], Any]
+        self,
+        client: LiveClient,
+        server: KnownServer,
+        next_id: Callable[[], str],
+        mask: Callable[[Any], Any],
+        *,
+        on_task: "Callable[[RemoteTask, bool], None] | None" = None,
     ) -> None:
+        """Makes the recorder. `on_task` gets each task that changed, and whether its outcome is still open."""
         self._client = client
         self._record, self._view, self._lists, self.wire = server.record, server.view, server.lists, server.wire
         self._limits = server.view.limits
         self._next_id = next_id
         self._mask = mask
+        self._on_task = on_task
         self.is_command = client.transport == "stdio"
         self._ids: dict[QueueEntry, str] = {}
         self._entries: dict[str, QueueEntry] = {}
@@ -81,6 +90,7 @@ class Recorder:
         client.on(events.ReadCompleted, self._content)
         client.on(events.RequestChanged, lambda event: self._request(event.entry))
         client.on(events.ProgressMade, self._progress)
+        client.on(events.TaskChanged, self._task)
         client.on(events.PendingAdded, self._question)
         client.on(events.PendingSettled, self._answered)
         client.on(events.StderrReceived, lambda event: self._line("stderr", event.line))
@@ -193,6 +203,10 @@ class Recorder:
                 # Of a malformed result, the user wants to see what the server really sent.
                 result = self._raw_answer(entry.params) if malformed else _dumped(entry.result)
                 data["result"], data["result_size"] = self._within(result, self._limits.content_bytes)
+            if (task := entry.task) is not None:  # If the client still has it, it goes on.
+                self._record_task(
+                    known, task, pending=not task.over and task.id in {it.id for it in self._client.tasks}
+                )
             self._asides.discard(known)
             del self._ids[entry], self._entries[known]
         self._record("request", data)
@@ -201,7 +215,8 @@ class Recorder:
         """Returns the id of a new request, and whether nothing of it is recorded yet."""
         origin = _current_origin.get()
         # Tasks that a request starts inherit its origin: requests that the client makes by itself must not take it.
-        if origin is None or origin.taken or entry.aside:
+        # A tool call is never one of them: one beside the queue follows a task.
+        if origin is None or origin.taken or (entry.aside and entry.method != "tools/call"):
             known = self._next_id()
             self._asides.add(known)
             return known, True
@@ -227,6 +242,30 @@ class Recorder:
             message = None if event.message is None else event.message[:10_000]
             data = {"id": known, "progress": event.progress, "total": event.total, "message": message}
             self._record("progress", data)
+
+    # Tasks.
+
+    def _task(self, event: events.TaskChanged) -> None:
+        call = event.task.call
+        if call is not None and (known := self._ids.get(call.entry)) is not None:
+            self._record_task(known, event.task, pending=not event.task.over)
+
+    def _record_task(self, known: str, task: RemoteTask, *, pending: bool) -> None:
+        data = {
+            "request": known,
+            "id": task.id,
+            "status": task.status,
+            "message": task.message and self._mask(task.message[:10_000]),
+            "created_at": task.created_at and task.created_at.timestamp(),
+            "updated_at": task.updated_at and task.updated_at.timestamp(),
+            "ttl": task.ttl,
+            "poll_interval": task.poll_interval,
+            "listening": task.listening,
+            "pending": pending,
+        }
+        self._record("task", data)
+        if self._on_task is not None:
+            self._on_task(task, pending)
 
     # Questions.
 

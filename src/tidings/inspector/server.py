@@ -7,6 +7,9 @@ the event loop of its session.
 
 import asyncio
 import contextlib
+import hashlib
+import math
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import asdict
 from itertools import count
@@ -16,6 +19,7 @@ from tidings._kit.bounded_json import dumps, mapped
 from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
 from tidings.inspector.client_link import ConnectionSpec, import_client
+from tidings.inspector.kept_tasks import KeptTask, KeptTasks
 from tidings.inspector.records import LIVENESS_CHECKS, ListName
 from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import RequestView
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from tidings.client.live import LiveClient
     from tidings.client.targets import Target
+    from tidings.client.tasks import RemoteTask
     from tidings.inspector.recorder import KnownServer, Recorder
     from tidings.inspector.wire_recorder import MakeRecord
 
@@ -35,11 +40,12 @@ Action = Callable[["LiveClient"], Awaitable[Any]]
 class InspectedServer:
     """One server of a session. Made by `Session.add`."""
 
-    def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
+    def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord", tasks: KeptTasks) -> None:
         self.view = view  #: Everything that is known about it: read only.
         self.client: LiveClient | None = None  #: For what is not offered here. None before the first `connect`.
         self._spec = spec
         self._record = record
+        self._tasks = tasks
         self._numbers = count(1)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._recorder: Recorder | None = None
@@ -134,6 +140,7 @@ class InspectedServer:
             finally:
                 self._made.set()
             await client.connect()
+            await self._follow_kept(client)
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
             if self.view.error is None:
                 state, signal = State.DISCONNECTED.value, Signal.GIVE_UP.value
@@ -156,7 +163,7 @@ class InspectedServer:
         known = self._known = self._known or KnownServer(self._record, self.view)
         known.wire.start_client()
         self.client = client = self._spec.client(target, known.wire)
-        self._recorder = Recorder(client, known, self._next_id, self._mask)
+        self._recorder = Recorder(client, known, self._next_id, self._mask, on_task=self._keep_task)
         client.on(StateChanged, state_changed)
         return client
 
@@ -215,10 +222,63 @@ class InspectedServer:
         return self._start("prompts/get", params, lambda client: client.get_prompt(name, arguments))
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
-        """Sends any request unchanged, for example to repeat one. Returns its id at once."""
+        """Sends any request unchanged, for example to repeat one. Returns its id at once.
+
+        A tool call is made as by `call`, so that a task is followed to its end.
+        """
         if method in LIVENESS_CHECKS:
             self._show_check()
+        match params:
+            case {"name": str() as tool, **rest} if method == "tools/call" and rest.keys() <= {"arguments"}:
+                return self.call(tool, rest.get("arguments"), timeout=timeout)
+            case _:
+                pass
         return self._start(method, dict(params or {}), lambda client: client.request(method, params, timeout=timeout))
+
+    def follow_task(self, task_id: str, tool: str | None = None, arguments: Mapping[str, Any] | None = None) -> str:
+        """Follows a task at the server to its end. Returns the id of the request that does so, perhaps an older one.
+
+        It may have been begun elsewhere: then `tool` and `arguments`, which are only shown, are not known.
+        """
+        of_task = [each for each in self.view.requests.values() if each.task is not None and each.task.id == task_id]
+        for request in of_task:
+            if not request.over:
+                return request.id
+        left = [request.id for request in of_task if request.state == "left"]
+
+        def resume(client: "LiveClient") -> Awaitable[Any]:
+            task = client.task(task_id)
+            if task.tool is None and tool is not None:
+                task.tool, task.arguments = tool, dict(arguments or {})
+            return task.resume()
+
+        params = {"taskId": task_id} if tool is None else {"name": tool, "arguments": dict(arguments or {})}
+        known = self._start("tools/call", params, resume)
+        self._record("task", {"request": known, "id": task_id, "pending": True})
+        for before in left:
+            self._record("task", {"request": before, "id": task_id, "pending": False})
+        return known
+
+    async def _follow_kept(self, client: "LiveClient") -> None:
+        """Follows the tasks that go on since an earlier connection, or an earlier run."""
+        for kept in await self._tasks.of(self._identity):
+            if self.client is client:
+                self.follow_task(kept.id, kept.tool, kept.arguments)
+
+    def _keep_task(self, task: "RemoteTask", pending: bool) -> None:
+        if not pending or not task.form.is_kept:
+            self._tasks.drop(self._identity, task.id)
+            return
+        arguments = self._mask(dict(task.arguments or {}))
+        # By this machine's clock, and to the minute: it is written when it changes.
+        ends = None if task.ttl is None else math.ceil((time.time() + task.ttl) / 60) * 60.0
+        self._tasks.keep(self._identity, KeptTask(task.id, task.tool, arguments, ends))
+
+    @property
+    def _identity(self) -> str:
+        """Identifies the server and its user to later runs."""
+        target = self._target
+        return "" if target is None else hashlib.sha256(target.identity.encode()).hexdigest()
 
     def _start(self, method: str, params: dict[str, Any], action: Action) -> str:
         known = self._next_id()

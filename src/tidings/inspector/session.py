@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tidings._kit.bounded_json import as_size
 from tidings._kit.process import signal_group
 from tidings.inspector.client_link import ConnectionSpec
+from tidings.inspector.kept_tasks import KeptTasks
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.sessions.journal import Journal
@@ -58,7 +59,8 @@ class Session:
         """Makes a session without servers.
 
         Args:
-            journal: The file that stores the records, or a `Journal`; None stores nothing.
+            journal: The file that stores the records, or a `Journal`; None stores nothing. Tasks that go on at servers
+                are kept beside it.
             limits: How much is kept in memory.
             environ: The variables for `${NAME}` in entries: pass `os.environ`.
             clock: Returns the current time.
@@ -68,6 +70,7 @@ class Session:
         self.view = SessionView(self.limits, clock)  #: Everything that is known about all servers: read only.
         self.servers: dict[str, InspectedServer] = {}
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
+        self._tasks = KeptTasks(None if self.journal is None else self.journal.path.with_name("tasks.json"))
         self._environ = environ or {}
         self._open: set[str] = set()
         self._seq = 0
@@ -92,6 +95,7 @@ class Session:
             await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
         finally:
             asking.cancel()
+        await self._tasks.flush()
         if self.journal is not None:
             await asyncio.to_thread(self.journal.close)
 
@@ -110,7 +114,7 @@ class Session:
         self._open.add(spec.name)
         self.record(spec.name, "server", {"what": "added", "entry": spec.shown})
         server = self.servers[spec.name] = InspectedServer(
-            spec, self.view.servers[spec.name], lambda kind, data: self.record(spec.name, kind, data)
+            spec, self.view.servers[spec.name], lambda kind, data: self.record(spec.name, kind, data), self._tasks
         )
         if connect:
             server.start()

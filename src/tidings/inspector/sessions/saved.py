@@ -52,8 +52,10 @@ _LEVEL: Final = 4  # Of compression: higher ones take longer than the rest of th
 _COUNT: Final = 4  # Bytes before a batch: the number of its records.
 # The kinds of records that a session has many of, and that can be missing.
 _THINNED: Final = frozenset(
-    ("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time", "progress", "task", "change")
-    + ("request",)
+    (
+        *("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time"),
+        *("progress", "task", "change", "request"),
+    )
 )
 
 

@@ -130,6 +130,13 @@ async def _server_with_room(request: Request) -> tuple[InspectedServer, Fields]:
     return server, given
 
 
+@ROUTES.add("POST", "/task")
+async def task(request: Request) -> dict[str, str]:
+    """Follows a task at the server to its end, and returns the id of the request."""
+    server, given = await _server_with_room(request)
+    return {"id": server.follow_task(given.text("id"))}
+
+
 @ROUTES.add("POST", "/cancel")
 async def cancel(request: Request) -> dict[str, bool]:
     """Cancels a request."""

@@ -155,7 +155,7 @@ class Caller(Container):
         right = [BarPart("Cancel", "b-warn", "cancel"), BarPart(" ctrl+x", "faint", "cancel")] if running else []
         words = progress_words(request, now) if running else words
         self._state.show([BarPart(clock(request.created_at) + "  ", "faint"), BarPart(words, ink)], right)
-        shown = (request.id, request.status, request.message)
+        shown = (request.id, request.status, request.message, repr(request.task))
         if shown != self._shown:
             self._shown = shown
             done = self.callee if request.status == "completed" else None
@@ -270,7 +270,9 @@ def item_text(item: dict[str, Any]) -> str:
 def draw_item(item: dict[str, Any]) -> list[tuple[Line, Line]]:
     """Draws a row: the name and the description."""
     description = item.get("title") or item.get("description") or ""
-    return [([(one_line(item.get("name")), "ink"), ("  " + one_line(description), "faint")], [])]
+    is_task = as_dict(item.get("execution")).get("taskSupport") == "required"
+    right: Line = [("task", "soft")] if is_task else []
+    return [([(one_line(item.get("name")), "ink"), ("  " + one_line(description), "faint")], right)]
 
 
 def fault_parts(view: ServerView, name: str) -> list[BarPart]:
@@ -290,6 +292,9 @@ _HINTS: Final = (
 )
 
 
+_TASK_SUPPORT: Final = {"required": "runs as a task", "optional": "task or plain"}
+
+
 class ToolCallee(Callee):
     """A tool. Its badges are hints of the server, not guarantees."""
 
@@ -300,9 +305,11 @@ class ToolCallee(Callee):
     def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
         super().__init__(server, str(item.get("name")), item, form(item.get("inputSchema")))
         hints = as_dict(item.get("annotations"))
-        for key, words, ink in _HINTS:
-            if hints.get(key) is True:
-                self.badges += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
+        badges = [(words, ink) for key, words, ink in _HINTS if hints.get(key) is True]
+        if (support := as_dict(item.get("execution")).get("taskSupport")) in _TASK_SUPPORT:
+            badges.append((_TASK_SUPPORT[str(support)], "soft"))
+        for words, ink in badges:
+            self.badges += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
 
     def send(self, value: Any) -> str:
         return self.server.call(self.name, value)

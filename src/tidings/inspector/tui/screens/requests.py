@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import as_dict, is_cut, shown
+from tidings._kit.text import counted
 from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
 from tidings.inspector.tui.widgets.bars import BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
@@ -20,13 +21,13 @@ from tidings.inspector.tui.widgets.text import (
     json_page,
 )
 from tidings.inspector.tui.words import clock, one_line, size, took
-from tidings.inspector.view.items import ErrorView, RequestView
+from tidings.inspector.view.items import ErrorView, RequestView, TaskView
 from tidings.inspector.view.view import ServerView
 
 
 def request_state(request: RequestView, now: float) -> tuple[str, str]:
     """Returns the state of a request, and its color."""
-    match request.status:
+    match request.state:
         case "completed":
             is_error = as_dict(request.result).get("isError") is True
             return took(request.took) or "done", "bad" if is_error else "faint"
@@ -36,13 +37,17 @@ def request_state(request: RequestView, now: float) -> tuple[str, str]:
             return "cancelled", "warn"
         case "pending":
             return "waiting", "soft"
-        case _:
-            return progress_words(request, now), "accent"
+        case "left":
+            return "not followed", "warn"
+        case state:
+            return progress_words(request, now), "warn" if state == "input_required" else "accent"
 
 
 def progress_words(request: RequestView, now: float) -> str:
     """Returns the progress of a request, with numbers."""
     since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
+    if request.task is not None:
+        return f"{_STATES.get(request.state, request.state)} {since}".strip()
     if request.progress is None:
         return f"running {since}".strip()
     if request.total:
@@ -110,8 +115,43 @@ def message_pages(message: Any) -> list[TextPage]:
     return [TextPage([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), TextPage([])]
 
 
+_STATES: Final = {"input_required": "input required", "left": "not followed", "error": "failed"}
+_MARKS: Final = {"working": ("●", "accent"), "input_required": ("◆", "warn"), "left": ("○", "warn")}
+
+
+def task_page(request: RequestView, task: TaskView) -> TextPage:
+    """Shows the task that a call has become: its status, the server's words, how long it is kept, and its id."""
+    state = request.state
+    mark, ink = _MARKS.get(state, ("○", "soft"))
+    lines: list[Line] = [[(f"{mark} ", ink), (one_line(_STATES.get(state, state)), f"b-{ink}")]]
+    if task.message:
+        lines[0].append((f"   {one_line(task.message)}", "ink"))
+    if task.pending:
+        kept = "without limit" if task.ends is None else f"until {clock(task.ends)}"
+        interval = "" if task.poll_interval is None else f" every {took(task.poll_interval)}"
+        way = "by notification" if task.listening else f"polled{interval}"
+        lines.append([(f"  kept {kept}" + ("" if state == "left" else f", {way}"), "soft")])
+    lines.append([("  task ", "soft"), (one_line(task.id), "ink")])
+    help_ = {"left": "It goes on at the server. In Requests, f follows it again.", "input_required": "a answers it."}
+    if state in help_:
+        lines += [[], [(help_[state], "soft")]]
+    return TextPage(*lines)
+
+
 def outcome_page(request: RequestView, problems: list[str] | None = None) -> TextPage:
     """Shows the outcome of a request so far."""
+    task = request.task
+    if task is None:
+        return _outcome(request, problems)
+    if not request.over:
+        return task_page(request, task)
+    outcome = _outcome(request, problems)
+    if task.pending:
+        return JoinedPage([task_page(request, task), TextPage([]), outcome])
+    return JoinedPage([outcome, TextPage([], [("task ", "faint"), (one_line(task.id), "faint")])])
+
+
+def _outcome(request: RequestView, problems: list[str] | None) -> TextPage:
     if request.status == "cancelled":
         words = TextPage([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
         return (
@@ -165,6 +205,8 @@ class RequestsPane(SourcesPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "Cancel", show=False),
         Binding("o", "own", "Also the client's own", show=False),
+        Binding("T", "tasks", "Only tasks", show=False),
+        Binding("f", "follow", "Follow the task again", show=False),
         Binding("r", "repeat", "Send again", show=False),
         Binding("e", "edit", "Edit and send", show=False),
         Binding("c", "copy_as", "Copy as", show=False),
@@ -172,14 +214,30 @@ class RequestsPane(SourcesPane):
 
     def __init__(self, tab: str) -> None:
         super().__init__(tab, {"requests": RequestSource(self)})
-        self.aside = False
+        self.aside = self.only_tasks = False
 
     def say(self) -> None:
         verb = "hides" if self.aside else "shows"
-        self.column.extra = [BarPart(f"o {verb} the client's own", "faint", "app.pane_do('own')")]
+        words = "T shows all" if self.only_tasks else f"o {verb} the client's own"
+        self.column.extra = [BarPart(words, "faint", f"app.pane_do('{'tasks' if self.only_tasks else 'own'}')")]
+        pending = sum(each.task is not None and each.task.pending for each in self.view.requests.values())
+        if pending and not self.only_tasks:
+            self.column.extra = [BarPart(f"T {counted(pending, 'task')}", "accent", "app.pane_do('tasks')")]
 
     def entries(self) -> list[RequestView]:
+        if self.only_tasks:
+            return [each for each in reversed(self.view.requests.values()) if each.task is not None]
         return [each for each in reversed(self.view.requests.values()) if self.aside or not each.aside]
+
+    def action_tasks(self) -> None:
+        self.only_tasks = not self.only_tasks
+        self.take()
+
+    def action_follow(self) -> None:
+        request = self.rows.chosen
+        if request is not None and request.task is not None and request.state == "left":
+            task, params = request.task, request.params
+            self.inspector.ask(lambda: self.server.follow_task(task.id, params.get("name"), params.get("arguments")))
 
     def action_own(self) -> None:
         self.aside = not self.aside
@@ -217,7 +275,7 @@ class RequestSource(EntrySource):
         return Table(lambda request: request.id, self.text)
 
     def text(self, entry: RequestView) -> str:
-        return f"{entry.method} {self._subject(entry)} {entry.status}"
+        return f"{entry.method} {self._subject(entry)} {entry.state} {entry.task.id if entry.task else ''}"
 
     def _subject(self, request: RequestView) -> str:
         """Returns the tool and its arguments, the resource, or the prompt."""
@@ -228,6 +286,8 @@ class RequestSource(EntrySource):
     def draw(self, entry: RequestView) -> list[tuple[Line, Line]]:
         method, subject = " " + one_line(entry.method), "  " + one_line(self._subject(entry))
         left: Line = [(clock(entry.created_at), "faint"), (method, "soft"), (subject, "ink")]
+        if entry.task is not None and entry.task.message:
+            left.append(("  " + one_line(entry.task.message), "soft"))
         return [(left, [request_state(entry, self._pane.inspector.now())])]
 
     def page(self, entry: RequestView) -> TextPage:
@@ -245,4 +305,4 @@ class RequestSource(EntrySource):
         return JoinedPage([TextPage(facts), *asked, TextPage([]), outcome_page(entry)])
 
     def state(self, entry: RequestView) -> object:
-        return (entry.status, entry.progress, entry.message)
+        return (entry.status, entry.progress, entry.message, repr(entry.task))

@@ -58,15 +58,29 @@ class PlainPage(TextPage):
     def __init__(self, text: str, ink: str = "ink") -> None:
         super().__init__()
         self._texts, self._ink = lines_of(text), ink
+        self._marks = _diff_marks(self._texts) if "```diff" in text else {}
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def line(self, index: int) -> tuple[Line, str]:
-        return [(self._texts[index], self._ink)], ""
+        mark = self._marks.get(index)
+        return [(self._texts[index], f"{mark}_ink" if mark else self._ink)], f"on {mark}" if mark else ""
 
     def plain(self) -> str:
         return "\n".join(self._texts)
+
+
+def _diff_marks(lines: list[str]) -> dict[int, str]:
+    """Returns the colors of added and removed lines in fenced differences, by their index."""
+    marks: dict[int, str] = {}
+    is_diff = False
+    for index, line in enumerate(lines):
+        if line.startswith("```"):
+            is_diff = line.startswith("```diff")
+        elif is_diff and line[:1] in ("+", "-"):
+            marks[index] = "added" if line[0] == "+" else "removed"
+    return marks
 
 
 class Prose(PlainPage):

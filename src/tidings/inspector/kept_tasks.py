@@ -1,0 +1,125 @@
+"""`KeptTasks`: the tasks that go on at servers, in a file, so that the next run of the inspector follows them again."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tidings._kit import files
+from tidings._kit.bounded_json import as_dict, as_float, as_text, dumps, weigh
+
+logger = logging.getLogger(__name__)
+
+_MOST_KEPT: Final = 1_000  # Tasks of one server. The oldest beyond that are forgotten.
+_LARGEST_ARGUMENTS: Final = 2**16
+_LARGEST_FILE: Final = 2**27
+_GATHER: Final = 0.1  # Seconds for which changes are gathered, to be written together.
+
+
+class KeptTask(NamedTuple):
+    """A task that goes on, as far as the inspector knows."""
+
+    id: str
+    tool: str | None
+    arguments: dict[str, Any]
+    ends: float | None  #: The time until which the server keeps it. None: no limit.
+
+
+class KeptTasks:
+    """The tasks of all servers, in a file that only the user can read; without a path, none are kept.
+
+    A server is known by its identity: an address or command, with its credentials, hashed. What is kept or dropped is
+    written a moment later, by a thread: the file may be shared by several inspectors.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._changes: dict[tuple[str, str], KeptTask | None] = {}
+        self._noted: dict[tuple[str, str], KeptTask] = {}
+        self._writing: asyncio.Task[None] | None = None
+
+    async def of(self, server: str) -> list[KeptTask]:
+        """Returns the tasks of a server that it may still know, oldest first."""
+        await self.flush()
+        kept = (await asyncio.to_thread(self._read)).get(server, {})
+        now = time.time()
+        return [each for each in kept.values() if each.ends is None or each.ends > now]
+
+    def keep(self, server: str, task: KeptTask) -> None:
+        """Keeps a task until it is dropped."""
+        if weigh(task.arguments, _LARGEST_ARGUMENTS) > _LARGEST_ARGUMENTS:
+            task = task._replace(arguments={})  # They are only shown.
+        if self._noted.get((server, task.id)) != task:
+            self._noted[server, task.id] = task
+            self._change(server, task.id, task)
+
+    def drop(self, server: str, task_id: str) -> None:
+        """Forgets a task that has ended."""
+        self._noted.pop((server, task_id), None)
+        self._change(server, task_id, None)
+
+    async def flush(self) -> None:
+        """Writes what was kept and dropped."""
+        while self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    def _change(self, server: str, task_id: str, task: KeptTask | None) -> None:
+        if self._path is not None:
+            self._changes[server, task_id] = task
+            self._writing = self._writing or asyncio.create_task(self._write_soon(), name="keeping tasks")
+
+    async def _write_soon(self) -> None:
+        try:
+            while self._changes:
+                await asyncio.sleep(_GATHER)
+                changes, self._changes = self._changes, {}
+                await asyncio.to_thread(self._write, changes)
+        finally:
+            self._writing = None
+
+    # In a thread.
+
+    def _read(self) -> dict[str, dict[str, KeptTask]]:
+        """Reads the file. What is not a task in it is ignored."""
+        try:
+            if self._path is None:
+                return {}
+            found = as_dict(json.loads(files.read_file(self._path, _LARGEST_FILE)[0].decode()))
+        except (OSError, ValueError, OverflowError, RecursionError):
+            return {}
+        return {
+            server: {task_id: _task(task_id, as_dict(each)) for task_id, each in as_dict(kept).items()}
+            for server, kept in as_dict(found.get("servers")).items()
+        }
+
+    def _write(self, changes: Mapping[tuple[str, str], KeptTask | None]) -> None:
+        now = time.time()
+        servers = {
+            server: {each.id: each for each in kept.values() if each.ends is None or each.ends > now}
+            for server, kept in self._read().items()
+        }
+        for (server, task_id), task in changes.items():
+            kept = servers.setdefault(server, {})
+            if task is None:
+                kept.pop(task_id, None)
+            else:
+                kept[task_id] = task
+            while len(kept) > _MOST_KEPT:
+                del kept[next(iter(kept))]
+        named = {
+            server: {each.id: each._asdict() for each in kept.values()} for server, kept in servers.items() if kept
+        }
+        if self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files.replace_file(self._path, dumps({"servers": named}).encode(), always=True)
+        except OSError as error:
+            logger.warning("tasks are not kept for the next run: %s cannot be written (%s)", self._path, error.strerror)
+
+
+def _task(task_id: str, found: dict[str, Any]) -> KeptTask:
+    return KeptTask(task_id, as_text(found.get("tool")), as_dict(found.get("arguments")), as_float(found.get("ends")))
