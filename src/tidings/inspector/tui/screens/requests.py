@@ -238,6 +238,7 @@ class RequestsPane(SourcesPane):
         if request is not None and request.task is not None and request.state == "left":
             task, params = request.task, request.params
             self.inspector.ask(lambda: self.server.follow_task(task.id, params.get("name"), params.get("arguments")))
+            self.rows.choose_newest()
 
     def action_own(self) -> None:
         self.aside = not self.aside
