@@ -204,7 +204,10 @@ class ProgressMade:
 
 @dataclass(frozen=True, slots=True)
 class TaskChanged:
-    """A tool call became a task at the server, a task is followed again, or the server says something new about it."""
+    """A tool call became a task at the server, a task is followed again, or the server says something new about it.
+
+    Also sent when its changes come by notification from now on, or no longer.
+    """
 
     task: "RemoteTask"
 

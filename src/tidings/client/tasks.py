@@ -192,9 +192,7 @@ class Tasks:
     def __post_init__(self) -> None:
         self._known: dict[str, RemoteTask] = {}
         self._followers: dict[str, TaskFollower] = {}
-        self.stream = TaskStream(
-            self.connection, self.requests.timeouts.request, heard=self._heard, look=self._look_again
-        )
+        self.stream = TaskStream(self.connection, self.requests.timeouts.request, heard=self._heard, look=self._carried)
 
     # The tasks that there are.
 
@@ -396,6 +394,12 @@ class Tasks:
             self.absorb(follower.task, state)
             follower.in_contact()
             follower.wake(look=False)
+
+    def _carried(self, task_id: str) -> None:
+        """Takes note that the stream carries a task from now on, or no longer."""
+        if (follower := self._followers.get(task_id)) is not None:
+            self.events.emit(TaskChanged(follower.task))
+            follower.wake(look=True)
 
     def _look_again(self, task_id: str) -> None:
         if (follower := self._followers.get(task_id)) is not None:
