@@ -153,7 +153,12 @@ def make_server(options: VaultOptions) -> "VaultServer":
 
     try:
         return VaultServer(
-            *options.paths, read_only=options.read_only, exclude=options.exclude, cache=options.cache, bus=options.bus
+            *options.paths,
+            read_only=options.read_only,
+            exclude=options.exclude,
+            cache=options.cache,
+            bus=options.bus,
+            durable=True,
         )
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error

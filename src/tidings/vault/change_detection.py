@@ -252,10 +252,11 @@ class Searches:
         self._last: dict[str, str] = {}
         self._changed = asyncio.Event()
 
-    async def begin(self, uri: str) -> None:
-        """Adds a search. Its current results are compared with later ones."""
+    async def begin(self, uri: str) -> str:
+        """Adds a search. Its current results, which are returned, are compared with later ones."""
         if uri not in self._last:
             self._last[uri] = await self.fingerprint(uri)
+        return self._last[uri]
 
     def changed(self) -> None:
         if self._last:

@@ -100,6 +100,7 @@ class VaultLibrary:
         self._writer = writer
         self._announce = publish
         self._published = published
+        self._beginning: set[str] = set()  # Resources whose first subscriber is not acknowledged yet.
         self._on_built = on_built
         self._indexer = Indexer(
             vault, open_index=open_index, publish=self._publish, interest=interest, watcher=watcher, listener=self
@@ -150,19 +151,35 @@ class VaultLibrary:
             logger.warning("The index is not up to date with a write: %s", error)
         return result
 
-    async def begin_interest(self, uri: str) -> bool:
-        """Registers the first subscriber of a resource. Returns whether it may have changed unnoticed before."""
-        unknown = self.interest.begin(uri)
-        if uri.startswith(SEARCH):
-            await self._searches.begin(uri)
-        if self._published is None:
-            return unknown and not uri.endswith("*")
-        if uri.endswith("*"):
-            await self._published.add_prefix(uri)
-            return False
-        state, partial = await self.ask(lambda view: (fingerprint(view, uri), view.status.partial))
-        # Of a partial index, everything is published when it is whole.
-        return (not partial or is_of_file(uri)) and await self._published.begin(uri, state)
+    async def begin_interest(self, uri: str) -> None:
+        """Registers the first subscriber of a resource. Publishes it if it may have changed unnoticed before."""
+        self._beginning.add(uri)
+        try:
+            unknown = self.interest.begin(uri)
+            searched = await self._searches.begin(uri) if uri.startswith(SEARCH) else None
+            if uri.endswith("*"):
+                if self._published is not None:
+                    await self._published.add_prefix(uri)
+            elif self._published is None:
+                if unknown:
+                    await self._announce(FoundChanges({uri: ""}))
+            else:
+                await self._compare(self._published, uri, searched)
+        finally:
+            self._beginning.discard(uri)
+
+    async def _compare(self, published: PublishedStates, uri: str, state: str | None) -> None:
+        """Publishes a resource that is not in the state in which it was published last."""
+        try:
+            if state is None:
+                state = await self.ask(lambda view: fingerprint(view, uri))
+        except (IndexBlocked, IndexDamaged):
+            await self._announce(FoundChanges({uri: ""}))
+            return
+        # What an index that is not complete shows is published when it is.
+        if (is_of_file(uri) or not self.status.partial) and await published.begin(uri, state):
+            await self._announce(FoundChanges({uri: state}))
+            await published.keep({uri: state})
 
     async def refresh(self, paths: Iterable[str]) -> None:
         await self._indexer.refresh(paths)
@@ -215,7 +232,9 @@ class VaultLibrary:
             return
         partial = self.status.partial
         sure = {uri: state for uri, state in found.states.items() if not partial or is_of_file(uri)}
-        known = set[str]() if found.of_status else await self._published.known(sure)
+        # A subscriber may have read what the index had before. One that is not acknowledged yet reads it later.
+        asked = {uri: state for uri, state in sure.items() if not found.of_status or uri in self._beginning}
+        known = await self._published.known(asked)
         states = {uri: state for uri, state in found.states.items() if uri not in known}
         # Files that came or went are among the states.
         await self._announce(replace(found, states=states, listed=found.listed and bool(states)))

@@ -145,7 +145,7 @@ class VaultServer(ExactServer):
         options = {"title": title, "instructions": _INSTRUCTIONS, "version": __version__} | options
         lifespan = Shared(self.library.running).use
         super().__init__(name or ("vaults" if several else folders[0]), bus=bus, lifespan=lifespan, **options)
-        self.on_first_subscriber(_EVERYTHING)(self._begin_interest)
+        self.on_first_subscriber(_EVERYTHING)(self.library.begin_interest)
         self.on_last_subscriber(_EVERYTHING)(self.library.interest.end)
         self.provide(_VaultResources(self.library))
         self.completion()(self._complete)
@@ -172,10 +172,6 @@ class VaultServer(ExactServer):
         # Nobody knows what changed since the log was last used, unless another process has an index.
         if isinstance(self._bus, LocalBus) and self._bus.is_older and index.is_first:
             await self.notify.everything_changed()
-
-    async def _begin_interest(self, uri: str) -> None:
-        if await self.library.begin_interest(uri):
-            await self._announce([uri])
 
     async def _complete(
         self, ref: listing.Reference, argument: types.CompletionArgument, context: types.CompletionContext | None

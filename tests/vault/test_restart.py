@@ -1,0 +1,178 @@
+"""`tidings vault` over stdio, killed and started again, and several at once: waits go on, and see what was missed."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from tests.server.waking.piped import Chat, chat
+
+pytestmark = pytest.mark.anyio
+INBOX = "vault://note/Inbox.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    (folder / "Inbox.md").write_text("# Inbox\n\n- milk\n")
+    (folder / "Plan.md").write_text("A plan. #work\n")
+    return folder
+
+
+def vault(root: Path, *options: str) -> AbstractAsyncContextManager[Chat]:
+    return chat("vault", str(root), "--cache", str(root.parent / "cache"), *options)
+
+
+async def settled(server: Chat) -> None:
+    """Until the index is complete."""
+    with anyio.fail_after(30):
+        while "indexing" in await server.said("info"):  # noqa: ASYNC110 - nobody tells
+            await anyio.sleep(0.05)
+
+
+def edit(root: Path) -> None:
+    (root / "Inbox.md").write_text("# Inbox\n\n- milk\n- eggs\n")
+
+
+@pytest.mark.parametrize(
+    "uri", [INBOX, "vault://note/*", "vault://*", "vault://note/Inbox", "vault://attachment/A.png"]
+)
+async def test_a_wait_that_a_killed_process_left_sees_what_was_edited_meanwhile(root: Path, uri: str) -> None:
+    async with vault(root) as first:
+        await settled(first)
+        task = await first.wait(uri)
+        assert (await first.ask("tasks/get", taskId=task))["status"] == "working"
+        await first.kill()
+    edit(root)
+    (root / "A.png").write_bytes(b"x")
+    async with vault(root) as second:
+        said = await second.outcome(task)
+        assert (uri if uri[-1] != "*" else INBOX) in said
+        if uri == INBOX:
+            assert "+- eggs" in said
+        again = await second.outcome(task)
+        assert again == said
+
+
+@pytest.mark.parametrize(
+    ("uri", "path", "text"),
+    [
+        ("vault://tag/work", "New.md", "#work"),
+        ("vault://tag/*", "New.md", "#work"),
+        ("vault://backlinks/Plan.md", "New.md", "[[Plan]]"),
+        ("vault://folder/Sub", "Sub/New.md", "x"),
+        ("vault://search/eggs", "New.md", "eggs"),
+        ("vault://note/Plan.md?mode=summary", "Plan.md", "[[Inbox]]"),
+    ],
+)
+async def test_all_kinds_of_resources_are_compared_across_a_restart(root: Path, uri: str, path: str, text: str) -> None:
+    async with vault(root) as first:
+        await settled(first)
+        task = await first.wait(uri)
+        await first.kill()
+    (root / path).parent.mkdir(exist_ok=True)
+    (root / path).write_text(text)
+    async with vault(root) as second:
+        assert uri.rstrip("*") in await second.outcome(task)
+
+
+@pytest.mark.parametrize("uri", [INBOX, "vault://note/*", "vault://tag/work", "vault://search/milk"])
+async def test_a_restart_alone_wakes_nobody(root: Path, uri: str) -> None:
+    async with vault(root) as first:
+        await settled(first)
+        task = await first.wait(uri)
+        await first.kill()
+    for _ in range(2):
+        async with vault(root) as again:
+            assert (await again.ask("tasks/get", taskId=task))["status"] == "working"
+            await settled(again)
+            await anyio.lowlevel.checkpoint()
+            assert (await again.ask("tasks/get", taskId=task))["status"] == "working"
+            await again.kill()
+    edit(root)
+    (root / "Inbox.md").write_text("milk, milk #work\n")
+    async with vault(root) as last:
+        assert uri.rstrip("*") in await last.outcome(task)
+
+
+async def test_what_one_process_has_seen_wakes_the_next_with_the_same_id(root: Path) -> None:
+    """The note changes while the process runs, and nobody asks before it is killed."""
+    async with vault(root) as first:
+        await settled(first)
+        task = await first.wait("vault://note/*")
+        edit(root)
+        async with vault(root) as other:
+            await settled(other)
+            with anyio.fail_after(30):
+                while INBOX not in await other.said("changes"):  # noqa: ASYNC110
+                    await anyio.sleep(0.05)
+            await first.kill()
+            await other.kill()
+    async with vault(root) as second:
+        assert INBOX in await second.outcome(task)
+
+
+async def test_several_processes_on_one_vault_publish_a_change_once(root: Path) -> None:
+    async with vault(root) as one, vault(root) as two:
+        await settled(one)
+        await settled(two)
+        tasks = [(server, await server.wait("vault://note/*")) for server in (one, two)]
+        edit(root)
+        for server, task in tasks:
+            assert INBOX in (said := await server.outcome(task))
+            cursor = said.rpartition('since="')[2].partition('"')[0]
+            # Nothing more comes, although the other process has seen the same edit.
+            result = await server.call(
+                "wait_for_change", declares=False, uris=["vault://note/*"], since=cursor, until=1
+            )
+            assert "No change until" in result["content"][0]["text"]
+
+
+async def test_a_task_of_one_process_is_answered_by_another_that_runs(root: Path) -> None:
+    async with vault(root) as one, vault(root) as two:
+        await settled(two)
+        task = await one.wait(INBOX)
+        assert (await two.ask("tasks/get", taskId=task))["status"] == "working"
+        await one.kill()
+        edit(root)
+        assert "+- eggs" in await two.outcome(task)
+
+
+async def test_a_wait_of_the_second_process_is_found_by_one_that_takes_the_place_of_the_first(root: Path) -> None:
+    """Each process has an index of its own; the next process may take another one's."""
+    async with vault(root) as one, vault(root) as two:
+        await settled(one)
+        await settled(two)
+        tasks = [await two.wait(uri) for uri in (INBOX, "vault://tag/work")]
+        await two.kill()
+        (root / "Inbox.md").write_text("now #work\n")
+        with anyio.fail_after(30):  # The first one has taken note of it, and nobody there is interested in the tag.
+            while INBOX not in await one.said("changes"):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        await one.kill()
+    async with vault(root) as three:
+        for task, uri in zip(tasks, (INBOX, "vault://tag/work"), strict=True):
+            assert uri in await three.outcome(task)
+
+
+async def test_what_is_excluded_is_not_in_the_log_of_the_server_that_excludes_it(root: Path) -> None:
+    async with vault(root) as open_, vault(root, "--exclude", "Inbox*") as closed:
+        await settled(open_)
+        await settled(closed)
+        edit(root)
+        (root / "Plan.md").write_text("Another plan.\n")
+        with anyio.fail_after(30):
+            while "Plan.md" not in (said := await closed.said("changes")):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+            assert "Inbox" not in said
+            while "Inbox" not in await open_.said("changes"):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+
+
+async def test_a_bus_of_its_own_is_as_before(root: Path) -> None:
+    async with vault(root, "--bus", "memory:") as first:
+        await first.wait(INBOX)
+        assert not list((root.parent / "cache").glob("changes*"))
