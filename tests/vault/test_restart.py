@@ -122,7 +122,8 @@ async def test_several_processes_on_one_vault_publish_a_change_once(root: Path) 
         tasks = [(server, await server.wait("vault://note/*")) for server in (one, two)]
         edit(root)
         for server, task in tasks:
-            assert INBOX in (said := await server.outcome(task))
+            said = await server.outcome(task)
+            assert INBOX in said
             cursor = said.rpartition('since="')[2].partition('"')[0]
             # Nothing more comes, although the other process has seen the same edit.
             result = await server.call(

@@ -42,6 +42,7 @@ from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
+from tidings.server.waking.changes import RecentChanges
 from tidings.server.waking.extension import WakingExtension
 from tidings.server.waking.running import TaskMode
 
@@ -85,6 +86,8 @@ class Live:
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours)
         self._modern = ModernEra(self._core, self._server, self._waking)
+        self.recent_changes = RecentChanges(self._core)
+        """What the log knows of the past."""
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = 0
@@ -260,6 +263,7 @@ class Live:
         self._closing = None
         self._calls.begin()
         self._unsubscribe = self._core.start()
+        self.recent_changes.start()
         if self._core.policy.asks or self._waking is not None:
             await self._core.seals.share_key()
         if self._sessions is not None:

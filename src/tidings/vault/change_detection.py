@@ -151,6 +151,15 @@ def file_uri(path: str) -> str:
     return uri("note" if path.lower().endswith(".md") else "attachment", path)
 
 
+def is_file_uri(uri: str) -> bool:
+    """Returns whether `uri` is that of a file, as `file_uri` writes it."""
+    try:
+        address = parse_address(uri)
+    except ValueError:
+        return False
+    return address.kind in ("note", "attachment") and uri == file_uri(address.argument)
+
+
 def is_of_file(uri: str) -> bool:
     """Returns whether the state of a resource depends on one file alone, whatever else is in the index."""
     try:

@@ -23,8 +23,9 @@ from tidings.server import Notifier
 from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress
 from tidings.server.notify import EVERYTHING
+from tidings.server.waking.changes import ChangedItem, ChangesTool
 from tidings.vault import prompts
-from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources
+from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources, is_file_uri
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
@@ -35,12 +36,14 @@ from tidings.vault.published import PublishedStates
 from tidings.vault.resources import listing, render
 from tidings.vault.resources.addresses import FAMILY, parse_address
 from tidings.vault.resources.render import RenderedResource
-from tidings.vault.tools import tools
+from tidings.vault.tools import lookup, tools
+from tidings.vault.tools.results import refusals_told
 
 logger = logging.getLogger(__name__)
 
 _READ_SECONDS = 10.0  # The wait for the first build, if a resource is not in the index yet.
 _EVERYTHING = "vault://*"
+_READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ENDLESS = (SEARCH, "vault://daily/")
 
 _INSTRUCTIONS = """\
@@ -150,6 +153,8 @@ class VaultServer(ExactServer):
         self.provide(_VaultResources(self.library))
         self.completion()(self._complete)
         tools.register(self, self.library, self.texts, read_only=read_only)
+        changes = ChangesTool(lambda: self._live.recent_changes, is_file_uri, self._describe)
+        self.add_documented_tool(changes.changes, "See what changed since", _READS, refusals_told)
         prompts.register(self, self.library)
 
     @property
@@ -172,6 +177,9 @@ class VaultServer(ExactServer):
         # Nobody knows what changed since the log was last used, unless another process has an index.
         if isinstance(self._bus, LocalBus) and self._bus.is_older and index.is_first:
             await self.notify.everything_changed()
+
+    async def _describe(self, uris: Sequence[str]) -> list[ChangedItem]:
+        return await self.library.ask(lambda view: [lookup.changed_file(view, uri) for uri in uris])
 
     async def _complete(
         self, ref: listing.Reference, argument: types.CompletionArgument, context: types.CompletionContext | None

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.anyio
 
 READING = ["search", "read", "links", "tags", "recent", "structure", "info", "daily_note"]
 WRITING = ["write", "edit", "append", "move", "delete", "rename_tag"]
-WAITING = ["wait_for_change"]  # Of every live server; its shape is tested in tests/server/waking.
+WAITING = "wait_for_change"  # Of every live server; its shape is tested in tests/server/waking.
+LATER = ["changes", WAITING]
 
 
 async def offered(root: Path, era: str = ERAS[0], **options: Any) -> dict[str, Any]:
@@ -35,12 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_tools_are_these(root: Path, era: str) -> None:
-    assert list(await offered(root, era)) == READING + WRITING + WAITING
+    assert list(await offered(root, era)) == READING + WRITING + LATER
 
 
 async def test_a_server_that_only_reads_offers_none_that_write(root: Path) -> None:
     tools = await offered(root, read_only=True)
-    assert list(tools) == READING + WAITING
+    assert list(tools) == READING + LATER
     assert all(tool.annotations.read_only_hint for tool in tools.values())
     assert set(tools["daily_note"].input_schema["properties"]) == {"date", "max_tokens"}
 
@@ -72,12 +73,12 @@ async def test_all_that_is_told_of_the_tools_fits_in_16_kilobytes(root: Path) ->
 
 async def test_each_tool_says_what_it_does_in_a_sentence_or_two_and_what_it_may_do(root: Path) -> None:
     for name, tool in (await offered(root)).items():
-        if name in WAITING:
+        if name == WAITING:
             continue
         assert 20 < len(tool.description) < 420, name
         assert tool.title
         assert tool.annotations.open_world_hint is False
-        assert tool.annotations.read_only_hint is (name in READING and name != "daily_note")
+        assert tool.annotations.read_only_hint is (name in [*READING, "changes"] and name != "daily_note")
         assert tool.input_schema["type"] == "object"
         assert tool.output_schema["type"] == "object"
 

@@ -2,5 +2,6 @@
 
 `extension.py` has the methods of the tasks extension, `store.py` the tasks on the bus, `running.py` the tools that run
 as tasks, and `following.py` the streams that follow tasks. `tool.py` is the tool `wait_for_change` as models see it,
-`waiting.py` serves it, and `texts.py` has the texts of the resources that are waited for.
+`waiting.py` serves it, and `texts.py` has the texts of the resources that are waited for. `changes.py` is the tool that
+answers what changed lately.
 """

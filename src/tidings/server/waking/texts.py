@@ -184,5 +184,10 @@ class KnownTexts:
         return False
 
 
+def plain_cursor(since: str) -> str:
+    """Returns the cursor in what `KnownTexts.mark` returned, or in a plain one."""
+    return since.partition(_MARK)[0]
+
+
 def _own(origin: str, uri: str) -> str:
     return f"own/{hashlib.sha256(json.dumps([origin, uri]).encode()).hexdigest()[:32]}"

@@ -14,9 +14,11 @@ from mcp_types import CallToolResult
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import counted, quoted
 from tidings.server.families import ResourceMissing
+from tidings.server.waking.changes import ChangedItem
 from tidings.vault.files.paths import BadPath, path_of
 from tidings.vault.index import graph
 from tidings.vault.notes.model import key
+from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import iso
 from tidings.vault.search.matching import meant_instead
 from tidings.vault.search.search import Sort
@@ -44,6 +46,16 @@ class ResultRange(NamedTuple):
         """Returns the start of the next part, if there is one."""
         end = self.offset + self.limit
         return end if end < total else None
+
+
+def changed_file(view: VaultView, uri: str) -> ChangedItem:
+    """Describes the file at a URI, which has changed."""
+    item = ChangedItem(uri=uri)
+    if (file := view.queries.file(parse_address(uri).argument)) is None:
+        item["gone"] = True
+    else:
+        item["title"], item["changed_at"] = file.title, iso(file.mtime)
+    return item
 
 
 def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
