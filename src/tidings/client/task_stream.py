@@ -86,6 +86,7 @@ class TaskStream:
         self._wanted: set[str] = set()
         self._open: _OpenStream | None = None  # The one that carries tasks.
         self._next: _OpenStream | None = None  # The one that is not acknowledged yet.
+        self._silent: Link | None = None  # Its server offers no such stream.
         self._wakeup = Wakeup()
         self._keeper: asyncio.Task[None] | None = None
 
@@ -132,7 +133,7 @@ class TaskStream:
             while True:
                 await asyncio.sleep(_GATHER)
                 link = await self.connection.ready()
-                if link.facts.era != "modern":
+                if link is self._silent or link.facts.era != "modern":
                     await link.until_over()
                     continue
                 began = asyncio.get_running_loop().time()
@@ -140,7 +141,7 @@ class TaskStream:
                 if stream.is_open and not stream.is_offered:
                     stream.close()
                     self._replace(None)
-                    await link.until_over()  # This server offers no such stream.
+                    self._silent = link
                     continue
                 if stream.is_open:
                     self._replace(stream)

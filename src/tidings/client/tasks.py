@@ -250,8 +250,6 @@ class Tasks:
         If this side cancels the call, the server is asked to cancel the task. If it only gives up waiting, the task
         goes on, and can be resumed.
         """
-        self.requests.queue.become_task(entry, task)
-        self.events.emit(TaskChanged(task))
         entry.seconds, entry.until = seconds or math.inf, math.inf
         deadline = math.inf if entry.holds else anyio.current_time() + entry.seconds
         entry.scope = anyio.CancelScope(deadline=deadline)
@@ -261,6 +259,8 @@ class Tasks:
         try:
             with entry.scope:
                 await self._keep(task)
+                self.requests.queue.become_task(entry, task)
+                self.events.emit(TaskChanged(task))
                 await follower.run()
                 return await self._outcome(task)
         except asyncio.CancelledError:
