@@ -28,6 +28,7 @@ from tidings.client.events import StateChanged
 from tidings.errors import NotSupported, TidingsError
 from tidings.server import Coalesce, Limits
 from tidings.server.policy import RequestContext
+from tidings.server.waking.tool import TOOL_NAME
 
 BALANCER = 8000
 """The port of the balancer, which sends each connection to the next replica."""
@@ -384,7 +385,7 @@ class Client:
         for uri, text in self._copies().items():
             if text != str(truth.notes[uri]):
                 yield f"{self.node} has {uri} = {text}, and it is {truth.notes[uri]}"
-        if (tools := sorted(tool.name for tool in self.live.tools)) != sorted(truth.tools):
+        if (tools := sorted(tool.name for tool in self.live.tools if tool.name != TOOL_NAME)) != sorted(truth.tools):
             yield f"{self.node} lists the tools {tools}, and they are {sorted(truth.tools)}"
         if bool(self.live.prompts) != truth.has_prompts:
             yield f"{self.node} lists {len(self.live.prompts)} prompts"
