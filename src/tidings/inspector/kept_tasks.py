@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 _MOST_KEPT: Final = 1_000  # Tasks of one server. The oldest beyond that are forgotten.
 _LARGEST_ARGUMENTS: Final = 2**16
 _LARGEST_FILE: Final = 2**27
-_GATHER: Final = 0.1  # Seconds for which changes are gathered, to be written together.
+_GATHER: Final = 0.05  # Seconds between two writes, in which changes are gathered.
 
 
 class KeptTask(NamedTuple):
@@ -32,7 +32,7 @@ class KeptTasks:
     """The tasks of all servers, in a file that only the user can read; without a path, none are kept.
 
     A server is known by its identity: an address or command, with its credentials, hashed. What is kept or dropped is
-    written a moment later, by a thread: the file may be shared by several inspectors.
+    written at once, by a thread: the file may be shared by several inspectors.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -74,9 +74,9 @@ class KeptTasks:
     async def _write_soon(self) -> None:
         try:
             while self._changes:
-                await asyncio.sleep(_GATHER)
                 changes, self._changes = self._changes, {}
                 await asyncio.to_thread(self._write, changes)
+                await asyncio.sleep(_GATHER)
         finally:
             self._writing = None
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, cast
 from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import as_dict, is_cut, shown
-from tidings._kit.text import counted
+from tidings._kit.text import counted, rough_duration
 from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
 from tidings.inspector.tui.widgets.bars import BarPart, Line
 from tidings.inspector.tui.widgets.entries import Table
@@ -47,7 +47,9 @@ def progress_words(request: RequestView, now: float) -> str:
     """Returns the progress of a request, with numbers."""
     since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
     if request.task is not None:
-        return f"{_STATES.get(request.state, request.state)} {since}".strip()
+        since = "" if request.started_at is None else rough_duration(max(0.0, now - request.started_at))
+        state = "asks you" if request.state == "input_required" else _STATES.get(request.state, request.state)
+        return f"{state} {since}".strip()
     if request.progress is None:
         return f"running {since}".strip()
     if request.total:
@@ -218,6 +220,7 @@ class RequestsPane(SourcesPane):
 
     def say(self) -> None:
         verb = "hides" if self.aside else "shows"
+        self.column.noun = "task" if self.only_tasks else "request"
         words = "T shows all" if self.only_tasks else f"o {verb} the client's own"
         self.column.extra = [BarPart(words, "faint", f"app.pane_do('{'tasks' if self.only_tasks else 'own'}')")]
         pending = sum(each.task is not None and each.task.pending for each in self.view.requests.values())
@@ -285,7 +288,8 @@ class RequestSource(EntrySource):
         return f"{subject} {shown(arguments)}" if arguments else str(subject)
 
     def draw(self, entry: RequestView) -> list[tuple[Line, Line]]:
-        method, subject = " " + one_line(entry.method), "  " + one_line(self._subject(entry))
+        method = "" if entry.task is not None else " " + one_line(entry.method)
+        subject = "  " + one_line(self._subject(entry))
         left: Line = [(clock(entry.created_at), "faint"), (method, "soft"), (subject, "ink")]
         if entry.task is not None and entry.task.message:
             left.append(("  " + one_line(entry.task.message), "soft"))
@@ -303,7 +307,10 @@ class RequestSource(EntrySource):
         if entry.attempts > 1:
             facts.append((f", {entry.attempts} attempts", "warn"))
         asked = [TextPage([], [("Asked", "b-ink")]), json_page(entry.params)] if entry.params else []
-        return JoinedPage([TextPage(facts), *asked, TextPage([]), outcome_page(entry)])
+        pages = [*asked, TextPage([]), outcome_page(entry)]
+        if entry.task is not None and entry.task.pending:  # What it does now is what one looks for.
+            pages = [TextPage([]), outcome_page(entry), *asked]
+        return JoinedPage([TextPage(facts), *pages])
 
     def state(self, entry: RequestView) -> object:
         return (entry.status, entry.progress, entry.message, repr(entry.task))
