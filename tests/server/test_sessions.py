@@ -463,7 +463,8 @@ async def test_without_its_bus_a_session_of_another_replica_is_refused_for_now(w
         session = await Session.start(all_.ports[0])
         session.port = all_.ports[1]
         sessions = shared_of(all_, 1)
-        sessions._records, sessions._has_worked = Away(), worked
+        records = sessions._records
+        records._stored, records._has_worked = Away(), worked
         refused = await session.request("tools/list")
         if worked:
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")

@@ -198,7 +198,7 @@ async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
             tasks.start_soon(session.post, message("tools/call", {"name": "wait", "arguments": {}}, 77))
             await all_.waiting.wait()
             sessions = shared_of(all_, 1)
-            records, failed = sessions._records, list[str]()
+            records, failed = sessions._records._stored, list[str]()
 
             class Hiccup:
                 def __getattr__(self, name: str) -> Any:
@@ -210,7 +210,7 @@ async def test_a_letter_that_cannot_be_read_at_once_is_read_later() -> None:
                         raise BusUnavailable("once")
                     return await records.get(key)
 
-            sessions._records = Hiccup()
+            sessions._records._stored = Hiccup()
             session.port = all_.ports[2]
             await session.post(message("notifications/cancelled", {"requestId": 77}))
             with anyio.fail_after(20):
@@ -257,19 +257,19 @@ async def test_an_end_is_an_end_even_if_another_replica_writes_at_the_same_time(
         session.port = all_.ports[1]
         await session.request("ping")
         sessions = shared_of(all_, 1)
-        records = sessions._records
+        records = sessions._records._stored
 
         class Slow:
             def __getattr__(self, name: str) -> Any:
                 return getattr(records, name)
 
             async def put(self, *arguments: Any, **options: Any) -> Any:
-                sessions._records = records
+                sessions._records._stored = records
                 session.port = all_.ports[0]
                 assert (await session.delete()).status == 200
                 return await records.put(*arguments, **options)
 
-        sessions._records = Slow()
+        sessions._records._stored = Slow()
         await session.subscribe("note://a")
         for port in all_.ports:
             session.port = port
@@ -315,7 +315,7 @@ async def test_an_app_that_is_wrapped_twice_looks_for_a_session_once() -> None:
         session = await Session.start(ports[0])
         session.port = ports[1]
         assert (await session.request("ping")).status == 200
-        cast("Any", lives[1])._sessions._records = Away()
+        cast("Any", lives[1])._sessions._records._stored = Away()
         assert (await session.request("ping")).status == 200
 
 

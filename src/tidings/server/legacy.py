@@ -40,14 +40,8 @@ from tidings.server.hooks import TOLD
 from tidings.server.http_exchange import Scope, header_of
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
-from tidings.server.sessions import (
-    ADOPTED_KEY,
-    SHARED_KEY,
-    SessionRecord,
-    SessionRefused,
-    SharedSession,
-    SharedSessions,
-)
+from tidings.server.session_records import SessionRecord, SessionRefused
+from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, SharedSession, SharedSessions
 from tidings.server.subscriber import Frame, Subscriber
 
 logger = logging.getLogger(__name__)

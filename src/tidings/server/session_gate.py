@@ -13,7 +13,8 @@ from tidings.errors import LimitReached, MessageTooLarge, TransportError
 from tidings.server.borrowed_stream import COME_BACK, SCOPE_KEY, SSE_ENDPOINT, SSE_QUERY, BorrowedStream, event_in
 from tidings.server.http_exchange import SESSION_ID, ASGIApp, Message, Receive, Scope, Send, header_of, respond
 from tidings.server.principals import owner_of
-from tidings.server.sessions import GATE_KEY, MOST_LETTER_BYTES, Front, SessionRefused, SharedSession, SharedSessions
+from tidings.server.session_records import MOST_LETTER_BYTES, SessionRefused
+from tidings.server.sessions import GATE_KEY, Front, SharedSession, SharedSessions
 
 _JSON: Final = b"application/json"
 _NAMED: Final = {413: MessageTooLarge, 429: LimitReached, 503: LimitReached}

@@ -1,9 +1,9 @@
 """`SharedSessions`: legacy sessions over HTTP that every replica of a shared bus serves.
 
-The handshake, the owner and the subscriptions of a session are a record on the bus. A replica that is asked for a
-session which it does not hold *adopts* it: it replays the handshake into its own app with the headers of the request,
-so that all checks of the app apply, and gets a session of its own. From then on it translates between the two ids: see
-`session_gate.py`.
+The handshake, the owner and the subscriptions of a session are a record on the bus: see `session_records.py`. A replica
+that is asked for a session which it does not hold *adopts* it: it replays the handshake into its own app with the
+headers of the request, so that all checks of the app apply, and gets a session of its own. From then on it translates
+between the two ids: see `session_gate.py`.
 
 The replica through which the event stream was opened last writes to it. When a subscription reaches another replica,
 that one writes the record and publishes a notice on the bus. Messages that belong to a call on another replica (answers
@@ -17,10 +17,8 @@ import json
 import logging
 import re
 import secrets
-import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -37,6 +35,7 @@ from tidings.server.http_exchange import EXCHANGE_KEY, SESSION_ID, ASGIApp, Lega
 from tidings.server.notify import NOTICE
 from tidings.server.policy import RequestContext
 from tidings.server.principals import owner_of
+from tidings.server.session_records import SessionRecord, SessionRecords, SessionRefused
 
 logger = logging.getLogger(__name__)
 
@@ -48,62 +47,7 @@ _OF_ONE_REQUEST: Final = {SESSION_ID, b"content-length", b"content-type", b"acce
 _ASK_SECONDS: Final = 30.0
 _ID: Final = re.compile(r"[!-~]{1,128}")
 _RETRY_SECONDS: Final = 1.0
-_LETTER_SECONDS: Final = 120.0
-_MOST_LETTERS: Final = 256
-MOST_LETTER_BYTES: Final = 500_000
-_ENDED: Final = b""  # The record of a session that was ended a moment ago.
-_MOST_REPLICAS: Final = 16
-_MOST_TRIES: Final = 100  # Of a write, if others write the same record at the same time.
 _QUESTIONS: Final = 1 << 20  # Ids for the questions of one replica in one session.
-
-
-class SessionRefused(Exception):
-    """A request cannot be served here and now, for a reason with an HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-@dataclass
-class SessionRecord:
-    """The part of a session that all replicas share."""
-
-    owner: list[str | None] | None  # The principal that opened it, if it signed in.
-    since: str  # The cursor at the handshake.
-    handshake: dict[str, Any] = field(default_factory=dict[str, Any])  # The parameters of `initialize`. None with SSE.
-    server: list[Any] = field(default_factory=list[Any])  # The name, protocol version and capabilities in its answer.
-    subscriptions: dict[str, str] = field(default_factory=dict[str, str])  # Each with the cursor at its beginning.
-    endpoint: str = ""  # The path of its messages, with SSE.
-    level: str = ""  # The last level of `logging/setLevel`.
-    stream: str = ""  # The replica through which the event stream was opened last.
-    replicas: list[str] = field(default_factory=list[str])  # Those that hold the session, and may be gone.
-    letters: list[str] = field(default_factory=list[str])  # Messages for other replicas, the latest last.
-    edition: int = 0  # Higher with each change: that of an older copy is lower.
-    life: str = ""  # Another one each time that it was lost, and that a replica has written what it knew of it.
-
-    def encode(self) -> bytes:
-        return zlib.compress(json.dumps(asdict(self), separators=(",", ":")).encode(), 1)
-
-    @classmethod
-    def decode(cls, data: bytes) -> "SessionRecord":
-        known = {each.name for each in fields(cls)}
-        return cls(**{name: value for name, value in json.loads(zlib.decompress(data)).items() if name in known})
-
-    def is_older_than(self, known: "SessionRecord") -> bool:
-        """Returns whether it may lack something that was `known` to a replica: it was lost, or is an older copy."""
-        return self.life != known.life or self.edition < known.edition
-
-    def complete(self, known: "SessionRecord") -> None:
-        """Adds what it may lack. A resource that was unsubscribed from in that moment may come back."""
-        if self.is_older_than(known):
-            if self.life == known.life:
-                self.life = secrets.token_hex(4)  # So that the other replicas complete it, too.
-            self.subscriptions = {**known.subscriptions, **self.subscriptions}
-            self.stream = self.stream or known.stream
-
-    def joined_by(self, replica: str) -> None:
-        self.replicas = [*(each for each in self.replicas if each != replica), replica][-_MOST_REPLICAS:]
 
 
 class Front:
@@ -210,13 +154,12 @@ class SharedSessions:
 
     def __init__(self, bus: Bus, records: Records, *, idle: float, position: Callable[[], Cursor]) -> None:
         self._bus = bus
-        self._records = records
+        self._records = SessionRecords(records, idle)
         self._idle = idle
         self._position = position
         self._replica = secrets.token_hex(4)
         self._held: dict[str, SharedSession] = {}
         self._near: dict[str, set[SharedSession]] = {}  # Those that a notice is about.
-        self._has_worked: bool | None = None  # The bus has stored a record. None: it was not asked yet.
         self._unshared: set[str] = set()  # Ids of sessions whose handshake the bus could not store.
         self._background = Background()
         self._keeper: asyncio.Task[None] | None = None
@@ -237,7 +180,7 @@ class SharedSessions:
         await self._background.finished()
 
     async def _keep(self) -> None:
-        await self._works()
+        await self._records.work()
         while True:
             await asyncio.sleep(self._idle / 4)
             for session in tuple(self._held.values()):
@@ -289,36 +232,6 @@ class SharedSessions:
         self._hold(session)
         return session
 
-    async def _create(self, session_id: str, record: SessionRecord) -> bool:
-        """Stores a new record. Returns False if there is one, or the records of this bus have never worked."""
-        record.joined_by(self._replica)
-        if not await self._works():
-            return False
-        try:
-            if not await self._records.put(_key(session_id), record.encode(), seconds=self._seconds, revision=0):
-                logger.warning("There is a session with the id of a new one. The new one is not shared.")
-                return False
-        except TransportError as error:
-            # It may be stored, and other replicas may have it. If not, it is when it changes.
-            logger.warning("The session of a client is not shared with other replicas yet: %s", error)
-        except ValueError as error:  # This handshake is too large for a record.
-            logger.warning("The session of a client is not shared with other replicas: %s", error)
-            return False
-        return True
-
-    async def _works(self) -> bool:
-        """Returns whether this bus has stored a record. The user of the bus may lack a permission for that."""
-        if not self._has_worked:
-            try:
-                await self._records.put(_key("probe"), b"", seconds=self._idle)
-            except TransportError as error:
-                if self._has_worked is None:
-                    logger.warning("Sessions are not shared with other replicas: %s", error)
-                self._has_worked = False
-                return False
-            self._has_worked = True
-        return True
-
     def _hold(self, session: SharedSession) -> None:
         self._held[session.id] = session
         self._near.setdefault(_start(session.id), set()).add(session)
@@ -337,8 +250,7 @@ class SharedSessions:
         """Ends a session on all replicas, because its client has ended it."""
         self.forget(session)
         record = await self.record_of(session.id)
-        # Not deleted: a write of another replica at the same time would bring it back.
-        await self._records.put(_key(session.id), _ENDED, seconds=_LETTER_SECONDS)
+        await self._records.end(session.id)
         if record is not None and self._has_others(record):
             await self._notify(session.id)
 
@@ -360,7 +272,8 @@ class SharedSessions:
             SessionRefused: It cannot be adopted now.
         """
         session = self._held.get(session_id)
-        if session is None and session_id not in self._unshared and _ID.fullmatch(session_id) and await self._works():
+        may_exist = session_id not in self._unshared and _ID.fullmatch(session_id)
+        if session is None and may_exist and await self._records.work():
             # Those who ask together with the right credential do not wait for others.
             key = (session_id, header_of(scope, b"authorization"))
             session = await self._adoptions.share(key, lambda _: self._adopt(session_id, front, scope))
@@ -394,8 +307,11 @@ class SharedSessions:
 
     async def record_of(self, session_id: str) -> SessionRecord | None:
         """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
-        found = await self._records.get(_key(session_id))
-        return SessionRecord.decode(found.value) if found and found.value != _ENDED else None
+        return await self._records.get(session_id)
+
+    async def _create(self, session_id: str, record: SessionRecord) -> bool:
+        record.joined_by(self._replica)
+        return await self._records.create(session_id, record)
 
     async def _edit(
         self, session: SharedSession, change: Callable[[SessionRecord], object] = lambda record: None
@@ -407,35 +323,11 @@ class SharedSessions:
             record.joined_by(self._replica)
 
         async with session.turn:
-            record = await self._write(session.id, session.record, change_and_join)
+            record = await self._records.change(session.id, session.record, change_and_join)
             if record.life != session.record.life:  # The others add what they know.
                 await self._notify(session.id)
             session.record = record
             return record
-
-    async def _write(
-        self, session_id: str, known: SessionRecord, change: Callable[[SessionRecord], object]
-    ) -> SessionRecord:
-        """Applies `change` to a record, or to what is `known` of it if it was lost.
-
-        Raises:
-            BusUnavailable: It may have been written or not.
-            SessionRefused: The session was ended, or others write it all the time.
-        """
-        for _ in range(_MOST_TRIES):
-            found = await self._records.get(_key(session_id))
-            if found and found.value == _ENDED:
-                raise SessionRefused(404, "Session not found")
-            record = SessionRecord.decode(found.value) if found else replace(known, life=secrets.token_hex(4))
-            change(record)
-            revision = found.revision if found else 0
-            if await self._records.put(_key(session_id), record.encode(), seconds=self._seconds, revision=revision):
-                return record
-        raise SessionRefused(503, "Too many requests change this session at the same time. Try again in a moment.")
-
-    @property
-    def _seconds(self) -> float:
-        return self._idle * 1.5  # Kept alive four times in `idle`.
 
     def _has_others(self, record: SessionRecord) -> bool:
         return any(replica != self._replica for replica in record.replicas)
@@ -543,31 +435,23 @@ class SharedSessions:
             BusUnavailable: It may not have been sent.
             SessionRefused: It is too large.
         """
-        if len(message) > MOST_LETTER_BYTES:
-            raise SessionRefused(
-                413, f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes."
-            )
         letter = secrets.token_hex(8)
         if (session := self._held.get(session_id)) is not None:
             session.seen.add(letter)
-        await self._records.put(_letter_key(letter), message, seconds=_LETTER_SECONDS)
-
-        def add(record: SessionRecord) -> None:
-            record.letters = [*record.letters, letter][-_MOST_LETTERS:]
-
-        await self._write(session_id, record, add)
+        await self._records.put_letter(letter, message)
+        await self._records.change(session_id, record, lambda record: record.add_letter(letter))
         await self._notify(session_id)
 
     async def _read_letters(self, session: SharedSession, record: SessionRecord) -> None:
         session.seen.intersection_update(record.letters)
         for letter in record.letters:
             if letter not in session.seen:
-                found = await self._records.get(_letter_key(letter))
+                message = await self._records.letter(letter)
                 session.seen.add(letter)
-                if found is None:
+                if message is None:
                     continue
                 status, _ = await session.front.ask(
-                    session.scope, found.value, session_id=session.local_id, endpoint=session.endpoint
+                    session.scope, message, session_id=session.local_id, endpoint=session.endpoint
                 )
                 if status >= 400:
                     logger.warning("A message that another replica passed on was refused with HTTP %d.", status)
@@ -600,14 +484,6 @@ class SharedSessions:
 
 def _start(session_id: str) -> str:
     return session_id[:3]
-
-
-def _key(session_id: str) -> str:
-    return f"session/{session_id}"
-
-
-def _letter_key(letter: str) -> str:
-    return f"letter/{letter}"
 
 
 def _set_level(level: str) -> dict[str, Any]:
