@@ -36,5 +36,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0, // the page's content security policy allows nothing inline
     reportCompressedSize: false,
+    // What nearly every screen needs is one file: many small ones are larger together.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'base', test: /src\/lib\/(api|exact-json|format|keys|preferences|refetch|requests|router|row-log|server-list|store|stream)|components\/(Copy|ErrorNote|FilterInput|Splitter|Virtual)/ }] } } },
   },
 })
