@@ -28,9 +28,10 @@ class Size:
     burst: int = 10_000
     burst_streams: int = 100
     interest: int = 4_000
+    waits: int = 10_000
 
 
-QUICK = Size(streams=(500,), events=8, repetitions=3, crowd=1_000, burst_streams=20, interest=1_000)
+QUICK = Size(streams=(500,), events=8, repetitions=3, crowd=1_000, burst_streams=20, interest=1_000, waits=1_000)
 
 
 @dataclass

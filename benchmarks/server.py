@@ -26,13 +26,16 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 class Server:
     """The commands."""
 
-    def __init__(self, publish: Callable[[str], Any], connections: Callable[[], int]) -> None:
+    def __init__(
+        self, publish: Callable[[str], Any], connections: Callable[[], int], asked: Callable[[], int] = lambda: 0
+    ) -> None:
         self._publish = publish
         self._connections = connections
+        self._asked = asked
 
     @property
     def handlers(self) -> dict[str, Any]:
-        return {"publish": self.publish, "usage": self.usage, "memory": self.memory}
+        return {"publish": self.publish, "usage": self.usage, "memory": self.memory, "bus": self.bus}
 
     async def publish(
         self, uris: list[str], times: int = 1, *, pause: bool = False, together: bool = False
@@ -57,6 +60,9 @@ class Server:
 
     async def usage(self) -> dict[str, Any]:
         return {"cpu": time.process_time(), "connections": self._connections()}
+
+    async def bus(self) -> dict[str, Any]:
+        return {"asked": self._asked()}
 
     async def memory(self) -> dict[str, Any]:
         """Bytes in use at rest: resident, and of those the ones that belong to this process alone."""
@@ -96,7 +102,9 @@ async def run_variant(answers: int, name: str, port: int, options: dict[str, Any
     serving = asyncio.create_task(server.serve())
     while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
-    control = Control(answers, Server(variant.publish, lambda: len(server.server_state.connections)).handlers)
+    control = Control(
+        answers, Server(variant.publish, lambda: len(server.server_state.connections), variant.asked).handlers
+    )
     control.tell({"port": server.servers[0].sockets[0].getsockname()[1]})
     commands = asyncio.create_task(control.run())
     await serving

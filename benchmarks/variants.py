@@ -27,6 +27,8 @@ class Variant:
 
     app: Any
     publish: Publish
+    asked: Callable[[], int] = lambda: 0
+    """How often the records of its bus were asked for something."""
 
 
 def _read(name: str) -> str:
@@ -75,16 +77,20 @@ def tidings(
     """
     # Imported here: the SDK's servers must not carry it.
     from tidings import LiveServer
-    from tidings.server import Coalesce, Limits
+    from tidings.bus.memory import MemoryBus
+    from tidings.bus.urls import bus_from_url
+    from tidings.server import Coalesce, Limits, Waking
 
     most = 2 * SESSIONS  # All readers have one address, which gets at most half.
+    used = bus_from_url(bus) if bus is not None else MemoryBus()
     server = LiveServer(
         "bench",
-        bus=bus,
+        bus=used,
         coalesce=Coalesce(30, 30) if hindered else Coalesce() if merging else Coalesce(window=0, max_wait=0),
         limits=Limits(
             streams=most, streams_per_client=most, sessions=most, memory=8_000_000_000, write_deadline=write_deadline
         ),
+        waking=Waking(waits_per_client=most),
         log_level="ERROR",
     )
     server.resource(SERVED)(_read)
@@ -94,7 +100,26 @@ def tidings(
     async def publish_soon(uri: str) -> None:
         server.notify.soon(ResourceUpdated(uri))  # The bus is locked, and whoever waited for it would wait for long.
 
-    return Variant(server.asgi(max_sessions=SESSIONS), publish_soon if hindered else server.notify.resource_updated)
+    publish = publish_soon if hindered else server.notify.resource_updated
+    return Variant(server.asgi(max_sessions=SESSIONS), publish, _counting(used))
+
+
+def _counting(bus: Any) -> Callable[[], int]:
+    """Counts what the records of a bus are asked for."""
+    asked = 0
+    records = bus.records
+
+    def counting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return call(*arguments, **options)
+
+        return counted
+
+    for name in ("get", "put", "delete"):
+        setattr(records, name, counting(getattr(records, name)))
+    return lambda: asked
 
 
 def callee() -> Variant:

@@ -11,6 +11,7 @@ LEGACY: Final = "2025-11-25"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 CURSOR: Final = "dev.tidings/cursor"
 
+_TASKS: Final[dict[str, Any]] = {"io.modelcontextprotocol/tasks": {}}
 _CLIENT: Final = {"name": "bench", "version": "1"}
 _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 _JSON: Final = {**_ACCEPT, "Content-Type": "application/json"}
@@ -31,16 +32,38 @@ def message(method: str, params: dict[str, Any] | None = None, number: int | Non
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def listen(port: int, number: int, uris: list[str]) -> bytes:
-    """The modern era's one request: its response is the stream."""
+def modern(
+    port: int, method: str, params: dict[str, Any], number: int = 1, *, name: str | None = None, **capabilities: Any
+) -> bytes:
+    """A request of the modern era."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": _CLIENT,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
     }
-    params = {"notifications": {"resourceSubscriptions": uris}, "_meta": meta}
-    headers = {**_JSON, "MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"}
-    return request("POST", port, headers, message("subscriptions/listen", params, number))
+    headers = {**_JSON, "MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    headers |= {} if name is None else {"Mcp-Name": name}
+    return request("POST", port, headers, message(method, {**params, "_meta": meta}, number))
+
+
+def listen(port: int, number: int, uris: list[str]) -> bytes:
+    """The modern era's one request for changes: its response is the stream."""
+    return modern(port, "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}, number)
+
+
+def read(port: int, uri: str) -> bytes:
+    return modern(port, "resources/read", {"uri": uri}, name=uri)
+
+
+def wait(port: int, uri: str) -> bytes:
+    """Wait for a change, as a task."""
+    call = {"name": "wait_for_change", "arguments": {"uris": [uri]}}
+    return modern(port, "tools/call", call, name="wait_for_change", extensions=_TASKS)
+
+
+def look(port: int, task: str) -> bytes:
+    """Ask for the state of a task."""
+    return modern(port, "tasks/get", {"taskId": task}, name=task, extensions=_TASKS)
 
 
 def initialize(port: int) -> bytes:

@@ -219,7 +219,8 @@ class Live:
         That is quicker, and no change is lost.
         """
         shared = app if self._sessions is None else SessionGate(app, self._sessions)
-        return Borrowing(shared, self, keep_alive_seconds())
+        borrowing = Borrowing(shared, self, keep_alive_seconds())
+        return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
 
     async def run_stdio_async(self) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop."""

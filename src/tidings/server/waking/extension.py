@@ -22,11 +22,12 @@ from tidings.server.adapters import Adapter
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_errors, scope_of
 from tidings.server.modern import TaskFrame, is_modern
-from tidings.server.notify import CALLER, TASKS, Caller
+from tidings.server.notify import CALLER, REVOKED, TASKS, Caller
 from tidings.server.policy import RequestContext
-from tidings.server.principals import holder_of, origin_of
+from tidings.server.principals import expiry_of, holder_of, origin_of
 from tidings.server.stop import StopBudget
 from tidings.server.waking.following import TaskFeed
+from tidings.server.waking.looks import LOOK_KEY, Look, QuickLooks
 from tidings.server.waking.record import Json, TaskRecord
 from tidings.server.waking.running import RunningTasks, TaskMode
 from tidings.server.waking.store import TaskStore, UnknownTask
@@ -72,12 +73,15 @@ class WakingExtension:
                 server.add_request_handler("tools/list", types.PaginatedRequestParams, _no_tools)
             if server.get_request_handler("tools/call") is None:
                 server.add_request_handler("tools/call", types.CallToolRequestParams, _unknown_tool)
+        self.looks = QuickLooks(self._is_unchanged, core.policy.limits.permission)
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
 
     def noticed(self, uri: str | None) -> None:
         """Hears a notice of the log; None if the log was lost."""
+        if uri is None or uri.startswith(REVOKED):
+            self.looks.forget()
         if uri is None or uri.startswith(TASKS):
             self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
 
@@ -186,6 +190,9 @@ class WakingExtension:
                 record = await self.state_of(ctx, key)
             except UnknownTask:
                 raise _unknown() from None
+        look: Look | None = (scope_of(ctx) or {}).get(LOOK_KEY)
+        if look is not None:
+            look.key, look.record, look.expires = key, record, expiry_of(scope_of(ctx))
         return record.details(params.task_id)
 
     async def state_of(self, ctx: RequestContext, key: str) -> TaskRecord:
@@ -198,6 +205,12 @@ class WakingExtension:
         if record.asked:  # Another replica may have got an answer just now.
             record = await self._store.find(key, sure_for=0.0)
         return await self._running.checked(key, record)
+
+    def _is_unchanged(self, key: str, record: TaskRecord) -> bool:
+        """Returns whether `state_of` would find this record, which is not final, without asking anybody."""
+        if self._core.stopping or record.asked or self._store.sure_view(key) is not record:
+            return False
+        return self._waits.is_idle(key) if record.kind == "wait" else self._running.runs(key)
 
     async def _update(self, ctx: RequestContext, params: UpdateTaskParams) -> Json:
         key = await self._key(ctx, params)

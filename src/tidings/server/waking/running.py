@@ -209,6 +209,10 @@ class RunningTasks:
         text = f"The tool took longer than {duration(self._waking.longest_task)}, and was broken off."
         self._background.start(run.fail(text))
 
+    def runs(self, key: str) -> bool:
+        """Returns whether the tool of a task runs on this process."""
+        return key in self._runs
+
     async def checked(self, key: str, record: TaskRecord) -> TaskRecord:
         """Returns the task. It has failed if its process has ended."""
         if record.is_final or key in self._runs:

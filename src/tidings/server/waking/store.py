@@ -97,6 +97,14 @@ class TaskStore:
             return view.record
         return (await self._read(key)).record
 
+    def sure_view(self, key: str) -> TaskRecord | None:
+        """Returns a task as `find` would, if that needs no read."""
+        view = self._views.get(key)
+        if view is None or view.record.seconds_left <= 0 or not self._is_sure(key, view, _SURE_SECONDS):
+            return None
+        self._views.move_to_end(key)
+        return view.record
+
     def _is_sure(self, key: str, view: _View, sure_for: float) -> bool:
         noticed = max(self._noticed.get(_start(key), 0.0), self._all_noticed)
         return noticed < view.read_at and time.monotonic() < view.read_at + sure_for

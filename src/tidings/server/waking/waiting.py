@@ -354,8 +354,7 @@ class Waits:
 
     async def state(self, ctx: RequestContext, key: str, record: TaskRecord) -> TaskRecord:
         """Returns a task as it is now. One that has changed resources to report is completed."""
-        wait = self._tasks.get(key)
-        if record.is_final or (wait is not None and not wait.changed and not wait.is_ready):
+        if record.is_final or self.is_idle(key):
             return record
         turn = self._turns.setdefault(key, asyncio.Lock())
         try:
@@ -365,6 +364,11 @@ class Waits:
         finally:
             if not turn.locked() and self._turns.get(key) is turn:
                 del self._turns[key]
+
+    def is_idle(self, key: str) -> bool:
+        """Returns whether this process holds the wait of a task, and has nothing to report."""
+        wait = self._tasks.get(key)
+        return wait is not None and not wait.changed and not wait.is_ready
 
     async def _advanced(self, ctx: RequestContext, key: str, record: TaskRecord) -> TaskRecord:
         wait = self._tasks.get(key)

@@ -1,0 +1,202 @@
+"""`QuickLooks`: looks at tasks in which nothing has happened, answered without the SDK.
+
+Hosts ask for each of their tasks every second, and nearly always nothing has changed. Such a look goes the whole way
+once: through all middleware, the sign-in and the SDK. For some seconds after that, the same request gets the same
+answer at once, as long as this process knows that the task is unchanged. Two requests are the same if they differ in
+nothing but their JSON-RPC id and their trace, so no one gets an answer that was not theirs a moment ago.
+"""
+
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
+from typing import Final, cast
+
+from tidings.server.http_exchange import ASGIApp, Message, Receive, Scope, Send, header_of
+from tidings.server.waking.record import TaskRecord
+
+LOOK_KEY: Final = "tidings.look"  # In the scope of a request: its `Look`.
+
+_METHOD: Final = (b"mcp-method", b"tasks/get")
+_ID: Final = re.compile(rb'0|[1-9][0-9]{0,17}|"[ !#-\[\]-~]{0,256}"')  # Those that are the same in every JSON.
+_MOST: Final = 20_000  # Answers that are kept.
+_LARGEST: Final = 16_384  # Bytes of one. Tasks that are not over have short ones.
+# The length differs with the id.
+_DIFFERING: Final = frozenset({b"content-length", b"traceparent", b"tracestate", b"baggage"})
+_OWN_TO_A_RESPONSE: Final = frozenset({b"set-cookie", b"content-encoding", b"transfer-encoding"})
+
+
+class Look:
+    """One look at a task, for the handler to say what it has found."""
+
+    __slots__ = ("expires", "key", "record")
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.record: TaskRecord | None = None
+        self.expires: float | None = None  # The end of the caller's token, in seconds since the epoch.
+
+
+class _Answer:
+    """The answer to a request, of which everything around its id is known."""
+
+    __slots__ = ("_headers", "_result", "after", "before", "digest", "key", "record", "until")
+
+    def __init__(
+        self,
+        around_id: tuple[bytes, bytes],
+        digest: bytes,
+        look: Look,
+        headers: list[tuple[bytes, bytes]],
+        result: bytes,
+    ) -> None:
+        self.before, self.after = around_id
+        self.digest = digest
+        self.key = look.key
+        self.record = cast("TaskRecord", look.record)
+        self.until = 0.0
+        self._headers = headers
+        self._result = result
+
+    def id_in(self, body: bytes) -> bytes | None:
+        """Returns the id in the same request as this was the answer to; None if it is another one."""
+        start, end = len(self.before), len(body) - len(self.after)
+        same = start < end and body.startswith(self.before) and body.endswith(self.after)
+        return body[start:end] if same and _ID.fullmatch(body, start, end) else None
+
+    async def send(self, send: Send, request_id: bytes) -> None:
+        body = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, self._result)
+        headers = [*self._headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class QuickLooks:
+    """The answers to looks that may be repeated, each for `seconds` at most.
+
+    `is_unchanged` returns whether a look at a task would find this record now.
+    """
+
+    def __init__(self, is_unchanged: Callable[[str, TaskRecord], bool], seconds: float) -> None:
+        self._is_unchanged = is_unchanged
+        self._seconds = seconds
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()  # By the id of the task.
+
+    def forget(self) -> None:
+        """Lets every look go the whole way again."""
+        self._answers.clear()
+
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """Returns `app` with quick looks in front of it."""
+
+        async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and _METHOD in scope["headers"] and _is_plain(scope):
+                await self._look(app, scope, receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return wrapped
+
+    async def _look(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        received = [await receive()]
+        body = _whole_body(received[0])
+        task, digest = header_of(scope, b"mcp-name") or b"", _digest(scope)
+        if (answer := self._find(task, digest)) is not None and (request_id := answer.id_in(body)) is not None:
+            await answer.send(send, request_id)
+            return
+        scope[LOOK_KEY] = look = Look()
+        response = _Response(send)
+
+        async def again() -> Message:
+            return received.pop() if received else await receive()
+
+        await app(scope, again, response.send)
+        if look.record is not None and not look.record.is_final and (around := _around_id(body)) is not None:
+            self._keep(task, around, digest, look, response)
+
+    def _find(self, task: bytes, digest: bytes) -> _Answer | None:
+        answer = self._answers.get(task)
+        if answer is None or answer.digest != digest:
+            return None
+        if time.monotonic() >= answer.until or not self._is_unchanged(answer.key, answer.record):
+            del self._answers[task]
+            return None
+        self._answers.move_to_end(task)
+        return answer
+
+    def _keep(
+        self, task: bytes, around_id: tuple[bytes, bytes], digest: bytes, look: Look, response: "_Response"
+    ) -> None:
+        if (result := response.result) is None:
+            return
+        seconds = self._seconds if look.expires is None else min(self._seconds, look.expires - time.time())
+        answer = self._answers[task] = _Answer(around_id, digest, look, response.headers, result)
+        answer.until = time.monotonic() + seconds
+        if len(self._answers) > _MOST:
+            self._answers.popitem(last=False)
+
+
+class _Response:
+    """Passes a response on, and notes it."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message = {}
+        self._body: bytes | None = None
+        self.headers: list[tuple[bytes, bytes]] = []
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            self.headers = [each for each in message.get("headers", ()) if each[0] != b"content-length"]
+        elif message["type"] == "http.response.body":
+            whole = self._body is None and not message.get("more_body", False)
+            self._body = message.get("body", b"") if whole else b""
+        await self._send(message)
+
+    @property
+    def result(self) -> bytes | None:
+        """The result in it; None if it is something else than a result as JSON that may be repeated."""
+        if self._start.get("status") != 200 or not self._body or len(self._body) > _LARGEST:
+            return None
+        if header_of(self._start, b"content-type") != b"application/json":
+            return None
+        if any(name in _OWN_TO_A_RESPONSE for name, _ in self.headers):
+            return None
+        answer = json.loads(self._body)
+        return json.dumps(answer["result"], separators=(",", ":")).encode() if "result" in answer else None
+
+
+def _is_plain(scope: Scope) -> bool:
+    """Returns whether everything that identifies the sender is in the request: nothing outside has found it out."""
+    return LOOK_KEY not in scope and "user" not in scope and "tls" not in (scope.get("extensions") or ())
+
+
+def _whole_body(message: Message) -> bytes:
+    """Returns the body of a request in its first message; b"" if more follows."""
+    return b"" if message.get("more_body", False) else message.get("body", b"")
+
+
+def _around_id(body: bytes) -> tuple[bytes, bytes] | None:
+    """Returns what is before and behind the id of a request."""
+    probe = secrets.token_hex(8)
+    for found in re.finditer(rb'"id" *: *(%b)(?=[ ,}])' % _ID.pattern, body):
+        before, after = body[: found.start(1)], body[found.end(1) :]
+        # Something within the parameters may have the same name.
+        with suppress(ValueError):
+            if json.loads(b'%b"%b"%b' % (before, probe.encode(), after)).get("id") == probe:
+                return before, after
+    return None
+
+
+def _digest(scope: Scope) -> bytes:
+    """Returns a digest of everything that surrounds the body of a request, but its trace."""
+    headers = [each for each in scope["headers"] if each[0] not in _DIFFERING]
+    client = str((scope.get("client") or ("",))[0]).encode()
+    parts = (scope["path"].encode(), scope.get("query_string", b""), client, *chain.from_iterable(headers))
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
