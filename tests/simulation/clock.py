@@ -9,6 +9,7 @@ import os
 import random
 import ssl
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -98,6 +99,8 @@ def _patches(loop: VirtualLoop, seed: int) -> Iterator[Any]:
     yield mock.patch.object(mcp.client.subscriptions, "_listen_ids", itertools.count(1))
     # Its task ends streams when a signal arrives, and is one for all nodes.
     yield mock.patch.object(sse_starlette.sse, "_ensure_watcher_started_on_this_loop", return_value=None)
+    # Streams of nodes that were killed stay in its list, and the next server in this thread would wake them.
+    yield mock.patch.object(sse_starlette.sse, "_thread_state", threading.local())
     yield mock.patch.object(sse_starlette.sse, "datetime", VirtualDate)
     numbers = itertools.count(1)
     for kind in (modern._ListenStream, watching.Watcher):
