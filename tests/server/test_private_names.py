@@ -24,10 +24,11 @@ from tidings.server.adapters import (
     ServerChanged,
     adapter_for,
     connection_of,
-    forget_messages,
     keep_alive_seconds,
+    lighten,
     standalone_channel,
 )
+from tidings.server.message_pipe import Inlet, Outlet
 
 
 def _nothing() -> str:
@@ -172,7 +173,7 @@ def test_starlette_builds_its_middleware_with_a_method_when_the_first_request_co
 
 
 @pytest.mark.anyio
-async def test_an_old_era_request_leads_to_its_connection() -> None:
+async def test_a_legacy_request_leads_to_its_connection() -> None:
     """`adapters.connection_of` takes `ctx.session._connection`: only it can be written to outside a request, and only
     it says when it ends. If it is gone, look for what the session writes its standalone notifications with.
     """
@@ -190,25 +191,43 @@ async def test_an_old_era_request_leads_to_its_connection() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_messages_of_an_old_era_connection_pass_a_stream_that_can_be_replaced() -> None:
-    """`adapters.forget_messages` empties each message once it is passed on. If a name is gone, a session keeps its last
-    message: see whether the loop of `JSONRPCDispatcher.run` still does, and `tests/server/test_filling_up.py`.
+async def test_the_messages_of_a_legacy_connection_pass_a_stream_that_can_be_replaced() -> None:
+    """`adapters.lighten` replaces it, and messages are emptied once they are passed on. If a name is gone, a session
+    keeps its last message: see whether the loop of `JSONRPCDispatcher.run` still does, and
+    `tests/server/test_filling_up.py`.
     """
     seen: list[Any] = []
     mcp = build(authorize=lambda ctx, _: seen.append(connection_of(ctx)) or True)
-    async with hearing(Way("http", LEGACY), mcp) as ear:
+    async with hearing(Way("memory", LEGACY), mcp) as ear:
         with pytest.warns(MCPDeprecationWarning):
             await ear.subscribe("note://today")
         [connection] = seen
         forgetful = connection.outbound._read_stream._inner
         assert callable(forgetful.aclose)
-        forget_messages(connection)
+        lighten(mcp._lowlevel_server, connection)
         assert connection.outbound._read_stream._inner is forgetful
-    forget_messages(SimpleNamespace(outbound=None))  # type: ignore[arg-type]
+    lighten(mcp._lowlevel_server, SimpleNamespace(outbound=None, session_id=None))  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio
-async def test_an_old_era_http_connection_has_the_id_of_its_session() -> None:
+async def test_the_four_streams_between_the_tasks_of_a_session_can_be_replaced() -> None:
+    """`adapters.lighten` replaces the `_inner` of each. If a name is gone, a session takes 9 KB more: see what
+    `StreamableHTTPServerTransport.connect` makes now, and `tests/server/test_message_pipe.py`.
+    """
+    server = _sdk_server()
+    server.streamable_http_app()
+    transport: Any = server._lowlevel_server.session_manager._admit_session(None)
+    async with transport.connect() as (read, write):
+        names = ("_read_stream_writer", "_read_stream", "_write_stream", "_write_stream_reader")
+        streams = [getattr(transport, name) for name in names]
+        assert (read, write) == (streams[1], streams[2])
+        connection: Any = SimpleNamespace(outbound=None, session_id=transport.mcp_session_id)
+        lighten(server._lowlevel_server, connection)
+        assert [type(stream._inner) for stream in streams] == [Inlet, Outlet] * 2
+
+
+@pytest.mark.anyio
+async def test_a_legacy_http_connection_has_the_id_of_its_session() -> None:
     """`legacy._session_id` ties a session to its event stream by it. If it is None over streamable HTTP, nothing is
     written to the borrowed stream: take the id from the request's `mcp-session-id` header.
     """

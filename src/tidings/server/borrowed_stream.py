@@ -157,7 +157,7 @@ class BorrowedStream(HttpExchange):
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if starts and self._on_start is not None:
             self._response = chunked_response(self._send)
-            call, self._on_start = self._on_start, None
+            call, self._on_start, self._admit = self._on_start, None, None
             call(message)
         elif self._on_event is not None and (event := event_in(message)):
             call_with, self._on_event = self._on_event, None

@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import anyio
 import mcp_types as types
@@ -32,7 +33,7 @@ from tidings._kit.tasks import Background
 from tidings._kit.telemetry import measure
 from tidings.changes import FEATURES, Cursor, Filter
 from tidings.errors import LimitReached, NotAuthorized, TidingsError
-from tidings.server.adapters import connection_of, forget_messages
+from tidings.server.adapters import connection_of
 from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Channel
 from tidings.server.budget import SDK_STREAM_BYTES, SESSION_BYTES, STREAM_BYTES, Place, subscription_bytes
 from tidings.server.core import Core, ModelDeclined, model_request, model_text, rpc_errors, scope_of, weight_of
@@ -50,6 +51,7 @@ RESOURCE_NOT_FOUND: Final = -32002  # This era's code for a missing resource.
 _PLACE_KEY: Final = "tidings.place"  # In the state of a connection: its place in the budget.
 _FIRST_MESSAGES: Final = 9  # That the SDK keeps of an SSE connection until its end.
 _SMALL_MESSAGE: Final = 65_536  # Bytes.
+_SMALL_HANDSHAKE: Final = 2_000  # Characters.
 _ALL: Final = frozenset(FEATURES)  # One object for all sessions, which saves memory.
 
 
@@ -173,14 +175,18 @@ class LegacyEra:
         shared: SharedSessions | None = None,
         *,
         channel: Callable[[str], Channel | None] = lambda session_id: None,
+        lighten: Callable[[Connection], None] = lambda connection: None,
     ) -> None:
         self._core = core
         self._lender = lender
         self._shared = shared
         self._channel = channel
+        self._lighten = lighten
         self._sessions: dict[str, LegacySession] = {}
         # Open streams that are not written to, by the id of their session.
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
+        self._initialized: anyio.Event | None = None  # One for all sessions: it is never unset.
+        self._handshakes: WeakValueDictionary[str, types.InitializeRequestParams] = WeakValueDictionary()
         self._background = Background()
 
     # The handshake
@@ -190,7 +196,7 @@ class LegacyEra:
         if (connection := connection_of(ctx)).has_standalone_channel:
             with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
                 self._place(ctx, connection).keep("handshake", weight_of(ctx))
-            forget_messages(connection)
+            self._lighten(connection)
 
     def _place(self, ctx: RequestContext, connection: Connection) -> Place:
         place: Place | None = connection.state.get(_PLACE_KEY)
@@ -247,10 +253,20 @@ class LegacyEra:
         connection = connection_of(ctx)
         if connection.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS or not connection.has_standalone_channel:
             return
+        self._share_equals(connection)
         try:
             self._register(ctx, connection)
         except LimitReached as error:  # A notification has no answer.
             logger.warning("%s does not receive changes: %s", client_name(ctx), error)
+
+    def _share_equals(self, connection: Connection) -> None:
+        """Lets sessions share what is equal and does not change, which saves memory: many clients are one program."""
+        if connection.initialized.is_set():
+            self._initialized = connection.initialized = self._initialized or connection.initialized
+        if (mine := connection.client_params) is not None:
+            text = mine.model_dump_json()
+            if len(text) <= _SMALL_HANDSHAKE and (one := self._handshakes.setdefault(text, mine)) == mine:
+                connection.client_params = one
 
     def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
         shared: SharedSession | None = connection.state.get(SHARED_KEY)

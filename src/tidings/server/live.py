@@ -26,7 +26,7 @@ from tidings.bus.memory import MemoryBus
 from tidings.changes import FEATURES
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
-from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, standalone_channel
+from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, lighten, standalone_channel
 from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests
 from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Waking
@@ -82,7 +82,9 @@ class Live:
             else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
-        self._legacy = LegacyEra(self._core, self, self._sessions, channel=channel)
+        self._legacy = LegacyEra(
+            self._core, self, self._sessions, channel=channel, lighten=partial(lighten, self._server)
+        )
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours)
         self._modern = ModernEra(self._core, self._server, self._waking)

@@ -1,0 +1,180 @@
+"""`lighter_ends`: two ends that take the place of a memory stream of anyio's, and of a task that waits in it.
+
+The SDK has two such streams in each legacy session: messages from the client, and to it. Nearly always a task waits in
+each for the next message, which takes 4 KB there. Here such a wait is one future.
+
+As there, nothing is buffered: a sender waits until its message is taken. Only one task at a time may receive.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, cast
+
+from anyio import BrokenResourceError, BusyResourceError, ClosedResourceError, EndOfStream, WouldBlock
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+Ends = tuple[MemoryObjectSendStream[Any], MemoryObjectReceiveStream[Any]]
+
+
+def lighter_ends(ends: Ends) -> "tuple[Inlet, Outlet] | None":
+    """Returns what takes the place of the `ends` of a stream from now on; None if a sender waits in it.
+
+    A task that waits for a message in the stream gets the next one there.
+    """
+    now = ends[0].statistics()
+    if now.tasks_waiting_send or now.current_buffer_used or now.tasks_waiting_receive > 1:
+        return None
+    outlet = Outlet(ends)
+    if not now.tasks_waiting_receive:
+        outlet.leave_stream()
+    return Inlet(outlet), outlet
+
+
+def forget(envelope: Any) -> None:
+    """Empties a message of the SDK's, which would keep it until the next one. `envelope` has its context, too."""
+    if envelope is not None and isinstance(envelope[1], SessionMessage):
+        envelope[1].message = envelope[1].metadata = cast("Any", None)
+
+
+class Outlet:
+    """The end where messages are received. A message is emptied when the next one is asked for: it was passed on."""
+
+    __slots__ = ("_closed", "_ended", "_ends", "_last", "_receiving", "_sending")
+
+    def __init__(self, ends: Ends) -> None:
+        self._ends: Ends | None = ends  # Of the stream that it replaces, while a task waits there.
+        self._receiving: asyncio.Future[Any] | None = None
+        self._sending: list[tuple[Any, asyncio.Future[None]]] = []
+        self._last: Any = None
+        self._ended = False  # By the sender.
+        self._closed = False
+
+    def receive(self) -> Awaitable[Any]:
+        """Returns the next message, to be waited for.
+
+        Raises:
+            BusyResourceError: Another task waits for it.
+            ClosedResourceError: This end was closed.
+            EndOfStream: The other end was closed.
+        """
+        if self._is_awaited:
+            raise BusyResourceError("receiving from")
+        forget(self._last)
+        self._last = None
+        if self._closed:
+            raise ClosedResourceError
+        if self._sending:
+            return self._take()
+        if self._ended:
+            raise EndOfStream
+        self._receiving = asyncio.get_running_loop().create_future()
+        return self._receiving
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self._receiving is not None and not self._receiving.done()
+
+    async def _take(self) -> Any:
+        await checkpoint()
+        while self._sending:
+            message, taken = self._sending.pop(0)
+            if not taken.done():  # Else its sender was cancelled.
+                taken.set_result(None)
+                self._last = message
+                return message
+        return await self.receive()
+
+    async def send(self, message: Any) -> None:
+        """Sends a message for the other end.
+
+        Raises:
+            BrokenResourceError: This end was closed.
+            ClosedResourceError: The other end was closed.
+        """
+        await checkpoint()
+        if self._ended:
+            raise ClosedResourceError
+        if self._closed:
+            raise BrokenResourceError
+        if self._hand_over(message):
+            self._last = message
+            return
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sending.append((message, taken))
+        await taken
+
+    def _hand_over(self, message: Any) -> bool:
+        """Gives a message to the task that waits for it. Returns False if none does."""
+        if self._ends is not None:
+            try:
+                self._ends[0].send_nowait(message)
+            except WouldBlock:
+                return False  # The task there was cancelled.
+            else:
+                return True
+            finally:
+                self.leave_stream()
+        if self._receiving is None or self._receiving.done():
+            return False
+        self._receiving.set_result(message)
+        return True
+
+    def leave_stream(self) -> None:
+        """Closes the stream that it replaces."""
+        if self._ends is not None:
+            for end in self._ends:
+                end.close()
+            self._ends = None
+
+    def end(self) -> None:
+        """Closes the other end."""
+        if not self._ended:
+            self._ended = True
+            self._close(0, ClosedResourceError(), EndOfStream())
+
+    def close(self) -> None:
+        """Closes this end."""
+        if not self._closed:
+            self._closed = True
+            self._close(1, BrokenResourceError(), ClosedResourceError())
+
+    def _close(self, end: int, for_senders: Exception, for_receiver: Exception) -> None:
+        if self._ends is not None:
+            self._ends[end].close()
+        for waiting in [taken for _, taken in self._sending]:
+            _fail(waiting, for_senders)
+        if self._receiving is not None:
+            _fail(self._receiving, for_receiver)
+
+    async def aclose(self) -> None:
+        """Closes this end."""
+        self.close()
+
+
+class Inlet:
+    """The end where messages are sent."""
+
+    __slots__ = ("_outlet",)
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    def send(self, message: Any) -> Awaitable[None]:
+        """Sends a message, once this is waited for. See `Outlet.send`."""
+        return self._outlet.send(message)
+
+    def close(self) -> None:
+        """Closes this end."""
+        self._outlet.end()
+
+    async def aclose(self) -> None:
+        """Closes this end."""
+        self.close()
+
+
+def _fail(waiting: asyncio.Future[Any], error: Exception) -> None:
+    if not waiting.done():
+        waiting.set_exception(error)
+        waiting.exception()  # So that asyncio does not complain if the task that waits is cancelled at the same time.
