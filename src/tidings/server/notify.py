@@ -47,7 +47,7 @@ def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:
 
 
 @dataclass(slots=True)
-class Caller:
+class ToolCaller:
     """The caller of a tool, and the resources that were published during the call."""
 
     key: str
@@ -56,7 +56,7 @@ class Caller:
     is_over: bool = False
 
 
-CALLER: Final[ContextVar[Caller | None]] = ContextVar("tidings_caller", default=None)
+CALLER: Final[ContextVar[ToolCaller | None]] = ContextVar("tidings_caller", default=None)
 """The caller of the tool that runs in this context. What it publishes is this caller's doing."""
 
 

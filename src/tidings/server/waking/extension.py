@@ -22,7 +22,7 @@ from tidings.server.adapters import Adapter
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_errors, scope_of
 from tidings.server.modern import TaskFrame, is_modern
-from tidings.server.notify import CALLER, REVOKED, TASKS, Caller
+from tidings.server.notify import CALLER, REVOKED, TASKS, ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import expiry_of, holder_of, origin_of
 from tidings.server.stop import StopBudget
@@ -140,7 +140,7 @@ class WakingExtension:
 
     async def _call(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Calls another tool. What it publishes is its caller's doing."""
-        caller = Caller(origin_of(scope_of(ctx)))
+        caller = ToolCaller(origin_of(scope_of(ctx)))
         token = CALLER.set(caller)
         try:
             return await call_next(ctx)

@@ -25,7 +25,7 @@ from tidings.errors import LimitReached, NotAuthorized, ResourceNotFound, Tiding
 from tidings.server.budget import Place, subscription_bytes
 from tidings.server.config import Waking
 from tidings.server.core import RIGHTS_CHANGED, Core, scope_of, weight_of
-from tidings.server.notify import Caller
+from tidings.server.notify import ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, holder_of, origin_of, principal_of
 from tidings.server.subscriber import Frame, Subscriber
@@ -466,7 +466,7 @@ class Waits:
         now_known = known | await self._texts.store(texts_known(entries), seconds=0.0)
         return changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
 
-    async def wrote(self, ctx: RequestContext, caller: Caller) -> None:
+    async def wrote(self, ctx: RequestContext, caller: ToolCaller) -> None:
         """Notes what a tool call has changed, if its caller has waited for it: that does not wake the caller.
 
         A caller that was woken, changes something, and then waits from where it was woken is not woken by that either.
