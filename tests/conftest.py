@@ -1,9 +1,12 @@
 """Shared by every test: its event loop, its signals, and the tests to leave out if a program is missing."""
 
+import atexit
 import gc
 import logging
+import os
 import shutil
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +26,10 @@ PROGRAMS = {"browser": ("chromium-headless-shell", "chromium"), "redis": ("redis
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What programs keep for their user is not kept for whoever runs the tests. Programs that tests start inherit it.
+    if "XDG_CACHE_HOME" not in os.environ:
+        os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tidings-tests-")
+        atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
     runs_tests = hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None)
     if runs_tests:
         # A shell that starts us in the background ignores these signals. The programs that tests start would inherit

@@ -1,5 +1,6 @@
 """The web server as an AI client sees it: a command that is started, spoken to, and woken by a site that changes."""
 
+import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,13 +34,18 @@ async def place() -> AsyncGenerator[Site]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def command(*options: str) -> Sequence[str]:
     return forking.command("-m", "tidings", "web", *OPTIONS, *options)
 
 
 def stdio() -> StdioServerParameters:
     name, *arguments = command()
-    return StdioServerParameters(command=name, args=arguments)
+    return StdioServerParameters(command=name, args=arguments, env=dict(os.environ))
 
 
 async def page_of(client: Client, url: str) -> dict[str, str]:

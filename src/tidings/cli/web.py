@@ -1,9 +1,11 @@
 """`tidings web`. Its options come from the table of settings in `tidings.web.settings`."""
 
 import gc
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,9 +124,27 @@ def make_server(options: WebOptions) -> "WebServer":
     from tidings.web.server import WebServer
 
     try:
-        return WebServer(options.settings, bus=options.bus)
+        return WebServer(options.settings, bus=options.bus, durable=_folder_of(options))
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error
+
+
+def _folder_of(options: WebOptions) -> Path | None:
+    """Returns the folder for pages and the log of changes; None if the port is another one at each start.
+
+    Servers share it if they serve the same people, and may fetch the same: who can use one can read what it has stored.
+    """
+    import platformdirs
+
+    if options.http is not None and not options.http.port:
+        return None
+    settings = options.settings
+    allowed = [
+        sorted(map(str, each)) for each in (settings.allow_private, settings.allow_domain, settings.block_domain)
+    ]
+    place = "stdio" if options.http is None else f"{options.http.host}:{options.http.port}"
+    digest = hashlib.blake2b(repr([place, allowed]).encode(), digest_size=8).hexdigest()
+    return Path(platformdirs.user_cache_dir("tidings")) / "web" / digest
 
 
 def print_snippet(client: str, options: WebOptions) -> None:

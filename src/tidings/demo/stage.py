@@ -78,6 +78,7 @@ class Site:
 
 _START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
 _WATCHING: Final = (  # The site is on this machine, and is checked more often than is polite elsewhere
+    *("--bus", "memory:"),  # Nothing is kept.
     *("--allow-private", "127.0.0.1", "--robots", "ignore", "--workers", "1"),
     *("--watch-min", "0.5", "--watch-max", "1", "--requests-per-minute", "100000"),
 )

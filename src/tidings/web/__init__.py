@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "WebServer"]
 
-PACKAGES = ("lxml", "pypdfium2", "protego", "httpcore2", "h2", "brotli", "idna")  # of the extra `web`
+PACKAGES = ("lxml", "pypdfium2", "protego", "httpcore2", "h2", "brotli", "idna", "platformdirs")  # of the extra `web`
 
 _HOMES = {"Settings": "tidings.web.settings", "WebServer": "tidings.web.server"}
 

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import mcp_types as types
@@ -14,6 +16,7 @@ from pydantic import AnyUrl
 from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
+from tidings.bus.local import LocalBus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.sqlite import SqliteBus
 from tidings.bus.urls import bus_from_url
@@ -21,6 +24,7 @@ from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable,
 from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.server.live import not_found_in_era
+from tidings.server.waking.changes import ChangedItem, ChangesTool
 from tidings.web import prompts
 from tidings.web.library import WebLibrary
 from tidings.web.refresh import PageUnknown
@@ -61,6 +65,8 @@ class WebServer(ExactServer):
         name: The name that clients see.
         bus: As for `LiveServer`. One that other processes share needs a store that they share, too. Without a bus, the
             processes on one store file share a `SqliteBus` beside it.
+        durable: A folder for pages, watches and the log of changes, if neither a bus nor a store is given: waits then
+            survive a restart. If it cannot be used, everything is in memory.
         options: As for `LiveServer`.
 
     Raises:
@@ -73,9 +79,14 @@ class WebServer(ExactServer):
         *,
         name: str = "web",
         bus: Bus | str | None = None,
+        durable: Path | None = None,
         **options: Any,
     ) -> None:
         self.web_settings = settings
+        self._log: LocalBus | None = None
+        if durable is not None and bus is None and settings.store is None:
+            self.web_settings = settings = replace(settings, store=durable / "pages.db")
+            bus = self._log = LocalBus(durable / "changes.db", edition=f"{__version__} {settings.render}")
         bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else _default_bus(settings)
         if settings.store is None and not isinstance(bus, MemoryBus):
             raise BadSetting(
@@ -92,6 +103,8 @@ class WebServer(ExactServer):
         self.provide(self._resources)
         self.completion()(self._complete)
         self._add_tools()
+        changes = ChangesTool(lambda: self._live.recent_changes, _is_page, self._describe)
+        self.add_documented_tool(changes.changes, "See what changed since", _WORKS_LOCALLY, refusals_told)
         prompts.register(self, lambda: self.store)
 
     @property
@@ -142,14 +155,29 @@ class WebServer(ExactServer):
     @asynccontextmanager
     async def _run(self) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            try:
-                self._parts = await stack.enter_async_context(running(self.web_settings, self._publish))
-            except StoreError as error:
-                raise StateUnusable(str(error)) from error
+            self._parts = await stack.enter_async_context(self._opened())
             try:
                 yield
             finally:
                 self._parts = None
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncGenerator[WebWiring]:
+        """Runs the parts. Processes that do not share a log must not share a store either."""
+        log, settings = self._log, self.web_settings
+        in_memory = replace(settings, store=None)
+        async with AsyncExitStack() as stack:
+            if log is not None and not log.is_shared:
+                settings = in_memory
+            try:
+                parts = await stack.enter_async_context(running(settings, self._publish))
+            except StoreError as error:
+                if log is None or settings.store is None:
+                    raise StateUnusable(str(error)) from error
+                logger.warning("Pages are kept in memory: %s", error)
+                log.leave_file(error)
+                parts = await stack.enter_async_context(running(in_memory, self._publish))
+            yield parts
 
     async def _publish(self, uris: Sequence[str], listed: bool) -> None:
         await self._announce(uris, listed=listed)
@@ -180,6 +208,21 @@ class WebServer(ExactServer):
         if self._parts is not None and not uri.endswith("*") and is_ours(uri):
             await self._parts.watcher.end(parse_address(uri).id, uri)
 
+    async def _describe(self, uris: Sequence[str]) -> list[ChangedItem]:
+        items: list[ChangedItem] = []
+        for uri in uris:
+            item = ChangedItem(uri=uri)
+            page = await self.store.page_of(parse_address(uri).id)
+            if page is None:
+                item["gone"] = True
+            else:
+                title = (page.versions[0].title if page.versions else None) or ""
+                item["title"] = f"{title} {page.canonical_url}".strip()
+                if page.versions:
+                    item["changed_at"] = page.versions[0].retrieved_at
+            items.append(item)
+        return items
+
     async def _complete(
         self,
         ref: types.PromptReference | types.ResourceTemplateReference,
@@ -194,7 +237,11 @@ def _default_bus(settings: Settings) -> Bus:
     if settings.store is None:
         return MemoryBus()
     store = settings.store.resolve()  # The same for all processes, by whichever link they name it.
-    return SqliteBus(store.with_name(f"{store.name}-bus"))
+    return SqliteBus(store.with_name(f"{store.name}-bus"), private=True)
+
+
+def _is_page(uri: str) -> bool:
+    return uri.startswith(address("page", ""))
 
 
 class _WebResources:

@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -76,7 +77,8 @@ class Chat:
 
 
 @asynccontextmanager
-async def chat(*words: str) -> AsyncGenerator[Chat]:
-    """Starts `tidings` with these words."""
-    async with python("-m", "tidings", *words) as peer:
+async def chat(*words: str, cache: Path | None = None) -> AsyncGenerator[Chat]:
+    """Starts `tidings` with these words; `cache` is the user's folder for caches."""
+    env = [] if cache is None else ["env", f"XDG_CACHE_HOME={cache}"]
+    async with python("-m", "tidings", *words, before=env) as peer:
         yield Chat(peer)

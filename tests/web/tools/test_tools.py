@@ -9,7 +9,7 @@ from tidings.server.exact_calls import compact
 
 pytestmark = pytest.mark.anyio
 
-TOOLS = ["fetch", "extract", "map", "chunk", "compact", "diff", "watch", "unwatch"]
+TOOLS = ["fetch", "extract", "map", "chunk", "compact", "diff", "watch", "unwatch", "changes"]
 WAITING = ["wait_for_change"]  # Of every live server; its shape is tested in tests/server/waking.
 
 
