@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from tidings.inspector.records import Record
 
 KINDS = (
-    "server", "state", "hello", "list", "message", "exchange", "request", "progress", "change", "changes-missed",
-    "content", "content-failed", "subscriptions", "subscription-failed", "log", "stderr", "garbage", "notification",
+    "server", "state", "hello", "list", "message", "exchange", "request", "progress", "task", "change",
+    "changes-missed", "content", "content-failed", "subscriptions", "subscription-failed", "log", "stderr", "garbage",
+    "notification",
     "question", "answered", "answer-time", "missed", "of-a-later-version",
 )  # fmt: skip
 
@@ -18,7 +19,7 @@ KEYS = (
     "body", "size", "exchange", "id", "method", "url", "request_headers", "status", "began", "ended", "params", "aside",
     "result", "result_size", "progress", "total", "change", "uri", "cursor", "times", "merged", "contents", "hash",
     "took", "uris", "level", "logger", "data", "text", "kind", "deadline", "outcome", "answer", "ms", "count", "name",
-    "uriTemplate",
+    "uriTemplate", "request", "ttl", "created_at", "pending",
 )  # fmt: skip
 
 WORDS = (

@@ -9,6 +9,7 @@ import pytest
 
 from tests.inspector.http.page import Page, finished, opened, plan_in
 from tests.inspector.http.sample import PICTURE, SCRIPT, sample
+from tests.inspector.jobs import jobs
 
 pytestmark = pytest.mark.anyio
 
@@ -58,6 +59,27 @@ async def test_a_tool_is_called_and_its_result_fetched(page: Page) -> None:
     assert facts["result"]["structuredContent"] == {"total": 42}
     assert facts["problems"] == []
     assert facts["ms"] > 0
+
+
+async def test_a_call_that_is_a_task_has_its_facts_and_is_followed_by_its_id(page: Page) -> None:
+    await page.add(jobs(), "jobs")
+    view = page.session.servers["jobs"].view
+    started = await page.post("/api/servers/jobs/call", {"tool": "reindex", "arguments": {}})
+    request = view.requests[started["id"]]
+    await page.until(lambda: request.task is not None and request.task.message is not None)
+    facts = await page.get(f"/api/servers/jobs/requests/{started['id']}")
+    assert (facts["status"], facts["state"], facts["task"]["status"]) == ("in_progress", "working", "working")
+    assert facts["task"]["ends"] > facts["task"]["created_at"]
+    (known,) = [each for each in (await page.get("/api/snapshot"))["servers"] if each["name"] == "jobs"]
+    assert (known["tasks"], known["running"]) == (1, 0)
+    (row,) = [each for each in (await page.get("/api/rows"))["rows"] if each.get("task")]
+    assert (row["id"], row["state"], row["task"]) == (started["id"], "working", facts["task"]["id"])
+    assert await page.post("/api/servers/jobs/task", {"id": facts["task"]["id"]}) == started
+    await page.post("/api/servers/jobs/call", {"tool": "go_on", "arguments": {}})
+    facts = await finished(page, "jobs", started["id"])
+    assert (facts["state"], facts["task"]["pending"]) == ("completed", False)
+    wrong = await page.post("/api/servers/jobs/task", {}, status=400)
+    assert "id" in wrong["error"]["message"]
 
 
 async def test_an_error_of_a_tool_is_text_and_nothing_more(page: Page) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.inspector.recorded import Writer, sessions
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.fold import fold, fold_session, replay
-from tidings.inspector.view.items import Hop, ListDifference
+from tidings.inspector.view.items import Hop, ListDifference, TaskView
 from tidings.inspector.view.view import ServerView, SessionView, difference_words
 
 
@@ -227,6 +227,25 @@ def test_results_are_bounded_in_bytes() -> None:
     writer("request", id="running", status="in_progress")
     view = folded(writer, ring_bytes=3_000)
     assert list(view.requests) == ["r7", "r8", "r9", "running"]
+
+
+def test_a_task_has_the_status_of_its_call_until_that_ends() -> None:
+    writer = Writer()
+    writer("request", id="r1", method="tools/call", params={"name": "index"}, status="in_progress", created_at=1_000.0)
+    writer("task", request="r1", id="t1", status="working", created_at=1_000.0, ttl=60.0, pending=True)
+    writer("task", request="r1", id="t1", status="input_required", message="Which?", listening=True)
+    request = folded(writer).requests["r1"]
+    assert (request.status, request.state) == ("in_progress", "input_required")
+    task = TaskView("t1", "input_required", "Which?", 1_000.0, None, 60.0, None, listening=True, pending=True)
+    assert request.task == task
+    assert task.ends == 1_060.0
+    writer("request", id="r1", status="cancelled")
+    assert folded(writer).requests["r1"].state == "left"  # It goes on at the server.
+    writer("task", request="r1", id="t1", pending=False)
+    assert folded(writer).requests["r1"].state == "cancelled"
+    writer("task", request="unknown", id="t2")
+    writer("task", request="r1", status="working")
+    assert folded(writer).faults == 0
 
 
 def test_a_question_waits_until_it_is_answered() -> None:
