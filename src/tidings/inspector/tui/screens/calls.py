@@ -59,17 +59,17 @@ class Callee:
         return None
 
 
-class Caller(Container):
+class CallForm(Container):
     """A callable item with its form and its results."""
 
     DEFAULT_CSS = """
-    Caller { layout: horizontal; height: 1fr; width: 5fr; }
-    Caller .form { width: 1fr; border-right: vkey $t-line; }
-    Caller .result { width: 1fr; }
-    Caller .about { height: auto; max-height: 6; padding: 0 1; color: $t-soft; }
-    Caller .problems { height: auto; max-height: 5; padding: 0 1; color: $t-bad; display: none; }
-    Caller .problems.some { display: block; }
-    Caller RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
+    CallForm { layout: horizontal; height: 1fr; width: 5fr; }
+    CallForm .form { width: 1fr; border-right: vkey $t-line; }
+    CallForm .result { width: 1fr; }
+    CallForm .about { height: auto; max-height: 6; padding: 0 1; color: $t-soft; }
+    CallForm .problems { height: auto; max-height: 5; padding: 0 1; color: $t-bad; display: none; }
+    CallForm .problems.some { display: block; }
+    CallForm RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
     """
 
     def __init__(self, pane: Pane) -> None:
@@ -211,7 +211,7 @@ class CallerPane(Pane):
 
     def __init__(self, tab: str, model: Table[Any], draw: Draw, *, noun: str, empty: str) -> None:
         super().__init__(tab, model, draw, noun=noun, empty=empty)
-        self.caller = Caller(self)
+        self.caller = CallForm(self)
 
     def restart(self) -> None:
         super().restart()

@@ -111,8 +111,8 @@ class ResourcesPane(CallerPane):
     ]
 
     DEFAULT_CSS = """
-    ResourcesPane Caller { display: none; }
-    ResourcesPane.template Caller { display: block; }
+    ResourcesPane CallForm { display: none; }
+    ResourcesPane.template CallForm { display: block; }
     ResourcesPane.template .detail { display: none; }
     """
 
