@@ -11,7 +11,7 @@
 | `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
 | `tasks`, `task_wire`, `task_stream`, `legacy_tasks` | calls that the server runs as tasks, in both eras |
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
-| `subscriptions`, `watching` | what is subscribed to, known to be current, and read again |
+| `subscriptions`, `watching`, `batches` | what is subscribed to, known to be current, read again, and handed out |
 | `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
 | `pending`, `responders` | questions of the server, and their answers |
 
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from tidings._kit.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tidings.client.batches import ChangeBatch, ResourceChange
     from tidings.client.cache import Cache, CacheInfo, PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.calls import StartedCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
@@ -43,6 +44,7 @@ __all__ = [
     "Cache",
     "CacheInfo",
     "CacheLimits",
+    "ChangeBatch",
     "ClientConfig",
     "Exchange",
     "ListChanged",
@@ -57,6 +59,7 @@ __all__ = [
     "QueueStatus",
     "RemoteTask",
     "RequestQueue",
+    "ResourceChange",
     "ResourceRead",
     "Responder",
     "Signal",
@@ -72,6 +75,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "batches": ("ChangeBatch", "ResourceChange"),
     "cache": ("Cache", "CacheInfo", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
     "calls": ("StartedCall",),
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,8 @@ import httpx2
 import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from tidings._kit.backoff import is_number
+from tidings.client.batches import ChangeBatch, ChangeLoop
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.calls import StartedCall
 from tidings.client.config import ClientConfig
@@ -445,6 +448,58 @@ class LiveClient:
         async with contextlib.aclosing(self._subscriptions.watches.watch(uris, patient=patient)) as reads:
             async for read in reads:
                 yield read
+
+    def changes(
+        self,
+        uris: str | Sequence[str],
+        *,
+        at_most_every: float = 1.0,
+        name: str = "",
+        first: bool = False,
+        missing: Literal["raise", "wait"] = "raise",
+    ) -> AsyncGenerator[ChangeBatch]:
+        """Yields what changed since the last time, in batches: for agents, to which each batch costs a turn.
+
+        Each change has the URI, the new text and the difference from what was yielded before. A change is yielded once,
+        the last one always. A batch counts as handled when the loop asks for the next one; otherwise the next loop gets
+        it again. With `state`, this holds over restarts of the program.
+
+        Args:
+            uris: One URI or several.
+            at_most_every: The least number of seconds from one batch to the next.
+            name: Tells loops apart. Each name has a record of its own of what was yielded.
+            first: Yield the content of resources that are new to the loop, too. Without it, their content is where the
+                loop begins.
+            missing: As for `watch`.
+
+        Raises:
+            InvalidUri: One of them is not a URI.
+            ResourceNotFound: None of them exists at the beginning, or ever did for this loop.
+            TidingsError: There will be no more changes: one of them cannot be read, or the client gave up connecting.
+        """
+        texts = [uris] if isinstance(uris, str) else list(uris)
+        if not texts:
+            raise ValueError("changes() needs one URI or several, and got none")
+        if not is_number(at_most_every) or not 0 <= at_most_every < math.inf:
+            raise ValueError(f"at_most_every= is a number of seconds that is not negative, not {at_most_every!r}")
+        if missing not in ("raise", "wait"):
+            raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
+        loop = ChangeLoop(
+            self._subscriptions.watches,
+            self._wiring.handed_out,
+            [check_watched(uri) for uri in texts],
+            name=name,
+            at_most_every=at_most_every,
+            first=first,
+            patient=missing == "wait",
+        )
+        return self._changes(loop)
+
+    async def _changes(self, loop: ChangeLoop) -> AsyncGenerator[ChangeBatch]:
+        self._connection.check()  # When the loop begins, not when `changes` is called.
+        async with contextlib.aclosing(loop.run()) as batches:
+            async for batch in batches:
+                yield batch
 
     async def wait_fresh(self) -> None:
         """Waits until everything that is subscribed to, watched or mirrored is known to be current.

@@ -8,7 +8,8 @@ waits until there is some again. A loop that has not may have a misspelt URI, an
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, cast
 
@@ -94,15 +95,22 @@ class WatchedResource:
 
 @dataclass(eq=False, slots=True)
 class Watcher:
-    """One loop over `number` watched resources. A `patient` one waits even if none of them exists yet."""
+    """One loop over `number` watched resources. A `patient` one waits even if none of them exists yet.
+
+    With `tells_gone`, it is also told when a resource does not exist, or no longer.
+    """
 
     number: int
     wakeup: Wakeup
     _: KW_ONLY
     patient: bool
+    tells_gone: bool = False
     _missing: set[str] = field(default_factory=set[str], init=False)
     _news: dict[str, WatchedResource] = field(default_factory=dict[str, WatchedResource], init=False)
-    _seen: dict[str, str | None] = field(default_factory=dict[str, str | None], init=False)
+    _seen: dict[str, str | None] = field(
+        default_factory=dict[str, str | None], init=False
+    )  # None for one that is gone.
+    _has_seen_some: bool = field(default=False, init=False)
     _wake: asyncio.Future[None] | None = field(default=None, init=False)
 
     def notify(self, watched: WatchedResource) -> None:
@@ -116,8 +124,11 @@ class Watcher:
         """True if it waits although there is something new, which it will get in a moment."""
         return self._wake is not None and bool(self._news)
 
-    async def next(self) -> ResourceRead:
-        """Returns the next content that differs from what was seen. Raises the error if there will be no more."""
+    async def next(self) -> tuple[str, ResourceRead | None]:
+        """Returns the next resource with content that differs from what was seen; None for one that is gone.
+
+        Raises the error if there will be no more. May be cancelled without missing anything.
+        """
         while True:
             while self._news:
                 watched = self._news.pop(next(iter(self._news)))
@@ -125,7 +136,11 @@ class Watcher:
                     raise watched.error
                 if watched.latest is not None and self._seen.get(watched.uri) != watched.digest:
                     self._seen[watched.uri] = watched.digest
-                    return watched.latest
+                    self._has_seen_some = True
+                    return watched.uri, watched.latest
+                if watched.is_gone and self.tells_gone and self._seen.get(watched.uri, "") is not None:
+                    self._seen[watched.uri] = None
+                    return watched.uri, None
             self._wake = asyncio.get_running_loop().create_future()
             try:
                 await self._wake
@@ -137,7 +152,7 @@ class Watcher:
         if not watched.is_gone:
             return False
         self._missing.add(watched.uri)
-        return self.patient or bool(self._seen) or len(self._missing) < self.number
+        return self.patient or self._has_seen_some or len(self._missing) < self.number
 
 
 class Watches:
@@ -160,13 +175,21 @@ class Watches:
 
     async def watch(self, uris: Sequence[str], *, patient: bool = False) -> AsyncGenerator[ResourceRead]:
         """Yields the content of each resource now, and whenever it is different. A slow loop gets only the newest."""
+        with self.watching(uris, patient=patient) as watcher:
+            while True:
+                _, read = await watcher.next()
+                if read is not None:
+                    yield read
+
+    @contextmanager
+    def watching(self, uris: Sequence[str], *, patient: bool, tells_gone: bool = False) -> Generator[Watcher]:
+        """Keeps these resources current for one loop."""
         uris = tuple(dict.fromkeys(uris))
-        watcher = Watcher(len(uris), self._wakeup, patient=patient)
+        watcher = Watcher(len(uris), self._wakeup, patient=patient, tells_gone=tells_gone)
         self._watchers.add(watcher)
         watched = [self._hold(uri, watcher) for uri in uris]
         try:
-            while True:
-                yield await watcher.next()
+            yield watcher
         finally:
             self._watchers.discard(watcher)
             for each in watched:

@@ -22,6 +22,7 @@ from tidings._kit.tasks import Wakeup
 from tidings._kit.telemetry import NO_TRACE, measure, trace_of, within
 from tidings.changes import CURSOR_KEY, TIMES_KEY, Change
 from tidings.client import events
+from tidings.client.batches import HANDED_KEPT, HandedOut
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls
 from tidings.client.config import ClientConfig
@@ -150,6 +151,7 @@ class ClientWiring:
             prefix_refresher=refresher(at_once=4, most_waiting=_PREFIX_WAITING),
             store=self.store,
         )
+        self.handed_out = HandedOut(self.store)
         self.tasks = Tasks(
             self.connection,
             self.requests,
@@ -175,6 +177,7 @@ class ClientWiring:
         for invocation in saved.invocations:
             self.cache.put(invocation, age=(now - invocation.timestamp).total_seconds())
         self.tasks.restore(saved.kept.get(TASKS_KEPT, {}))
+        self.handed_out.restore(saved.kept.get(HANDED_KEPT, {}))
         self._restored = True
 
     async def end(self) -> None:
