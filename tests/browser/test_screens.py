@@ -115,7 +115,8 @@ async def _show(look: Look, name: str) -> None:
             pass
 
 
-async def _violations(look: Look) -> list[str]:
+async def violations(look: Look) -> list[str]:
+    """What axe finds on the page as it is."""
     if not await look.page.evaluate("'axe' in window"):
         await look.page.add_script_tag(path=AXE)
     found: dict[str, Any] = await look.page.evaluate(
@@ -135,26 +136,26 @@ async def test_every_screen_can_be_used_by_everybody(browser: Browser, filled: I
         for name in SHOWN:
             await _show(look, name)
             await look.picture(f"{name}-{scheme}")
-            found[name] = await _violations(look)
+            found[name] = await violations(look)
         await look.screen("sample", "live")
         await look("questions").click()
         await expect(look("question").first).to_be_visible()
         await look.picture(f"questions-{scheme}")
-        found["questions"] = await _violations(look)
+        found["questions"] = await violations(look)
         await look.page.keyboard.press("Control+k")
         await look("palette-input").fill("no such thing")
         await expect(look("palette-none")).to_have_text("No results.")
-        found["palette, nothing found"] = await _violations(look)
+        found["palette, nothing found"] = await violations(look)
         await look("palette-input").fill("plan")
         await expect(look("palette").get_by_role("option").first).to_be_visible()
         await look.picture(f"palette-{scheme}")
-        found["palette"] = await _violations(look)
+        found["palette"] = await violations(look)
         await look.page.keyboard.press("Escape")
         await expect(look("palette")).to_have_count(0)
         await look.page.keyboard.press("?")
         await expect(look("shortcuts")).to_be_visible()
         await look.picture(f"shortcuts-{scheme}")
-        found["shortcuts"] = await _violations(look)
+        found["shortcuts"] = await violations(look)
         assert {name: each for name, each in found.items() if each} == {}
 
 

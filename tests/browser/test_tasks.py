@@ -10,6 +10,7 @@ from playwright.async_api import Browser, expect
 
 from tests import forking
 from tests.browser.inspecting import ROOT, TIDINGS, Inspector, Look, answers, command, inspecting, looking
+from tests.browser.test_screens import violations
 from tests.client import everything
 from tests.ports import free_port
 from tests.server.serving import eventually
@@ -69,6 +70,29 @@ async def test_the_question_of_a_task_is_answered_in_place(look: Look) -> None:
     await question.get_by_test_id("answer").click()
     await expect(look("task-status")).to_have_text("completed")
     await expect(look("result")).to_contain_text("Kept the first.")
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+async def test_tasks_can_be_used_by_everybody_also_on_a_phone(
+    browser: Browser, inspector: Inspector, scheme: str
+) -> None:
+    options = {"color_scheme": scheme, "bypass_csp": True, "viewport": {"width": 390, "height": 844}}
+    async with looking(browser, inspector, to="/jobs/requests?show=tasks", **options) as look:
+        await look.screen("jobs", "tools", "import_folder")
+        await look("call").click()
+        await expect(look("task-status")).to_have_text("input required")
+        await look.go("#/jobs/requests?show=tasks")
+        await look.row("requests", "import_folder").click()
+        await expect(look("question")).to_be_visible()
+        assert await violations(look) == []
+        assert await look.overflow() == 0
+        await look.page.keyboard.press("Escape")  # Back to the list, which still shows tasks alone.
+        await expect(look("task-to-follow")).to_be_visible()
+        await expect(look.rows("requests").first).to_be_visible()
+        await look.row("requests", "input required").click()
+        await look("cancel-request").click()
+        await expect(look("task-status")).to_have_text("cancelled")
+        assert await violations(look) == []
 
 
 async def test_a_wait_ends_with_the_difference_when_the_note_is_edited_elsewhere(look: Look) -> None:

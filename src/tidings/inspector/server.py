@@ -149,6 +149,7 @@ class InspectedServer:
     async def _retry(self, client: "LiveClient") -> None:
         with contextlib.suppress(TidingsError):  # The view shows it.
             await client.reconnect()
+            await self._follow_kept(client)
 
     async def _make_client(self) -> "LiveClient":
         await asyncio.to_thread(import_client)
