@@ -185,7 +185,7 @@ async def _task_of(client: "LiveClient", call: "StartedCall") -> "RemoteTask | N
 
 
 def _how_to_follow(task_id: str) -> str:
-    return f"Follow it with: {command_line(task_id, '--wait')}"
+    return f"Follow it with: {harmless(command_line(task_id, '--wait'))}"
 
 
 def command_line(task_id: str, *options: str) -> str:
@@ -221,7 +221,7 @@ def show_detached(options: OneShotOptions, task: "RemoteTask") -> None:
     if options.as_json:
         click.echo(dumped(task_facts(task)))
     else:
-        click.echo(task.id)
+        click.echo(harmless(task.id) if sys.stdout.isatty() else task.id)
     if options.is_command:
         click.echo(
             "The server ends now. Only a task that it keeps on disk goes on, when it is started again.", err=True
