@@ -409,10 +409,19 @@ class Borrowing:
     async def _lend(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request whose answer will carry changes, if it succeeds."""
         scope[SCOPE_KEY] = scope[EXCHANGE_KEY] = stream
-        admit = partial(self._admit, scope, stream) if scope["method"] == "GET" else None
-        stream.when_started(partial(self._started, scope, stream), admit=admit)
+        stream.when_started(
+            partial(self._started, scope, stream),
+            admit=partial(self._admit, scope, stream) if scope["method"] == "GET" else None,
+        )
         try:
-            await self._serve(stream, scope, receive, send)
+            await self._serve(stream, scope, receive)
+            if stream.held:
+                # Not in `_serve`: there, an error keeps all that the SDK had for this request.
+                await stream.stay(receive)
+            elif stream.session_id is not None:
+                await stream.complete()
+            elif not stream.answered and header_of(scope, b"last-event-id") is not None:
+                await respond(send, 400, _CANNOT_RESUME)  # The SDK gives no answer if it keeps no events.
         except asyncio.CancelledError:
             # Cancelled by `_let_go`: the response is over, and the web server goes on.
             if not stream.ended:
@@ -421,7 +430,7 @@ class Borrowing:
             stream.over()
             self._lender.stream_closed(stream)
 
-    async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive) -> None:
         async def weigh() -> Message:
             message = await receive()
             stream.weigh(message.get("body", b""))
@@ -432,13 +441,6 @@ class Borrowing:
         except asyncio.CancelledError:
             if not stream.was_let_go():
                 raise
-        if stream.held:
-            # Outside of the handler above: the error keeps all that the SDK had for this request.
-            await stream.stay(receive)
-        elif stream.session_id is not None:
-            await stream.complete()
-        elif not stream.answered and header_of(scope, b"last-event-id") is not None:
-            await respond(send, 400, _CANNOT_RESUME)  # The SDK gives no answer if it keeps no events.
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Keeps the lender running for the life of the application."""

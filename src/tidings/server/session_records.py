@@ -11,6 +11,7 @@ import secrets
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from tidings.bus import Records
@@ -23,6 +24,7 @@ _LETTER_SECONDS: Final = 120.0
 _MOST_LETTERS: Final = 256
 _MOST_REPLICAS: Final = 16
 _MOST_TRIES: Final = 100  # Of a write, if others write the same record at the same time.
+_SMALL: Final = 2_000  # Characters of what sessions share.
 _ENDED: Final = b""  # The record of a session that was ended a moment ago.
 
 
@@ -34,7 +36,7 @@ class SessionRefused(Exception):
         self.status = status
 
 
-@dataclass
+@dataclass(slots=True)
 class SessionRecord:
     """The part of a session that all replicas share."""
 
@@ -50,6 +52,10 @@ class SessionRecord:
     letters: list[str] = field(default_factory=list[str])  # Messages for other replicas, the latest last.
     edition: int = 0  # Higher with each change: that of an older copy is lower.
     life: str = ""  # Another one each time that it was lost, and that a replica has written what it knew of it.
+
+    def __post_init__(self) -> None:
+        # Many clients are one program, and these never change: one object for all saves memory.
+        self.handshake, self.server = _one_of(self.handshake), _one_of(self.server)
 
     def encode(self) -> bytes:
         return zlib.compress(json.dumps(asdict(self), separators=(",", ":")).encode(), 1)
@@ -76,6 +82,17 @@ class SessionRecord:
 
     def add_letter(self, letter: str) -> None:
         self.letters = [*self.letters, letter][-_MOST_LETTERS:]
+
+
+def _one_of(value: Any) -> Any:
+    """Returns one object for all that are equal to `value`, if they are small."""
+    text = json.dumps(value)
+    return _read(text) if len(text) <= _SMALL else value
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Any:
+    return json.loads(text)
 
 
 class SessionRecords:

@@ -126,7 +126,7 @@ class SharedSession:
         self.looking = False
         self.completing = False
         self.next_completion = 0.0  # At the earliest, by the clock of the event loop.
-        self.seen = set(record.letters)
+        self.seen = tuple(record.letters)  # Not a set: an empty one takes memory.
         self.first_question = (secrets.randbelow(2**31) + 1) * _QUESTIONS
         self._first = self.translated
 
@@ -159,7 +159,7 @@ class SharedSessions:
         self._position = position
         self._replica = secrets.token_hex(4)
         self._held: dict[str, SharedSession] = {}
-        self._near: dict[str, set[SharedSession]] = {}  # Those that a notice is about.
+        self._near: dict[str, tuple[SharedSession, ...]] = {}  # Those that a notice is about.
         self._unshared: set[str] = set()  # Ids of sessions whose handshake the bus could not store.
         self._background = Background()
         self._keeper: asyncio.Task[None] | None = None
@@ -234,17 +234,17 @@ class SharedSessions:
 
     def _hold(self, session: SharedSession) -> None:
         self._held[session.id] = session
-        self._near.setdefault(_start(session.id), set()).add(session)
+        start = _start(session.id)
+        self._near[start] = (*self._near.get(start, ()), session)
 
     def forget(self, session: SharedSession) -> None:
         """Forgets a session that this replica no longer holds. Others may go on with it."""
         session.over = True
         if self._held.get(session.id) is session:
             del self._held[session.id]
-        near = self._near.get(_start(session.id), set())
-        near.discard(session)
-        if not near:
-            self._near.pop(_start(session.id), None)
+        start = _start(session.id)
+        if near := tuple(each for each in self._near.pop(start, ()) if each is not session):
+            self._near[start] = near
 
     async def end(self, session: SharedSession) -> None:
         """Ends a session on all replicas, because its client has ended it."""
@@ -437,17 +437,17 @@ class SharedSessions:
         """
         letter = secrets.token_hex(8)
         if (session := self._held.get(session_id)) is not None:
-            session.seen.add(letter)
+            session.seen += (letter,)
         await self._records.put_letter(letter, message)
         await self._records.change(session_id, record, lambda record: record.add_letter(letter))
         await self._notify(session_id)
 
     async def _read_letters(self, session: SharedSession, record: SessionRecord) -> None:
-        session.seen.intersection_update(record.letters)
+        session.seen = tuple(letter for letter in session.seen if letter in record.letters)
         for letter in record.letters:
             if letter not in session.seen:
                 message = await self._records.letter(letter)
-                session.seen.add(letter)
+                session.seen += (letter,)
                 if message is None:
                     continue
                 status, _ = await session.front.ask(
