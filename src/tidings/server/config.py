@@ -103,12 +103,14 @@ class Waking:
     """Waits at once for one client: a signed-in user, else a network address, or all pipes."""
     running_per_client: int = 50
     """Tools that run as tasks at once for one client. Each process counts for itself."""
+    hints: bool = False
+    """Append "changed since you last read" to the results of other tools, once for each change."""
 
     def __post_init__(self) -> None:
         _check_numbers(self)
         for field in fields(self):
             value = getattr(self, field.name)
-            if not 0 < value < float("inf"):
+            if not isinstance(value, bool) and not 0 < value < float("inf"):
                 raise ValueError(f"Waking needs {field.name} > 0, not {value}")
         if self.quiet > self.longest_quiet:
             raise ValueError(f"Waking needs quiet <= longest_quiet, not {self.quiet} and {self.longest_quiet}")
@@ -117,9 +119,11 @@ class Waking:
 def _check_numbers(settings: Any) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
-        if isinstance(value, bool) or not isinstance(value, Real):
+        is_flag = isinstance(field.default, bool)
+        if isinstance(value, bool) is not is_flag or not isinstance(value, Real):
+            needed = "True or False" if is_flag else "a number"
             raise TypeError(
-                f"{type(settings).__name__} needs a number for {field.name}, not {type(value).__name__} {value!r}"
+                f"{type(settings).__name__} needs {needed} for {field.name}, not {type(value).__name__} {value!r}"
             )
 
 

@@ -44,6 +44,7 @@ from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopS
 from tidings.server.subscriber import Subscriber
 from tidings.server.waking.changes import RecentChanges
 from tidings.server.waking.extension import WakingExtension
+from tidings.server.waking.hints import Shows, shown_resources
 from tidings.server.waking.running import TaskMode
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Live:
         coalesce: CoalesceSetting,
         notifier: type[Notifier],
         waking: Waking | None,
+        shows: Shows = shown_resources,
     ) -> None:
         self._server = adapter.lowlevel
         self._bus = bus if bus is not None else MemoryBus()
@@ -86,7 +88,7 @@ class Live:
             self._core, self, self._sessions, channel=channel, lighten=partial(lighten, self._server)
         )
         ours = (self._middleware, self._admit_session)
-        self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours)
+        self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
         self._modern = ModernEra(self._core, self._server, self._waking)
         self.recent_changes = RecentChanges(self._core)
         """What the log knows of the past."""
@@ -267,6 +269,8 @@ class Live:
         self._calls.begin()
         self._unsubscribe = self._core.start()
         self.recent_changes.start()
+        if self._waking is not None:
+            self._waking.start()
         if self._core.policy.asks or self._waking is not None:
             await self._core.seals.share_key()
         if self._sessions is not None:

@@ -32,6 +32,7 @@ from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking, che
 from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
+from tidings.server.waking.hints import shown_resources
 from tidings.server.waking.running import TaskMode
 
 
@@ -108,7 +109,8 @@ def attach(
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
     policy = SubscriptionPolicy(limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing)
     notifier = server.notifier if isinstance(server, LiveServer) else Notifier
-    live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier, waking=waking)
+    shows = server.shown_resources if isinstance(server, LiveServer) else shown_resources
+    live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier, waking=waking, shows=shows)
     _live_servers.add(adapter.lowlevel)
     adapter.wrap_apps(live.wrap, max_sessions=limits.sessions, session_idle_timeout=limits.session_idle)
     return live
@@ -162,6 +164,13 @@ class LiveServer(MCPServer[LifespanResultT]):
     def notify(self) -> Notifier:
         """Publishes changes, and shows who listens."""
         return self._live.notify
+
+    def shown_resources(self, tool: str, result: dict[str, Any]) -> Iterable[str]:
+        """Returns the URIs of the resources that the result of a tool shows, so that its caller has read them.
+
+        Those that are embedded in it, unless a subclass knows more. See `Waking.hints`.
+        """
+        return shown_resources(tool, result)
 
     def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
         """See `Live.on_first_subscriber`."""

@@ -25,7 +25,7 @@ from tidings.server.families import BadAddress
 from tidings.server.notify import EVERYTHING
 from tidings.server.waking.changes import ChangedItem, ChangesTool
 from tidings.vault import prompts
-from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources, is_file_uri
+from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources, file_uri, is_file_uri
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 _READ_SECONDS = 10.0  # The wait for the first build, if a resource is not in the index yet.
 _EVERYTHING = "vault://*"
+_SHOWING = ("read", "daily_note")  # The tools whose results are notes.
+_WRITING_ONE = ("write", "edit", "append")
 _READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ENDLESS = (SEARCH, "vault://daily/")
 
@@ -169,6 +171,13 @@ class VaultServer(ExactServer):
         if self.read_only and name in tools.WRITING and name not in self.tools_by_name:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
+
+    def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
+        """Returns the URIs of the notes that a tool has read or written."""
+        data: dict[str, Any] = result.get("structuredContent") or {}
+        notes: list[dict[str, str]] = data.get("notes", []) if tool in _SHOWING else []
+        read = [data] if tool in _WRITING_ONE else notes
+        return [file_uri(note["path"]) for note in read if "path" in note]
 
     async def _publish(self, found: FoundChanges) -> None:
         await self._announce([*found.states], listed=found.listed, changed_at=found.changed_at, before=found.before)

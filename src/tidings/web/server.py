@@ -208,6 +208,12 @@ class WebServer(ExactServer):
         if self._parts is not None and not uri.endswith("*") and is_ours(uri):
             await self._parts.watcher.end(parse_address(uri).id, uri)
 
+    def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
+        """Returns the URIs of the pages that a tool has read."""
+        data: dict[str, Any] = result.get("structuredContent") or {}
+        pages: list[dict[str, str]] = data.get("pages", []) if tool in ("fetch", "extract") else []
+        return [page["page_uri"] for page in pages]
+
     async def _describe(self, uris: Sequence[str]) -> list[ChangedItem]:
         items: list[ChangedItem] = []
         for uri in uris:

@@ -27,6 +27,7 @@ from tidings.server.policy import RequestContext
 from tidings.server.principals import expiry_of, holder_of, origin_of
 from tidings.server.stop import StopBudget
 from tidings.server.waking.following import TaskFeed
+from tidings.server.waking.hints import Hints, Shows
 from tidings.server.waking.looks import LOOK_KEY, Look, QuickLooks
 from tidings.server.waking.record import Json, TaskRecord
 from tidings.server.waking.running import RunningTasks, TaskMode
@@ -59,12 +60,13 @@ class UpdateTaskParams(TaskParams):
 class WakingExtension:
     """Serves tasks, and the tool that waits. A tool of the server's own that has the same name takes its place."""
 
-    def __init__(self, core: Core, adapter: Adapter, waking: Waking, ours: Sequence[Any]) -> None:
+    def __init__(self, core: Core, adapter: Adapter, waking: Waking, ours: Sequence[Any], shows: Shows) -> None:
         self._core = core
         self._keep = waking.keep
         self._adapter = adapter
         self._server = server = adapter.lowlevel
         self._store = TaskStore(core)
+        self._hints = Hints(shows) if waking.hints else None
         self._running = RunningTasks(core, self._store, waking, adapter)
         self._waits = Waits(core, self._store, waking, ResourceReader(server, ours), adapter.known)
         if server.get_request_handler("resources/read") is not None:
@@ -77,6 +79,11 @@ class WakingExtension:
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
+
+    def start(self) -> None:
+        """Begins to serve. The bus has been entered, and forgets its listeners when it is left."""
+        if self._hints is not None:
+            self._core.bus.subscribe(self._hints.heard)
 
     def noticed(self, uri: str | None) -> None:
         """Hears a notice of the log; None if the log was lost."""
@@ -111,6 +118,10 @@ class WakingExtension:
 
     async def serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Answers the calls of tools that wait, and adds the extension and the tool to the answers of others."""
+        serve = partial(self._serve, call_next=call_next)
+        return await serve(ctx) if self._hints is None else await self._hints.serve(ctx, serve)
+
+    async def _serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         match ctx.method:
             case "tools/call" if (ctx.params or {}).get("name") == TOOL_NAME and self._has_tool:
                 return await self._wait(ctx)
@@ -148,6 +159,8 @@ class WakingExtension:
             CALLER.reset(token)
             caller.is_over = True
             if caller.changed:
+                if self._hints is not None:
+                    self._hints.wrote(ctx, caller.changed)
                 await self._waits.wrote(ctx, caller)
 
     async def _wait(self, ctx: RequestContext) -> Json:
