@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import serving
+from tests.server.serving import eventually, serving
 from tests.server.waking.tasking import QUICK, call, get, reaches, text, wait
+from tidings.changes import ResourceUpdated
+from tidings.server import Waking
 from tidings.vault.server import VaultServer
 
 pytestmark = pytest.mark.anyio
@@ -70,3 +72,21 @@ async def test_a_note_that_does_not_exist_yet_can_be_waited_for(tmp_path: Path, 
         said = text((await reaches(port, task, "completed"))["result"])
     assert "vault://note/New.md" in said
     assert "+here" in said
+
+
+async def test_notes_that_were_read_and_have_changed_are_named_in_other_results(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    server(root, tmp_path / "cache")
+    vault = VaultServer(root, cache=tmp_path / "cache", waking=Waking(hints=True))
+    async with serving(vault.asgi()) as port:
+        await vault.library.settled()
+        assert len((await call(port, "read", paths=["Inbox"]))["content"]) == 1
+        (root / "Inbox.md").write_text("# Inbox\n\n- bread\n")
+        await eventually(lambda: ResourceUpdated(INBOX) in vault._bus._log)  # type: ignore[union-attr]
+        _, hint, link = (await call(port, "search", query="bread"))["content"]
+        assert hint["text"].startswith("Changed since you last read")
+        assert link["uri"] == INBOX
+        assert len((await call(port, "search", query="bread"))["content"]) == 1
+        await call(port, "append", path="Inbox.md", content="- mine")
+        assert len((await call(port, "search", query="bread"))["content"]) == 1

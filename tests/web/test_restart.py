@@ -101,3 +101,19 @@ async def test_with_a_bus_in_memory_nothing_is_kept(tmp_path: Path, place: Site)
     async with web(tmp_path, "--bus", "memory:") as first:
         await fetched(first, place)
     assert not (tmp_path / "tidings" / "web").exists()
+
+
+@pytest.mark.parametrize("tool", ["watch", "wait_for_change"])
+async def test_a_channel_tells_of_pages_that_are_watched(tmp_path: Path, place: Site, tool: str) -> None:
+    async with web(tmp_path, "--channel") as server:
+        assert "claude/channel" in (await server.ask("server/discover"))["capabilities"]["experimental"]
+        page = await fetched(server, place)
+        if tool == "watch":
+            await server.call("watch", page=page["page_id"])
+        else:
+            await server.wait(page["page_uri"])
+        place.pages["/"] = html(STORY, NEWS)
+        told = await server.next()
+        assert told["method"] == "notifications/claude/channel"
+        assert page["page_uri"] in told["params"]["content"]
+        assert place.url() in told["params"]["content"]

@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -190,8 +190,32 @@ def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clie
     return None
 
 
+def waking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--hints` and `--channel`."""
+    for option in (
+        click.option(
+            "--channel", is_flag=True, help="Send changes to a host with channels (Claude Code); over stdio only."
+        ),
+        click.option(
+            "--hints", is_flag=True, help="Append to results which resources changed since the client read them."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_channel(address: HttpAddress | None, channel: bool) -> None:
+    """Refuses `--channel` with `--http`."""
+    if channel and address is not None:
+        raise Refusal("--channel needs a client that starts the server itself. Omit --http, or omit --channel.")
+
+
 def run(
-    server: "LiveServer[Any]", http: Http | None, beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+    server: "LiveServer[Any]",
+    http: Http | None,
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    *,
+    channel: Sequence[str] = (),
 ) -> None:
     """Serves over HTTP or stdio until the process is asked to stop. `beside` runs meanwhile."""
     import anyio
@@ -201,7 +225,7 @@ def run(
             if beside is not None:
                 tasks.start_soon(beside)
             if http is None:
-                await server.run_stdio_async()
+                await server.run_stdio_async(channel=channel)
             else:
                 app: Any = server.asgi(host=http.address.host)
                 app.router.routes.append(_page_for_browsers())

@@ -19,7 +19,17 @@ from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
-from tidings.cli.serving import DEFAULT, HttpAddress, begin, check_token_use, http_options, parse_address, run
+from tidings.cli.serving import (
+    DEFAULT,
+    HttpAddress,
+    begin,
+    check_channel,
+    check_token_use,
+    http_options,
+    parse_address,
+    run,
+    waking_options,
+)
 from tidings.cli.variables import Configured, ListOption
 
 if TYPE_CHECKING:
@@ -38,6 +48,8 @@ class VaultOptions:
     exclude: tuple[str, ...]
     cache: Path | None
     token: str | None = field(repr=False)
+    hints: bool = False
+    channel: bool = False
 
 
 @click.command("vault", cls=Configured)
@@ -55,6 +67,7 @@ class VaultOptions:
     "--bus", metavar="URL", help="Share changes with other processes over this bus, for example redis://host."
 )
 @click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Store the index in this folder.")
+@waking_options
 @config_option("the vault")
 @log_options
 @click.pass_context
@@ -69,6 +82,8 @@ def command(
     cache: Path | None,
     token: str | None,
     config: str | None,
+    hints: bool,
+    channel: bool,
 ) -> None:
     """Serve an Obsidian vault over MCP, with live change notifications.
 
@@ -90,8 +105,9 @@ def command(
     if not paths or not all(paths):
         ctx.fail("PATH is missing. Give the folder of the vault, for example: tidings vault ~/Notes")
     folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - leaves an unknown ~user as it is
-    options = VaultOptions(folders, address, read_only, bus, exclude, cache, token or None)
+    options = VaultOptions(folders, address, read_only, bus, exclude, cache, token or None, hints, channel)
     check_token_use(ctx, address, options.token)
+    check_channel(address, channel)
     if config is not None:
         print_snippet(config, options)
     else:
@@ -109,7 +125,8 @@ def serve(options: VaultOptions) -> None:
     for path in options.paths:
         if not (path / ".obsidian").is_dir():
             logger.info("%r has no .obsidian folder: serving it as a plain folder of notes.", path.resolve().name)
-    run(server, http, partial(_log_when_indexed, server.library))
+    channel = server.channel if options.channel else ()
+    run(server, http, partial(_log_when_indexed, server.library), channel=channel)
 
 
 async def _log_when_indexed(library: "VaultLibrary") -> None:
@@ -149,6 +166,7 @@ def check(options: VaultOptions) -> None:
 
 def make_server(options: VaultOptions) -> "VaultServer":
     """Makes the server, after `check`."""
+    from tidings.server import Waking
     from tidings.vault.server import VaultServer
 
     try:
@@ -159,6 +177,7 @@ def make_server(options: VaultOptions) -> "VaultServer":
             cache=options.cache,
             bus=options.bus,
             durable=True,
+            waking=Waking(hints=options.hints),
         )
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error
@@ -176,5 +195,6 @@ def print_snippet(client: str, options: VaultOptions) -> None:
         argv += ["--bus", options.bus]
     if options.cache:
         argv += ["--cache", str(options.cache.absolute())]
+    argv += [word for word, given in (("--hints", options.hints), ("--channel", options.channel)) if given]
     name = client_config.server_name(options.paths[0].resolve().name)
     client_config.print_snippet(client, name, argv, options.http, options.token)

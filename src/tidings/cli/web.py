@@ -16,7 +16,16 @@ from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
-from tidings.cli.serving import HttpAddress, begin, check_token_use, http_address, http_options, run
+from tidings.cli.serving import (
+    HttpAddress,
+    begin,
+    check_channel,
+    check_token_use,
+    http_address,
+    http_options,
+    run,
+    waking_options,
+)
 from tidings.cli.variables import Configured
 from tidings.web import PACKAGES
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
@@ -37,6 +46,8 @@ class WebOptions:
     http: HttpAddress | None
     bus: str | None = field(repr=False)
     token: str | None = field(repr=False)
+    hints: bool = False
+    channel: bool = False
 
 
 class Value(_ParamType):
@@ -78,12 +89,21 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="URL",
     help="Share changes with other processes over this bus, for example redis://host. Needs --store.",
 )
+@waking_options
 @settings_options
 @config_option("the web server")
 @log_options
 @click.pass_context
 def command(
-    ctx: click.Context, *, http: str | None, token: str | None, bus: str | None, config: str | None, **given: Any
+    ctx: click.Context,
+    *,
+    http: str | None,
+    token: str | None,
+    bus: str | None,
+    config: str | None,
+    hints: bool,
+    channel: bool,
+    **given: Any,
 ) -> None:
     """Serve web pages over MCP: fetch them, watch them, report changes.
 
@@ -98,8 +118,9 @@ def command(
         settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
     except BadSetting as error:
         raise Refusal(str(error)) from None
-    options = WebOptions(settings, address, bus, token or None)
+    options = WebOptions(settings, address, bus, token or None, hints, channel)
     check_token_use(ctx, address, options.token)
+    check_channel(address, channel)
     if config is not None:
         print_snippet(config, options)
     else:
@@ -112,7 +133,8 @@ def serve(options: WebOptions) -> None:
     server = make_server(options)
     gc.freeze()
     gc.enable()
-    run(server, begin("the web", options.http, options.token))
+    channel = server.channel if options.channel else ()
+    run(server, begin("the web", options.http, options.token), channel=channel)
 
 
 def make_server(options: WebOptions) -> "WebServer":
@@ -121,10 +143,13 @@ def make_server(options: WebOptions) -> "WebServer":
         raise Refusal(packages_missing("The web server", missing, extra="web"))
     if options.settings.render and (missing := not_installed(["playwright"])):
         raise Refusal(packages_missing("The web server", missing, extra="render"))
+    from tidings.server import Waking
     from tidings.web.server import WebServer
 
     try:
-        return WebServer(options.settings, bus=options.bus, durable=_folder_of(options))
+        return WebServer(
+            options.settings, bus=options.bus, durable=_folder_of(options), waking=Waking(hints=options.hints)
+        )
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error
 
@@ -156,4 +181,5 @@ def print_snippet(client: str, options: WebOptions) -> None:
             argv += setting.written(value)
     if options.bus:
         argv += ["--bus", options.bus]
+    argv += [word for word, given in (("--hints", options.hints), ("--channel", options.channel)) if given]
     client_config.print_snippet(client, "web", argv, options.http, options.token)

@@ -42,7 +42,8 @@ from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
-from tidings.server.waking.changes import RecentChanges
+from tidings.server.waking.changes import Describe, RecentChanges, described_by_uri
+from tidings.server.waking.channel import Channel
 from tidings.server.waking.extension import WakingExtension
 from tidings.server.waking.hints import Shows, shown_resources
 from tidings.server.waking.running import TaskMode
@@ -56,6 +57,10 @@ T = TypeVar("T")
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
 _QUESTIONS_AT_ONCE: Final = 4  # For a client of the legacy era. One of the modern era gets all questions at once.
+
+
+async def _at_once() -> None:
+    return None
 
 
 class Live:
@@ -87,6 +92,7 @@ class Live:
         self._legacy = LegacyEra(
             self._core, self, self._sessions, channel=channel, lighten=partial(lighten, self._server)
         )
+        self._waking_settings = waking
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
         self._modern = ModernEra(self._core, self._server, self._waking)
@@ -226,9 +232,27 @@ class Live:
         borrowing = Borrowing(shared, self, keep_alive_seconds())
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
 
-    async def run_stdio_async(self) -> None:
-        """Serves over standard input and output until the input ends or the process is asked to stop."""
-        await serve_stdio(self._server, self.aclose)
+    async def run_stdio_async(
+        self,
+        *,
+        channel: Sequence[str] = (),
+        describe: Describe = described_by_uri,
+        ready: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
+        """Serves over standard input and output until the input ends or the process is asked to stop.
+
+        Changes of the URIs and prefixes in `channel` are sent to hosts with channels, as `describe` describes them,
+        once `ready` has returned.
+        """
+        if not channel:
+            await serve_stdio(self._server, self.aclose)
+            return
+        sending = Channel(self._core, self._waking_settings or Waking(), channel, describe=describe, ready=ready)
+        self._server.middleware.append(sending.middleware)
+        try:
+            await serve_stdio(self._server, self.aclose, sending.run)
+        finally:
+            self._server.middleware.remove(sending.middleware)
 
     async def aclose(self) -> None:
         """Publishes what is held back, writes what waits, and ends every stream with its result.

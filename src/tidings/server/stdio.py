@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, cast
 
@@ -28,10 +28,15 @@ _CHUNK = 65_536
 _QUEUED_LINES = 64
 
 
-async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]) -> None:
+async def serve_stdio(
+    server: Server[Any],
+    aclose: Callable[[], Awaitable[None]],
+    beside: Callable[[Callable[[SessionMessage], Awaitable[None]]], Coroutine[Any, Any, None]] | None = None,
+) -> None:
     """Serves `server` until its input ends or the process is asked to stop. Then `aclose` is awaited first.
 
-    A client that is gone, so that nothing can be written to it, ends it, too.
+    A client that is gone, so that nothing can be written to it, ends it, too. `beside` runs meanwhile, with a function
+    that sends a message to the client.
     """
     stop = asyncio.Event()
     # A client that no longer reads, or a lifespan that does not end, would keep the process alive for ever.
@@ -63,6 +68,8 @@ async def serve_stdio(server: Server[Any], aclose: Callable[[], Awaitable[None]]
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(stop_in_order)
+                if beside is not None:
+                    tasks.start_soon(beside, answers.send)
                 try:
                     await server.run(read, cast("Any", answers), server.create_initialization_options())
                 except Exception as error:

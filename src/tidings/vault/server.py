@@ -113,6 +113,8 @@ class VaultServer(ExactServer):
     """
 
     notifier: ClassVar[type[Notifier]] = VaultNotifier
+    channel: ClassVar[Sequence[str]] = ("vault://note/*", "vault://attachment/*")
+    """What a channel tells of: see `Live.run_stdio_async`."""
 
     def __init__(
         self,
@@ -171,6 +173,10 @@ class VaultServer(ExactServer):
         if self.read_only and name in tools.WRITING and name not in self.tools_by_name:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
+
+    async def run_stdio_async(self, **channel: Any) -> None:
+        """Serves over standard input and output. See `Live.run_stdio_async`."""
+        await super().run_stdio_async(**{"describe": self._describe, "ready": self.library.settled, **channel})
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the notes that a tool has read or written."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import mcp_types as types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -72,6 +72,9 @@ class WebServer(ExactServer):
     Raises:
         BadSetting: The bus needs a store in a file.
     """
+
+    channel: ClassVar[Sequence[str]] = (f"{SCHEME}page/*",)
+    """What a channel tells of: see `Live.run_stdio_async`."""
 
     def __init__(
         self,
@@ -207,6 +210,10 @@ class WebServer(ExactServer):
     async def _end_watch(self, uri: str) -> None:
         if self._parts is not None and not uri.endswith("*") and is_ours(uri):
             await self._parts.watcher.end(parse_address(uri).id, uri)
+
+    async def run_stdio_async(self, **channel: Any) -> None:
+        """Serves over standard input and output. See `Live.run_stdio_async`."""
+        await super().run_stdio_async(**{"describe": self._describe, **channel})
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the pages that a tool has read."""

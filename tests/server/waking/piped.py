@@ -33,13 +33,21 @@ class Chat:
     async def answer(self, method: str, *, declares: bool = True, **params: Any) -> Json:
         number = next(_numbers)
         meta = wire.modern_meta(**(DECLARED if declares else {}))
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
-        await self.peer.write_line(json.dumps(message))
+        await self.write({"id": number, "method": method, "params": {**params, "_meta": meta}})
         while True:
             came = await self.next()
             if came.get("id") == number:
                 return came
             self.notified.append(came)
+
+    async def write(self, message: Json) -> None:
+        await self.peer.write_line(json.dumps({"jsonrpc": "2.0", **message}))
+
+    async def within(self, seconds: float) -> Json | None:
+        """Returns the next message, if one comes in time."""
+        with anyio.move_on_after(seconds):
+            return json.loads(await self.peer.line())
+        return None
 
     async def next(self) -> Json:
         with anyio.fail_after(30):

@@ -116,13 +116,22 @@ class ChangesResult(TypedDict):
     note: str
 
 
+Describe = Callable[[Sequence[str]], Awaitable[list[ChangedItem]]]
+"""Describes resources by their URIs."""
+
+
+async def described_by_uri(uris: Sequence[str]) -> list[ChangedItem]:
+    """Describes resources by nothing else."""
+    return [ChangedItem(uri=uri) for uri in uris]
+
+
 @dataclass(frozen=True)
 class ChangesTool:
     """The tool, for a server that describes its resources."""
 
     recent: Callable[[], RecentChanges]
     wanted: Callable[[str], bool]
-    describe: Callable[[Sequence[str]], Awaitable[Sequence[ChangedItem]]]
+    describe: Describe
 
     async def changes(
         self,
@@ -149,14 +158,19 @@ def _tidied(item: ChangedItem) -> ChangedItem:
     return item
 
 
-def _told(data: ChangesResult) -> str:
-    """Returns the same as text."""
-    lines = [
+def described_lines(items: Sequence[ChangedItem]) -> list[str]:
+    """Returns a line for each resource."""
+    return [
         f"- {item['uri']}"
         + (f' "{item["title"]}"' if "title" in item else "")
         + (", gone" if item.get("gone") else f", {item['changed_at']}" if "changed_at" in item else "")
-        for item in data["changed"]
+        for item in map(_tidied, items)
     ]
+
+
+def _told(data: ChangesResult) -> str:
+    """Returns the same as text."""
+    lines = described_lines(data["changed"])
     if "more" in data:
         lines.append(f"- and {data['more']} more")
     total = len(data["changed"]) + data.get("more", 0)
