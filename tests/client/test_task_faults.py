@@ -178,6 +178,33 @@ async def test_odd_numbers_of_a_server_do_no_harm() -> None:
             assert text(await call) == "done"
 
 
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "input_required"])
+async def test_a_task_that_is_over_from_the_start_is_looked_at_all_the_same(status: str) -> None:
+    created = {**CREATED, "status": status}
+    with anyio.fail_after(SECONDS):
+        async with met(peer(state("completed", result=DONE), **{"tools/call": created})) as (_, client):
+            assert text(await client.call_tool("tool")) == "done"
+
+
+async def test_a_task_may_ask_for_a_sample() -> None:
+    params = {"messages": [{"role": "user", "content": {"type": "text", "text": "2 + 2?"}}], "maxTokens": 9}
+    question = {"method": "sampling/createMessage", "params": params}
+    answers: list[Any] = []
+
+    async def update(asked: Asked) -> None:
+        answers.append(asked.message["params"]["inputResponses"]["q"])
+        await asked.result(resultType="complete")
+
+    async def get(asked: Asked) -> None:
+        waits = state("input_required", inputRequests={"q": question})
+        await asked.result(**(state("completed", result=DONE) if answers else waits))
+
+    with anyio.fail_after(SECONDS):
+        async with met(peer(get, **{"tasks/update": update}), answer=lambda asked: f"{asked.message} 4") as (_, client):
+            assert text(await client.call_tool("tool")) == "done"
+    assert [each["content"]["text"] for each in answers] == ["2 + 2? 4"]
+
+
 async def test_a_failure_that_may_pass_is_asked_about_again() -> None:
     fails = [
         lambda asked: refuse(asked, -32603, "hiccup"),

@@ -14,7 +14,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -223,6 +223,8 @@ class Tasks:
     def new(self, state: TaskState, tool: str, arguments: Mapping[str, Any], form: TaskForm) -> RemoteTask:
         """Returns the task that a call has become."""
         task = RemoteTask(self, state.task_id, form)
+        # One that is over already has its result only in the next answer.
+        state = replace(state, status="working") if state.over else state
         task.tool, task.arguments, task.state = tool, arguments, state
         return task
 
