@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
@@ -14,9 +15,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.bus.processes import python
+from tests.client.cutting import Cut, cable
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, on_the_web
 from tidings.client import Backoff, ChangeBatch, ClientConfig, LiveClient, Poll, connect
-from tidings.errors import Disconnected, InvalidUri, NotConnected, ResourceNotFound
+from tidings.errors import Disconnected, InvalidUri, NoConnection, NotConnected, ResourceNotFound
 
 pytestmark = pytest.mark.anyio
 ONE, TWO, THREE = "note://1", "note://2", "note://3"
@@ -311,6 +313,49 @@ async def test_a_lost_connection_loses_no_change(era: str) -> None:
             await library.notify.resource_updated(ONE)
             assert await agent.next() == {ONE: (str(number - 1), str(number))}
             agent.done.release()
+
+
+async def _live(url: str, path: Path, era: str, chance: random.Random, known: dict[str, str | None]) -> None:
+    """One life of an agent, which ends in any moment. What it has confirmed is in `known`."""
+    async with connect(url, era=era, state=path, config=OFTEN) as client, asyncio.timeout(chance.uniform(0.2, 2)):
+        async for batch in client.changes(list(known), at_most_every=chance.uniform(0, 0.05), first=True):
+            assert [change.before for change in batch] == [known[change.uri] for change in batch]
+            assert all(change.text != change.before for change in batch)
+            if chance.random() < 0.2:
+                raise RuntimeError("the agent fails")
+            known.update((change.uri, change.text) for change in batch)
+            await batch.confirm()
+
+
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(each, marks=pytest.mark.thorough) for each in range(3, 9))])
+@ERAS
+async def test_through_cuts_failures_and_restarts_every_change_is_seen_once(
+    era: str, seed: int, tmp_path: Path
+) -> None:
+    chance, library = random.Random(seed), Library()
+    known: dict[str, str | None] = dict.fromkeys((ONE, TWO, THREE))
+
+    async def write() -> None:
+        for number in range(100):
+            await library.write(chance.choice(list(known)), str(number))
+            await asyncio.sleep(chance.uniform(0, 0.03))
+
+    async def cut(to: Cut) -> None:
+        while True:
+            await asyncio.sleep(chance.uniform(0, 0.4))
+            await to.cut(refuse=False)
+
+    def is_current() -> bool:
+        return all(library.texts.get(uri, f"the text of {uri}") == text for uri, text in known.items())
+
+    with anyio.fail_after(60):
+        async with on_the_web(library) as url, cable(url) as to:
+            others = [asyncio.create_task(write()), asyncio.create_task(cut(to))]
+            while not (others[0].done() and is_current()):
+                with contextlib.suppress(TimeoutError, RuntimeError, NoConnection):
+                    await _live(to.url, tmp_path / "state.db", era, chance, known)
+                if others[0].done():
+                    others[1].cancel()
 
 
 async def test_the_end_of_the_client_ends_the_loop() -> None:
