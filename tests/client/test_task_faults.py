@@ -1,9 +1,11 @@
 """Tasks whose server breaks off, forgets, lies or dies; and processes that go on with the tasks of others."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -447,6 +449,13 @@ async def test_the_next_process_finds_the_task_in_the_state_file(tmp_path: Path)
                 with pytest.raises(RequestTimedOut):
                     await client.call_tool("work", timeout=0.3)
                 assert len(client.tasks) == 2
+            async with connect(url, state=path) as client:
+                task = client.task(first.id)
+                task.resume()
+                await eventually(lambda: task.status == "working")
+            ends = [json.loads(content)["ends"] for (content,) in rows(path, "SELECT content FROM kept")]
+            assert len(ends) == 2
+            assert all(end > time.time() for end in ends)
             async with connect(url, state=path) as client:
                 assert {(task.tool, task.status) for task in client.tasks} == {("work", None)}
                 task = client.task(first.id)

@@ -230,14 +230,19 @@ class Tasks:
 
     async def _keep(self, task: RemoteTask) -> None:
         """Takes note of a task. With a state file, it is saved when this returns."""
+        is_new = task.id not in self._known
         self._known[task.id] = task
+        if is_new and self.store is not None:
+            self._save(task)
+            await self.store.flush()
+
+    def _save(self, task: RemoteTask) -> None:
         if self.store is None or not task.form.is_kept:
             return
         # The server may keep it for longer than it says now, but need not.
         ends = None if task.ttl is None else time.time() + task.ttl
         row = {"tool": task.tool, "arguments": task.arguments, "ends": ends}
         self.store.note_kept(TASKS_KEPT, task.id, json.dumps(row, default=str))
-        await self.store.flush()
 
     def _drop(self, task_id: str) -> None:
         self._known.pop(task_id, None)
@@ -264,6 +269,7 @@ class Tasks:
                 self.requests.queue.become_task(entry, task)
                 self.events.emit(TaskChanged(task))
                 await follower.run()
+            if not entry.scope.cancelled_caught:
                 return await self._outcome(task)
         except asyncio.CancelledError:
             await self._cancel_at_server(task)
@@ -384,6 +390,8 @@ class Tasks:
         if before is not None and (before.over or state.is_older_than(before)):
             return
         task.state = state
+        if task.id in self._known and (before is None or before.ttl != state.ttl):
+            self._save(task)
         if before is None or (before.status, before.message, before.ttl) != (state.status, state.message, state.ttl):
             self.events.emit(TaskChanged(task))
 
