@@ -66,6 +66,8 @@ def test_a_snippet_has_every_option_and_no_path_that_depends_on_where_it_is_used
     server = json.loads(result.stdout)["servers"]["my-notes"]
     expected = ["vault", str(notes), *options[:-1], str(notes.parent / "cache")]
     assert server == {"type": "stdio", "command": server["command"], "args": expected}
+    waking = tidings_vault(notes, "--channel", "--hints", "--config", "vscode")
+    assert json.loads(waking.stdout)["servers"]["my-notes"]["args"] == ["vault", str(notes), "--hints", "--channel"]
 
 
 def test_a_snippet_for_claude_code_is_a_command_that_starts_this_one(notes: Path) -> None:
@@ -190,6 +192,11 @@ def test_what_cannot_be_listened_at_is_one_line(notes: Path) -> None:
         assert "is in use" in refused(notes, "--http", taken.getsockname()[1], "--cache", notes.parent / "cache")
 
 
+def test_a_channel_over_http_is_refused(notes: Path) -> None:
+    said = "Error: --channel needs a client that starts the server itself. Omit --http, or omit --channel."
+    assert refused(notes, "--http", "--channel") == said
+
+
 def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -214,7 +221,7 @@ def test_a_missing_package_is_named_to_a_program_too() -> None:
 
 def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
-    monkeypatch.setattr(vault, "run", lambda server, http, _: ran.append((server.read_only, http)))
+    monkeypatch.setattr(vault, "run", lambda server, http, _, channel: ran.append((server.read_only, http)))
     result = CliRunner().invoke(main, ["vault", str(notes), "--read-only"])
     assert result.stderr == "'My Notes' has no .obsidian folder: serving it as a plain folder of notes.\n"
     (notes / ".obsidian").mkdir()

@@ -188,6 +188,32 @@ def test_a_snippet_has_every_option_and_no_path_that_depends_on_where_it_is_used
     server = json.loads(result.stdout)["servers"]["web"]
     expected = ["--retries", "1", "--allow-private", "10.0.0.0/8", "--keep", "7200", "--store"]
     assert server["args"] == ["web", *expected, str(tmp_path / "pages.db"), "--no-pdf", "--bus", "memory:"]
+    waking = tidings_web("--channel", "--hints", "--config", "vscode")
+    assert json.loads(waking.stdout)["servers"]["web"]["args"] == ["web", "--hints", "--channel"]
+
+
+def test_a_channel_over_http_is_refused() -> None:
+    said = "Error: --channel needs a client that starts the server itself. Omit --http, or omit --channel."
+    assert refused("--http", "--channel") == said
+
+
+def test_pages_are_kept_for_servers_that_may_fetch_the_same(asked: list[web.WebOptions]) -> None:
+    def folder(*words: object) -> Path | None:
+        assert tidings_web(*words).exit_code == 0
+        return web._folder_of(asked.pop())
+
+    assert folder() == folder("--keep", "2h", "--watch-min", "5s")
+    others = [
+        folder("--http", "127.0.0.1:8000"),
+        folder("--http", "127.0.0.1:8001"),
+        folder("--allow-private", "10.0.0.0/8"),
+        folder("--allow-domain", "a.b"),
+        folder("--block-domain", "a.b"),
+        folder(),
+    ]
+    assert None not in others
+    assert len(set(others)) == len(others)
+    assert folder("--http", "0") is None
 
 
 def test_a_snippet_for_claude_code_is_a_command_that_starts_this_one() -> None:
@@ -210,7 +236,7 @@ def test_a_snippet_for_a_server_that_runs_has_its_address_and_token() -> None:
 
 
 def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "run", lambda *_: None)
+    monkeypatch.setattr(web, "run", lambda *_, **__: None)
     assert tidings_web().stderr == ""
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     said = tidings_web().stderr

@@ -42,8 +42,8 @@ from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
-from tidings.server.waking.changes import Describe, RecentChanges, described_by_uri
-from tidings.server.waking.channel import Channel
+from tidings.server.waking.changes import ChangesTool, RecentChanges
+from tidings.server.waking.channel import HostChannel
 from tidings.server.waking.extension import WakingExtension
 from tidings.server.waking.hints import Shows, shown_resources
 from tidings.server.waking.running import TaskMode
@@ -57,10 +57,6 @@ T = TypeVar("T")
 _SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
 _ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
 _QUESTIONS_AT_ONCE: Final = 4  # For a client of the legacy era. One of the modern era gets all questions at once.
-
-
-async def _at_once() -> None:
-    return None
 
 
 class Live:
@@ -96,8 +92,7 @@ class Live:
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
         self._modern = ModernEra(self._core, self._server, self._waking)
-        self.recent_changes = RecentChanges(self._core)
-        """What the log knows of the past."""
+        self._recent_changes = RecentChanges(self._core)
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = 0
@@ -219,6 +214,10 @@ class Live:
         """The reason why this process accepts no subscribers now: it stops, or is cut off from its bus. Else empty."""
         return self._core.trouble
 
+    def changes_tool(self, wanted: Callable[[str], bool], describe: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the tool `changes`, for the `wanted` URIs. `describe` returns a `ChangedItem` for each of some."""
+        return ChangesTool(self._recent_changes, wanted, describe).changes
+
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
         """Allows subscriptions to what `owns` returns true for, a URI or prefix; `names` lists the templates."""
         self._core.policy.also_serves(owns, names)
@@ -236,18 +235,17 @@ class Live:
         self,
         *,
         channel: Sequence[str] = (),
-        describe: Describe = described_by_uri,
-        ready: Callable[[], Awaitable[None]] = _at_once,
+        **details: Any,
     ) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop.
 
-        Changes of the URIs and prefixes in `channel` are sent to hosts with channels, as `describe` describes them,
-        once `ready` has returned.
+        Changes of the URIs and prefixes in `channel` are sent to hosts with channels. `details` are the further
+        arguments of `HostChannel`.
         """
         if not channel:
             await serve_stdio(self._server, self.aclose)
             return
-        sending = Channel(self._core, self._waking_settings or Waking(), channel, describe=describe, ready=ready)
+        sending = HostChannel(self._core, self._waking_settings or Waking(), channel, **details)
         self._server.middleware.append(sending.middleware)
         try:
             await serve_stdio(self._server, self.aclose, sending.run)
@@ -292,7 +290,7 @@ class Live:
         self._closing = None
         self._calls.begin()
         self._unsubscribe = self._core.start()
-        self.recent_changes.start()
+        self._recent_changes.start()
         if self._waking is not None:
             self._waking.start()
         if self._core.policy.asks or self._waking is not None:

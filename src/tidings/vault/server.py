@@ -23,7 +23,7 @@ from tidings.server import Notifier
 from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress
 from tidings.server.notify import EVERYTHING
-from tidings.server.waking.changes import ChangedItem, ChangesTool
+from tidings.server.waking.changes import ChangedItem
 from tidings.vault import prompts
 from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources, file_uri, is_file_uri
 from tidings.vault.files.content import Texts
@@ -157,8 +157,8 @@ class VaultServer(ExactServer):
         self.provide(_VaultResources(self.library))
         self.completion()(self._complete)
         tools.register(self, self.library, self.texts, read_only=read_only)
-        changes = ChangesTool(lambda: self._live.recent_changes, is_file_uri, self._describe)
-        self.add_documented_tool(changes.changes, "See what changed since", _READS, refusals_told)
+        changes = self._live.changes_tool(is_file_uri, self._describe)
+        self.add_documented_tool(changes, "See what changed since", _READS, refusals_told)
         prompts.register(self, self.library)
 
     @property

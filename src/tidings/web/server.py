@@ -24,7 +24,7 @@ from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable,
 from tidings.server.exact_calls import ExactServer
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.server.live import not_found_in_era
-from tidings.server.waking.changes import ChangedItem, ChangesTool
+from tidings.server.waking.changes import ChangedItem
 from tidings.web import prompts
 from tidings.web.library import WebLibrary
 from tidings.web.refresh import PageUnknown
@@ -106,8 +106,8 @@ class WebServer(ExactServer):
         self.provide(self._resources)
         self.completion()(self._complete)
         self._add_tools()
-        changes = ChangesTool(lambda: self._live.recent_changes, _is_page, self._describe)
-        self.add_documented_tool(changes.changes, "See what changed since", _WORKS_LOCALLY, refusals_told)
+        changes = self._live.changes_tool(_is_page, self._describe)
+        self.add_documented_tool(changes, "See what changed since", _WORKS_LOCALLY, refusals_told)
         prompts.register(self, lambda: self.store)
 
     @property

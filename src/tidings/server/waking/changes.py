@@ -129,7 +129,7 @@ async def described_by_uri(uris: Sequence[str]) -> list[ChangedItem]:
 class ChangesTool:
     """The tool, for a server that describes its resources."""
 
-    recent: Callable[[], RecentChanges]
+    recent: RecentChanges
     wanted: Callable[[str], bool]
     describe: Describe
 
@@ -140,7 +140,7 @@ class ChangesTool:
         since: Annotated[str, Field(description=f"Cursor from an earlier answer, also of {TOOL_NAME}")] = "",
     ) -> Annotated[CallToolResult, ChangesResult]:
         """List what changed since an earlier answer, or lately, the newest first, with a cursor to ask again with."""
-        found = await self.recent().since(ctx.request_context, since.strip(), self.wanted)
+        found = await self.recent.since(ctx.request_context, since.strip(), self.wanted)
         items = [_tidied(item) for item in await self.describe(found.uris[:_MOST])]
         note = _LOST if found.lost else _AS_DATA if items else "Nothing that is known of has changed."
         data = ChangesResult(changed=items, cursor=found.cursor, note=note)

@@ -1,4 +1,4 @@
-"""`Channel`: changes as messages to the chat, for hosts with channels, over stdio.
+"""`HostChannel`: changes as messages to the chat, for hosts with channels, over stdio.
 
 Claude Code takes the notification `notifications/claude/channel` of a server that declares the experimental capability
 `claude/channel` as the next prompt of an idle chat, if its user has allowed the channel. Other clients ignore both.
@@ -23,7 +23,7 @@ from tidings.server.core import Core
 from tidings.server.policy import RequestContext
 from tidings.server.principals import origin_of
 from tidings.server.subscriber import Frame, Subscriber
-from tidings.server.waking.changes import Describe, described_lines
+from tidings.server.waking.changes import Describe, described_by_uri, described_lines
 
 CAPABILITY: Final = "claude/channel"
 METHOD: Final = "notifications/claude/channel"
@@ -82,7 +82,11 @@ class _Collector(Subscriber):
     def _forbidden(self, subscription: str) -> None: ...
 
 
-class Channel:
+async def _at_once() -> None:
+    return None
+
+
+class HostChannel:
     """Sends changes of what `subscriptions` cover, described by `describe`, once `ready` has returned."""
 
     def __init__(
@@ -91,8 +95,8 @@ class Channel:
         waking: Waking,
         subscriptions: Sequence[str],
         *,
-        describe: Describe,
-        ready: Callable[[], Awaitable[None]],
+        describe: Describe = described_by_uri,
+        ready: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
         self._core = core
         self._waking = waking
