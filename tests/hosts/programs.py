@@ -68,7 +68,8 @@ class Host(ABC):
         search = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
         nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
         here = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
-        common = {"PATH": search, "HOME": str(setting.home), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        temporary = dict.fromkeys(("TMPDIR", "CLAUDE_CODE_TMPDIR"), str(setting.home / "tmp"))
+        common = {"PATH": search, "HOME": str(setting.home), "TERM": "xterm-256color", "LANG": "C.UTF-8", **temporary}
         return {**common, **nowhere, **here, **self.variables(setting)}
 
     @abstractmethod

@@ -5,6 +5,7 @@ python -m tests.hosts.run [--only NAME] [--list] [--write] [--keep FOLDER]
 
 import argparse
 import asyncio
+import platform
 import sys
 import tempfile
 import time
@@ -125,6 +126,9 @@ def main() -> int:
         return 0
     if chosen.write and chosen.only:
         parser.error("--write needs everything, so it cannot be used with --only.")
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        say("SKIPPED: the pinned programs are for Linux on x86_64.")
+        return 0
     hosts = installed()
     with tempfile.TemporaryDirectory() as scratch:
         lab = Lab(chosen.keep or Path(scratch), chosen.only)

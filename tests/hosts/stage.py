@@ -148,7 +148,7 @@ class Stage:
 async def stage(host: Host, folder: Path, transport: Transport, *options: str) -> AsyncGenerator[Stage]:
     """Prepares a run in an empty folder. `options` are for `tidings vault`."""
     home, project = folder / "home", folder / "project"
-    home.mkdir(parents=True)
+    (home / "tmp").mkdir(parents=True)
     project.mkdir()
     vault = Vault(folder / "Notes", *options)
     wire = Wire(folder / "wire.jsonl")

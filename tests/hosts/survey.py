@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from tests.hosts.checks import CALM, SOON, cursor, wait
 from tests.hosts.stage import Stage
-from tests.hosts.wire import Json, Wire
+from tests.hosts.wire import Json
 
 _META = "io.modelcontextprotocol/"
 
@@ -41,7 +41,7 @@ async def survey(stage: Stage) -> Findings:
             raise AssertionError("a task was given, but did not wake the model; or the other way round")
         await chat.quiet()
         while_idle = await _while_idle(stage)
-    found = _introduction(stage.wire)
+    found = _introduction(stage)
     return replace(found, while_idle=while_idle, waiting=waiting)
 
 
@@ -55,21 +55,23 @@ async def _while_idle(stage: Stage) -> str:
     after = stage.wire.messages()[before:]
     lists = sorted({each.method for each in after if each.side == "host" and each.method.endswith("/list")})
     told = sorted({each.method for each in after if each.side == "server" and each.method.endswith("changed")})
-    done = f"reads {_code(lists)} again" if lists else "nothing"
-    return f"no model call; {done}" + (f" (after {_code(told)})" if told else "")
+    done = f"reads {_code(lists)} again" if lists else "does nothing"
+    return f"no turn; told of {_code(told)}, it {done}" if told else f"no turn; it {done}"
 
 
-def _introduction(wire: Wire) -> Findings:
+def _introduction(stage: Stage) -> Findings:
     """Returns what the first messages tell."""
+    wire = stage.wire
     first = next(each for each in wire.messages() if each.method in {"initialize", "server/discover"})
     if first.method == "initialize":
-        answer = next(answer for request, answer in wire.answers("initialize"))
+        answer = next(answer for _, answer in wire.answers("initialize"))
         protocol = f"legacy, {answer.result['protocolVersion']}"
-        capabilities = first.params["capabilities"]
+        capabilities, client = first.params["capabilities"], first.params["clientInfo"]
     else:
-        call = wire.messages("tools/call")[0].params["_meta"]
-        protocol = f"modern, {call[_META + 'protocolVersion']}"
-        capabilities = call[_META + "clientCapabilities"]
+        meta = wire.messages("tools/call")[0].params["_meta"]
+        protocol = f"modern, {meta[_META + 'protocolVersion']}"
+        capabilities, client = meta[_META + "clientCapabilities"], meta[_META + "clientInfo"]
+    assert client["version"] == stage.host.short_version, f"{client} is not the version that was installed"
     listens = [kind for each in wire.messages("subscriptions/listen") for kind in each.params["notifications"]]
     listens += [each.params["uri"] for each in wire.messages("resources/subscribe")]
     return Findings(protocol, _code(_names(capabilities)), _code(sorted(set(listens))) or "nothing", "", "")

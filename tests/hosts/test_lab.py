@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
 import httpx2 as httpx
 import pytest
 
+from tests.hosts.checks import CHECKS
 from tests.hosts.model import Call, scripted_model
-from tests.hosts.page import replaced
+from tests.hosts.page import PAGE, replaced
+from tests.hosts.programs import HOSTS
 from tests.hosts.wire import Wire, relay, tapped
 
 NOTIFICATION = "<task-notification><status>completed</status></task-notification>"
@@ -101,3 +104,10 @@ def test_a_table_is_put_in_place_of_the_old_one() -> None:
     assert replaced(page, "x", "new") == "a\n<!-- lab: x -->\n\nnew\n\n<!-- lab: end of x -->\nb"
     with pytest.raises(ValueError, match="no place for the lab's table of y"):
         replaced(page, "y", "new")
+
+
+def test_the_page_is_of_the_pinned_versions_and_has_every_check() -> None:
+    page = PAGE.read_text("utf-8")
+    assert [host.name for host in HOSTS if f"| {host.name} {host.short_version} |" not in page] == []
+    assert [check.title for check in CHECKS if f"| {check.title} |" not in page] == []
+    assert re.search(r"^Tried on 20\d\d-\d\d-\d\d", page, re.MULTILINE)
