@@ -225,7 +225,7 @@ def run(
             if beside is not None:
                 tasks.start_soon(beside)
             if http is None:
-                await server.run_stdio_async(channel=channel)
+                await (server.run_channel_async(channel) if channel else server.run_stdio_async())
             else:
                 app: Any = server.asgi(host=http.address.host)
                 app.router.routes.append(_page_for_browsers())

@@ -174,9 +174,11 @@ class VaultServer(ExactServer):
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
 
-    async def run_stdio_async(self, **channel: Any) -> None:
+    async def run_channel_async(self, channel: Sequence[str], **details: Any) -> None:
         """Serves over standard input and output. See `Live.run_stdio_async`."""
-        await super().run_stdio_async(**{"describe": self._describe, "ready": self.library.settled, **channel})
+        await super().run_channel_async(
+            channel, **{"describe": self._describe, "ready": self.library.settled, **details}
+        )
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the notes that a tool has read or written."""

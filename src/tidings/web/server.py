@@ -211,9 +211,9 @@ class WebServer(ExactServer):
         if self._parts is not None and not uri.endswith("*") and is_ours(uri):
             await self._parts.watcher.end(parse_address(uri).id, uri)
 
-    async def run_stdio_async(self, **channel: Any) -> None:
+    async def run_channel_async(self, channel: Sequence[str], **details: Any) -> None:
         """Serves over standard input and output. See `Live.run_stdio_async`."""
-        await super().run_stdio_async(**{"describe": self._describe, **channel})
+        await super().run_channel_async(channel, **{"describe": self._describe, **details})
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the pages that a tool has read."""
