@@ -1,12 +1,14 @@
 """`tidings vault` over stdio, killed and started again, and several at once: waits go on, and see what was missed."""
 
-from contextlib import AbstractAsyncContextManager
+import sqlite3
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from tests.bus.files import change_file
 from tests.server.waking.piped import Chat, chat
 
 pytestmark = pytest.mark.anyio
@@ -177,3 +179,103 @@ async def test_a_bus_of_its_own_is_as_before(root: Path) -> None:
     async with vault(root, "--bus", "memory:") as first:
         await first.wait(INBOX)
         assert not list((root.parent / "cache").glob("changes*"))
+
+
+# What may go wrong
+
+
+def only(folder: Path, pattern: str) -> Path:
+    [found] = folder.glob(pattern)
+    return found
+
+
+async def test_after_a_restart_of_the_machine_one_is_told_to_read_again(root: Path) -> None:
+    async with vault(root) as first:
+        await settled(first)
+        tasks = [await first.wait(uri) for uri in (INBOX, "vault://note/*")]
+        cursor = (await first.call("changes"))["structuredContent"]["cursor"]
+        await first.kill()
+    change_file(only(root.parent / "cache", "changes-*.db"), "UPDATE log SET boot = 'another'")
+    async with vault(root) as second:
+        for task in tasks:
+            assert "Read them again" in await second.outcome(task)
+        assert "Read again" in await second.said("changes", since=cursor)
+
+
+async def test_when_the_index_is_lost_a_wait_for_a_prefix_is_told_to_read_again_and_others_are_exact(
+    root: Path,
+) -> None:
+    async with vault(root) as first:
+        await settled(first)
+        quiet, changed, prefix = [await first.wait(uri) for uri in ("vault://note/Plan.md", INBOX, "vault://note/*")]
+        await first.kill()
+    for file in (root.parent / "cache").glob("index-*"):
+        file.unlink()
+    edit(root)
+    async with vault(root) as second:
+        await settled(second)
+        for task in (changed, prefix, quiet):
+            assert "Read them again" in await second.outcome(task)
+
+
+async def test_a_second_server_that_builds_its_index_disturbs_nobody(root: Path) -> None:
+    async with vault(root) as first:
+        await settled(first)
+        task = await first.wait("vault://*")
+        async with vault(root) as second:
+            await settled(second)
+            await second.said("changes")
+            assert (await first.ask("tasks/get", taskId=task))["status"] == "working"
+            edit(root)
+            assert INBOX in await first.outcome(task)
+
+
+async def test_many_servers_start_at_once(root: Path) -> None:
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(vault(root)) for _ in range(5)]
+        tasks = [await server.wait(INBOX) for server in servers]
+        for server in servers:
+            await settled(server)
+        edit(root)
+        for task in tasks:
+            assert "+- eggs" in await servers[-1].outcome(task)
+
+
+async def test_what_one_chat_writes_wakes_the_other_and_not_itself(root: Path) -> None:
+    async with vault(root) as one, vault(root) as two:
+        for server in (one, two):
+            await settled(server)
+        mine, theirs = await one.wait("vault://note/*"), await two.wait("vault://note/*")
+        await one.call("append", path="Inbox.md", content="- eggs")
+        assert INBOX in await two.outcome(theirs)
+        assert (await one.ask("tasks/get", taskId=mine))["status"] == "working"
+        await two.call("append", path="Inbox.md", content="- bread")
+        assert INBOX in await one.outcome(mine)
+
+
+async def test_a_file_that_is_in_the_way_costs_the_log_and_nothing_else(root: Path) -> None:
+    async with vault(root) as first:
+        await first.ask("tools/list")
+        await first.kill()
+    log = only(root.parent / "cache", "changes-*.db")
+    for file in (root.parent / "cache").glob("changes-*"):
+        file.unlink()
+    log.mkdir()
+    async with vault(root) as second:
+        await settled(second)
+        task = await second.wait(INBOX)
+        edit(root)
+        assert "+- eggs" in await second.outcome(task)
+
+
+async def test_a_log_that_is_locked_while_the_server_runs_costs_the_waits_and_nothing_else(root: Path) -> None:
+    async with vault(root) as server:
+        await settled(server)
+        task = await server.wait(INBOX)
+        with closing(sqlite3.connect(only(root.parent / "cache", "changes-*.db"), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            edit(root)
+            assert "Read them again" in await server.outcome(task)
+            again = await server.wait(INBOX)
+            (root / "Inbox.md").write_text("# Inbox\n\n- bread\n")
+            assert "+- bread" in await server.outcome(again)

@@ -7,10 +7,11 @@ process published it. The bus carries the change alone, so other replicas send n
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -60,6 +61,14 @@ CALLER: Final[ContextVar[ToolCaller | None]] = ContextVar("tidings_caller", defa
 """The caller of the tool that runs in this context. What it publishes is this caller's doing."""
 
 
+def note_own(uris: Iterable[str]) -> None:
+    """Notes that the tool that runs in this context has changed resources, although others have published that."""
+    caller = CALLER.get()
+    if caller is not None and not caller.is_over:
+        for uri in islice(uris, max(_MOST_OF_CALL - len(caller.changed), 0)):
+            caller.changed[uri] = None
+
+
 class Times:
     """The times, traces and originators of changes on their way through the bus.
 
@@ -77,8 +86,7 @@ class Times:
     def happened(self, change: Change, at: float | None, before: str | None = None) -> None:
         """Notes the current span, when `change` happened, in seconds since the epoch, and the text before, if known."""
         if before is not None:
-            _bound(self._before, _MOST_TEXTS)
-            self._before.setdefault(change, before)
+            self.comes(change, before)
         if at is not None:
             _bound(self._sources)
             self._sources.setdefault(change, at)
@@ -95,6 +103,11 @@ class Times:
             self._origins[change] = caller.key if before == caller.key else ""
         elif change in self._origins:
             self._origins[change] = ""
+
+    def comes(self, change: Change, before: str) -> None:
+        """Notes the text before a change that is on its way."""
+        _bound(self._before, _MOST_TEXTS)
+        self._before.setdefault(change, before)
 
     def origin(self, change: Change) -> str:
         """Returns the key of the caller whose doing a change is, of one that is delivered now; '' if not known."""
@@ -168,6 +181,10 @@ class Notifier:
         """
         change = ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri)
         await self.publish(change, changed_at=changed_at, before=before)
+
+    def comes(self, uri: str, *, before: str) -> None:
+        """Notes the text that a resource had before a change that another process on the bus has published."""
+        self._times.comes(ResourceUpdated(uri), before)
 
     async def tools_changed(self) -> None:
         """Notifies that the list of tools changed. Adding or removing a tool of a `LiveServer` does so by itself."""

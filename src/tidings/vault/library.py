@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import anyio
 
+from tidings.server.notify import note_own
 from tidings.vault.change_detection import SEARCH, FoundChanges, Searches, SubscribedResources, is_of_file
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, WriteFailed
 from tidings.vault.files.paths import Vault
@@ -80,7 +81,7 @@ class VaultLibrary:
     """A vault and its index. See `Indexer` for most arguments.
 
     `published` has what the processes on one log have published. `on_built` is called with a new index, or one that had
-    to be built again.
+    to be built again. `expect` is called with changes that this process, or another one, is about to publish.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class VaultLibrary:
         interest: SubscribedResources,
         published: PublishedStates | None = None,
         on_built: Callable[[Index], Awaitable[None]] = _nothing,
+        expect: Callable[[FoundChanges], None] = lambda found: None,
         watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch,
     ) -> None:
         self.vault = vault
@@ -102,6 +104,7 @@ class VaultLibrary:
         self._published = published
         self._beginning: set[str] = set()  # Resources whose first subscriber is not acknowledged yet.
         self._on_built = on_built
+        self._expect = expect
         self._indexer = Indexer(
             vault, open_index=open_index, publish=self._publish, interest=interest, watcher=watcher, listener=self
         )
@@ -234,7 +237,9 @@ class VaultLibrary:
         sure = {uri: state for uri, state in found.states.items() if not partial or is_of_file(uri)}
         # A subscriber may have read what the index had before. One that is not acknowledged yet reads it later.
         asked = {uri: state for uri, state in sure.items() if not found.of_status or uri in self._beginning}
+        self._expect(found)  # To ask the log may bring what others have published.
         known = await self._published.known(asked)
+        note_own(known)
         states = {uri: state for uri, state in found.states.items() if uri not in known}
         # Files that came or went are among the states.
         await self._announce(replace(found, states=states, listed=found.listed and bool(states)))

@@ -144,6 +144,7 @@ class VaultServer(ExactServer):
             interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
             published=PublishedStates(bus) if isinstance(bus, LocalBus) else None,
             on_built=self._index_built,
+            expect=self._expect,
         )
         # A name on the disk need not be text.
         folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
@@ -189,6 +190,10 @@ class VaultServer(ExactServer):
 
     async def _publish(self, found: FoundChanges) -> None:
         await self._announce([*found.states], listed=found.listed, changed_at=found.changed_at, before=found.before)
+
+    def _expect(self, found: FoundChanges) -> None:
+        for each in found.before.keys() & found.states.keys():
+            self.notify.comes(each, before=found.before[each])
 
     async def _index_built(self, index: Index) -> None:
         # Nobody knows what changed since the log was last used, unless another process has an index.

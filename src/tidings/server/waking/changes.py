@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from tidings._kit.text import counted, harmless, shortened
+from tidings._kit.text import counted, harmless, one_line
 from tidings.bus import Entry
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import TransportError
@@ -154,7 +154,7 @@ class ChangesTool:
 def _tidied(item: ChangedItem) -> ChangedItem:
     item["uri"] = harmless(item["uri"])
     if "title" in item:
-        item["title"] = shortened(harmless(item["title"]), _LONGEST_TITLE)
+        item["title"] = one_line(harmless(item["title"]), _LONGEST_TITLE)
     return item
 
 
