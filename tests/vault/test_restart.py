@@ -1,7 +1,8 @@
 """`tidings vault` over stdio, killed and started again, and several at once: waits go on, and see what was missed."""
 
 import sqlite3
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import anyio
@@ -33,6 +34,16 @@ async def settled(server: Chat) -> None:
     with anyio.fail_after(30):
         while "indexing" in await server.said("info"):  # noqa: ASYNC110 - nobody tells
             await anyio.sleep(0.05)
+
+
+@asynccontextmanager
+async def two_chats(root: Path) -> AsyncGenerator[tuple[Chat, Chat]]:
+    """Two processes, one after the other: of two that start at once, each may tell the other to read again."""
+    async with vault(root) as one:
+        await settled(one)
+        async with vault(root) as two:
+            await settled(two)
+            yield one, two
 
 
 def edit(root: Path) -> None:
@@ -118,9 +129,7 @@ async def test_what_one_process_has_seen_wakes_the_next_with_the_same_id(root: P
 
 
 async def test_several_processes_on_one_vault_publish_a_change_once(root: Path) -> None:
-    async with vault(root) as one, vault(root) as two:
-        await settled(one)
-        await settled(two)
+    async with two_chats(root) as (one, two):
         tasks = [(server, await server.wait("vault://note/*")) for server in (one, two)]
         edit(root)
         for server, task in tasks:
@@ -135,7 +144,7 @@ async def test_several_processes_on_one_vault_publish_a_change_once(root: Path) 
 
 
 async def test_a_task_of_one_process_is_answered_by_another_that_runs(root: Path) -> None:
-    async with vault(root) as one, vault(root) as two:
+    async with two_chats(root) as (one, two):
         await settled(two)
         task = await one.wait(INBOX)
         assert (await two.ask("tasks/get", taskId=task))["status"] == "working"
@@ -146,7 +155,7 @@ async def test_a_task_of_one_process_is_answered_by_another_that_runs(root: Path
 
 async def test_a_wait_of_the_second_process_is_found_by_one_that_takes_the_place_of_the_first(root: Path) -> None:
     """Each process has an index of its own; the next process may take another one's."""
-    async with vault(root) as one, vault(root) as two:
+    async with two_chats(root) as (one, two):
         await settled(one)
         await settled(two)
         tasks = [await two.wait(uri) for uri in (INBOX, "vault://tag/work")]
@@ -242,7 +251,7 @@ async def test_many_servers_start_at_once(root: Path) -> None:
 
 
 async def test_what_one_chat_writes_wakes_the_other_and_not_itself(root: Path) -> None:
-    async with vault(root) as one, vault(root) as two:
+    async with two_chats(root) as (one, two):
         for server in (one, two):
             await settled(server)
         mine, theirs = await one.wait("vault://note/*"), await two.wait("vault://note/*")
