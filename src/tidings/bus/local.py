@@ -59,8 +59,6 @@ class LocalBus:
         self._turn = anyio.Lock()
         self.is_shared = False
         """The file is in use: what this process publishes reaches the others, and what they publish reaches it."""
-        self.is_older = False
-        """The log is from before this process."""
         self.lists_known = False
         """The lists are those of the last start."""
         self.records = LocalRecords(self._file, self._memory, self)
@@ -116,7 +114,6 @@ class LocalBus:
             await anyio.to_thread.run_sync(self._prepare)
             await self._file.__aenter__()
             self.is_shared = True
-            self.is_older = self.head.version > 0
             await self._compare_edition()
         except (OSError, TransportError) as error:
             if self.is_shared:

@@ -163,6 +163,10 @@ class Core:
 
         record_delivery(deliver, change, meta)
 
+    def deliver_here(self, change: Change) -> None:
+        """Delivers a change to the subscribers of this process, without the log."""
+        self._deliver(self.position, change)
+
     async def publish(self, change: Change) -> None:
         """Stores `change` in the log. What the bus cannot store now is kept, and given to it later.
 

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from tidings._kit.uvicorn_seam import worker_count
 from tidings.bus import Bus, Records
 from tidings.bus.memory import MemoryBus
-from tidings.changes import FEATURES
+from tidings.changes import FEATURES, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, lighten, standalone_channel
@@ -213,6 +213,11 @@ class Live:
     def trouble(self) -> str:
         """The reason why this process accepts no subscribers now: it stops, or is cut off from its bus. Else empty."""
         return self._core.trouble
+
+    def deliver_here(self, uris: Sequence[str], *, listed: bool = False) -> None:
+        """Notifies subscribers of this process alone: resources, or the list of them, differ only here."""
+        for change in [*map(ResourceUpdated, uris), *([ResourcesListChanged()] if listed else [])]:
+            self._core.deliver_here(change)
 
     def changes_tool(self, wanted: Callable[[str], bool], describe: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the tool `changes`, for the `wanted` URIs. `describe` returns a `ChangedItem` for each of some."""

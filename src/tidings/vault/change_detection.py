@@ -50,7 +50,7 @@ class FoundChanges:
     listed: bool = False  # True if files were created or deleted.
     changed_at: float | None = None  # The time of the change on the disk, if it is known.
     before: Mapping[str, str] = field(default_factory=dict[str, str])  # The texts that some of them had before.
-    of_status: bool = False  # True if they differ because of the state of the index, which is this process's own.
+    local: bool = False  # True if they differ because of the state of the index, which is this process's own.
 
     def __bool__(self) -> bool:
         return self.listed or bool(self.states)

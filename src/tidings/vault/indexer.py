@@ -58,6 +58,7 @@ class IndexListener(Protocol):
     async def index_closes(self) -> None: ...  # The index is about to be closed or replaced: close all readers.
     def index_opened(self, index: Index) -> None: ...
     async def index_built(self, index: Index) -> None: ...  # It was equal to the disk for the first time.
+    async def index_complete(self) -> None: ...  # It is equal to the disk, for the first time since it was opened.
 
 
 class Indexer:
@@ -80,7 +81,8 @@ class Indexer:
         self._watcher = watcher
         self._listener = listener
         self.status = IndexStatus("indexing")
-        self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
+        self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries).whole, uri))
+        self._status_detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
         self.complete = asyncio.Event()  # Set once the index has been equal to the disk.
         self.lost: str | None = None  # Why the folder in the vault's place is not the vault, in words for the user.
         self.index: Index
@@ -169,7 +171,9 @@ class Indexer:
                     await self.in_thread(self.index.keep_built)
                     await self._listener.index_built(self.index)
                 await self._become(IndexStatus("watching" if by == "events" else "polling", notes=self._notes(note)))
-                self.complete.set()
+                if not self.complete.is_set():
+                    self.complete.set()
+                    await self._listener.index_complete()
             case WentAway(note):
                 logger.warning("%s", note)
                 await self._become(IndexStatus("away", notes=self._notes(note)))
@@ -242,13 +246,15 @@ class Indexer:
             same = [each for each in same if each.path not in self._refreshed]
         subscriptions = self._interest.remembered()
 
+        # In the first build everything is new, and nothing has changed, but for what was seen to change meanwhile.
+        is_building = not self.index.is_built and not fresh
+
         def compare_and_store() -> tuple[dict[str, str], bool, dict[str, str]]:
             what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
             before = self._texts_before(what, subscriptions)
             store = partial(self.index.apply, entries, gone, same)
             found = self.detector.around(self.index.queries, what, subscriptions, store)
-            # In the first build everything is new, and nothing has changed.
-            return {**found, **(what.files if self.index.is_built else {})}, what.moved, before
+            return {**found, **({} if is_building else what.files)}, what.moved, before
 
         states, listed, before = await self.in_thread(compare_and_store)
         self._stored.set()
@@ -257,7 +263,8 @@ class Indexer:
             newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
             # A file that was moved keeps its time, which may be long ago.
             recent = abs(time.time() - newest) < _RECENT_SECONDS
-            await self._publish(FoundChanges(states, listed, newest if recent else None, before))
+            changed_at = newest if recent else None
+            await self._publish(FoundChanges(states, listed, changed_at, before, local=is_building))
 
     def _texts_before(self, what: Touched, subscriptions: Sequence[str]) -> dict[str, str]:
         """Returns the texts of some notes that are about to change, for those who wait for a prefix."""
@@ -277,10 +284,12 @@ class Indexer:
         def compare() -> dict[str, str]:
             queries = self.index.queries
             what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
-            return self.detector.around(queries, what, subscriptions, become)
+            found = self._status_detector.around(queries, what, subscriptions, become)
+            self._status_detector.forget(list(found))  # What it remembers, the other one may have changed since.
+            return found
 
         subscriptions = self._interest.remembered()
-        await self._publish(FoundChanges(await self.in_thread(compare), of_status=True))
+        await self._publish(FoundChanges(await self.in_thread(compare), local=True))
         self._listener.index_changed()
 
     async def tidy(self) -> None:

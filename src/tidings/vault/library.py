@@ -73,15 +73,16 @@ class Readers:
             return question(queries)
 
 
-async def _nothing(_: Index) -> None:
+async def _nothing() -> None:
     return None
 
 
 class VaultLibrary:
     """A vault and its index. See `Indexer` for most arguments.
 
-    `published` has what the processes on one log have published. `on_built` is called with a new index, or one that had
-    to be built again. `expect` is called with changes that this process, or another one, is about to publish.
+    `published` has what the processes on one log have published. `on_lost` is called if it is not known what changed
+    before the start. `expect` is called with changes that this process, or another one, is about to publish.
+    `deliver_here` notifies the subscribers of this process alone.
     """
 
     def __init__(
@@ -93,8 +94,9 @@ class VaultLibrary:
         publish: PublishChanges,
         interest: SubscribedResources,
         published: PublishedStates | None = None,
-        on_built: Callable[[Index], Awaitable[None]] = _nothing,
+        on_lost: Callable[[], Awaitable[None]] = _nothing,
         expect: Callable[[FoundChanges], None] = lambda found: None,
+        deliver_here: Callable[[Sequence[str], bool], None] = lambda uris, listed: None,
         watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch,
     ) -> None:
         self.vault = vault
@@ -102,9 +104,12 @@ class VaultLibrary:
         self._writer = writer
         self._announce = publish
         self._published = published
+        self._uncompared: set[str] = set()  # Subscribed resources that are compared when the index is complete.
         self._beginning: set[str] = set()  # Resources whose first subscriber is not acknowledged yet.
-        self._on_built = on_built
+        self._on_lost = on_lost
+        self._was_built = False  # There was an index before this process.
         self._expect = expect
+        self._deliver_here = deliver_here
         self._indexer = Indexer(
             vault, open_index=open_index, publish=self._publish, interest=interest, watcher=watcher, listener=self
         )
@@ -171,16 +176,20 @@ class VaultLibrary:
         finally:
             self._beginning.discard(uri)
 
-    async def _compare(self, published: PublishedStates, uri: str, state: str | None) -> None:
+    async def _compare(self, published: PublishedStates, uri: str, state: str | None = None) -> None:
         """Publishes a resource that is not in the state in which it was published last."""
+        if not (self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))):
+            with anyio.move_on_after(_FIRST_SECONDS):
+                await self.settled()
         try:
             if state is None:
-                state = await self.ask(lambda view: fingerprint(view, uri))
+                state = await self.ask(lambda view: fingerprint(view.whole, uri))
         except (IndexBlocked, IndexDamaged):
             await self._announce(FoundChanges({uri: ""}))
             return
-        # What an index that is not complete shows is published when it is.
-        if (is_of_file(uri) or not self.status.partial) and await published.begin(uri, state):
+        if not (self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))):
+            self._uncompared.add(uri)
+        elif await published.begin(uri, state):
             await self._announce(FoundChanges({uri: state}))
             await published.keep({uri: state})
 
@@ -198,6 +207,7 @@ class VaultLibrary:
         self._opened_at = time.monotonic()
         if self._published is not None:
             self.interest.remember(await self._published.prefixes())
+            self._was_built = await self._published.was_built()
         await self._indexer.open()
         try:
             async with anyio.create_task_group() as tasks:
@@ -222,7 +232,7 @@ class VaultLibrary:
 
     def _make_searches(self) -> Searches:
         def search(uri: str) -> Awaitable[str]:
-            return self.ask(lambda view: fingerprint(view, uri), search=True)
+            return self.ask(lambda view: fingerprint(view.whole, uri), search=True)
 
         return Searches(search, self.interest.remembered, self._publish)
 
@@ -233,17 +243,28 @@ class VaultLibrary:
         if self._published is None:
             await self._announce(found)
             return
-        partial = self.status.partial
-        sure = {uri: state for uri, state in found.states.items() if not partial or is_of_file(uri)}
-        # A subscriber may have read what the index had before. One that is not acknowledged yet reads it later.
-        asked = {uri: state for uri, state in sure.items() if not found.of_status or uri in self._beginning}
+        here = self._only_here(found)
+        # One that is not acknowledged yet has read nothing that may differ now.
+        self._deliver_here([uri for uri in here if uri not in self._beginning], found.local and found.listed)
+        states = {uri: state for uri, state in found.states.items() if uri not in here}
+        if not states:
+            return
         self._expect(found)  # To ask the log may bring what others have published.
-        known = await self._published.known(asked)
+        known = await self._published.known(states)
         note_own(known)
-        states = {uri: state for uri, state in found.states.items() if uri not in known}
+        states = {uri: state for uri, state in states.items() if uri not in known}
         # Files that came or went are among the states.
         await self._announce(replace(found, states=states, listed=found.listed and bool(states)))
-        await self._published.keep({uri: state for uri, state in states.items() if uri in sure})
+        await self._published.keep(states)
+
+    def _only_here(self, found: FoundChanges) -> set[str]:
+        """Returns the resources that differ for readers of this process alone, whose index is not complete."""
+        if found.local:
+            return set(found.states)
+        if self._indexer.complete.is_set():
+            return set()
+        # These are compared when it is.
+        return {uri for uri in self._uncompared.intersection(found.states) if not is_of_file(uri)}
 
     # The methods of `IndexListener`
 
@@ -255,7 +276,7 @@ class VaultLibrary:
         # The former places of daily notes are not known.
         if not (uris := [uri for uri in self.interest.remembered() if uri.startswith(_DAILY)]):
             return
-        states = await self.ask(lambda view: {uri: fingerprint(view, uri) for uri in uris})
+        states = await self.ask(lambda view: {uri: fingerprint(view.whole, uri) for uri in uris})
         await self._announce(FoundChanges(states))
         if self._published is not None:
             await self._published.keep(states)
@@ -266,7 +287,16 @@ class VaultLibrary:
         self._readable.set()
 
     async def index_built(self, index: Index) -> None:
-        await self._on_built(index)
+        if self._published is not None:
+            if self._was_built and index.is_first:
+                await self._on_lost()
+            await self._published.built()
+
+    async def index_complete(self) -> None:
+        uncompared, self._uncompared = self._uncompared, set()
+        if self._published is not None:
+            for uri in uncompared:
+                await self._compare(self._published, uri)
 
     async def index_closes(self) -> None:
         self._readable.clear()
@@ -291,6 +321,7 @@ class VaultLibrary:
 
     def _different(self, uris: Sequence[str], before: date, now: date) -> dict[str, str]:
         view = self._indexer.view(self._indexer.index.queries)
+        view = view.whole
         self._indexer.detector.forget(uris)
         states = {uri: (fingerprint(view, uri, today=before), fingerprint(view, uri, today=now)) for uri in uris}
         return {uri: new for uri, (old, new) in states.items() if old != new}

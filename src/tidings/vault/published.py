@@ -16,10 +16,12 @@ from contextlib import suppress
 from typing import Final
 
 from tidings.bus.local import HISTORY, LocalBus
+from tidings.bus.shared import LONGEST_STAY
 from tidings.errors import TransportError
 
 _KEEP: Final = HISTORY.age + 86_400.0  # Longer than any cursor is good for.
 _PREFIXES: Final = "vault/prefixes"
+_BUILT: Final = "vault/built"
 _MOST_PREFIXES: Final = 200
 _TRIES: Final = 5
 
@@ -58,6 +60,15 @@ class PublishedStates:
         for uri in uris:
             if self._bus.is_shared and (record := await self._bus.records.get(_place(uri))) is not None:
                 await self._bus.records.put(_place(uri), record.value, seconds=_KEEP, revision=record.revision)
+
+    async def was_built(self) -> bool:
+        """Returns whether `built` was called, by whatever process."""
+        return self._bus.is_shared and await self._bus.records.get(_BUILT) is not None
+
+    async def built(self) -> None:
+        """Notes that there is an index: it finds what changes while no process runs."""
+        if self._bus.is_shared:
+            await self._bus.records.put(_BUILT, b"", seconds=LONGEST_STAY)
 
     # Prefixes
 

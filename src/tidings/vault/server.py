@@ -143,8 +143,9 @@ class VaultServer(ExactServer):
             # A log in memory begins with this process; others are older.
             interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
             published=PublishedStates(bus) if isinstance(bus, LocalBus) else None,
-            on_built=self._index_built,
+            on_lost=self._lost,
             expect=self._expect,
+            deliver_here=self._deliver_here,
         )
         # A name on the disk need not be text.
         folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
@@ -191,14 +192,15 @@ class VaultServer(ExactServer):
     async def _publish(self, found: FoundChanges) -> None:
         await self._announce([*found.states], listed=found.listed, changed_at=found.changed_at, before=found.before)
 
+    def _deliver_here(self, uris: Sequence[str], listed: bool) -> None:
+        self._live.deliver_here(uris, listed=listed)
+
     def _expect(self, found: FoundChanges) -> None:
         for each in found.before.keys() & found.states.keys():
             self.notify.comes(each, before=found.before[each])
 
-    async def _index_built(self, index: Index) -> None:
-        # Nobody knows what changed since the log was last used, unless another process has an index.
-        if isinstance(self._bus, LocalBus) and self._bus.is_older and index.is_first:
-            await self.notify.everything_changed()
+    async def _lost(self) -> None:
+        await self.notify.everything_changed()
 
     async def _describe(self, uris: Sequence[str]) -> list[ChangedItem]:
         return await self.library.ask(lambda view: [lookup.changed_file(view, uri) for uri in uris])

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Literal
 
@@ -45,6 +45,11 @@ class VaultView:
     queries: Queries
     vault: Vault
     status: IndexStatus
+
+    @property
+    def whole(self) -> "VaultView":
+        """The same, as if the index were complete."""
+        return replace(self, status=IndexStatus("watching"))
 
 
 def local_today() -> date:
