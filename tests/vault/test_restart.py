@@ -38,12 +38,11 @@ async def settled(server: Chat) -> None:
 
 @asynccontextmanager
 async def two_chats(root: Path) -> AsyncGenerator[tuple[Chat, Chat]]:
-    """Two processes, one after the other: of two that start at once, each may tell the other to read again."""
-    async with vault(root) as one:
+    """Two processes that start at once, as chats that are resumed do."""
+    async with vault(root) as one, vault(root) as two:
         await settled(one)
-        async with vault(root) as two:
-            await settled(two)
-            yield one, two
+        await settled(two)
+        yield one, two
 
 
 def edit(root: Path) -> None:
