@@ -54,7 +54,7 @@ async def test_a_tool_that_demands_a_task_is_called_as_one(transport: str) -> No
 
 @TRANSPORTS
 async def test_its_question_waits_for_a_person_for_longer_than_a_request_may_take(transport: str) -> None:
-    timeouts = Timeouts(request=3, total=4)
+    timeouts = Timeouts(request=6, total=7)
     async with researcher(transport, answer="ask", config=ClientConfig(timeouts=timeouts), roots=[]) as client:
         call = client.start_call(TOOL, {"topic": "python", "ambiguous": True})
         task = await task_of(call)
@@ -62,7 +62,7 @@ async def test_its_question_waits_for_a_person_for_longer_than_a_request_may_tak
         [question] = client.pending
         assert (question.call, call.state, task.status) == (call.entry, "asking", "input_required")
         began = anyio.current_time()
-        await eventually(lambda: anyio.current_time() > began + 5)
+        await eventually(lambda: anyio.current_time() > began + 8)
         client.pending.resolve(question.id, {"interpretation": "snake"})
         assert "python (snake)" in text(await call)
         assert task.questions == [question]

@@ -226,6 +226,11 @@ class RequestQueue:
         """Yields the requests that run. What goes on as a task is none: no answer of the server is due."""
         return (entry for entry in (*self._running.values(), *self._aside.values()) if entry.task is None)
 
+    def of_task(self, task_id: str) -> QueueEntry | None:
+        """Returns the request that goes on as this task."""
+        entries = self._aside.values()
+        return next((entry for entry in entries if entry.task is not None and entry.task.id == task_id), None)
+
     def status(self) -> QueueStatus:
         """Returns the number of requests in each state."""
         return QueueStatus(

@@ -215,10 +215,9 @@ class Requests:
         session. There, the cause is certain only if nothing else runs, and a server may ask for roots at any time. A
         question that names its task belongs to the call that became it.
         """
-        running, call = list(self.queue.running()), current_call.get()
         if (task_id := related_task(params)) is not None:
-            about = (each for each in running if each.params.get("taskId") == task_id)
-            return next((each.on_behalf_of for each in about if each.on_behalf_of is not None), None)
+            return self.queue.of_task(task_id)
+        running, call = list(self.queue.running()), current_call.get()
         if call is not None:
             return call if call in running else None
         is_certain = len(running) == 1 and kind != "roots" and self._unanswered_on is not self.connection.link
