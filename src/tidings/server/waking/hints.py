@@ -1,4 +1,4 @@
-"""`Hints`: "changed since you last read", appended to the results of other tools. It works in every host.
+"""`Hints`: "changed since you last read", appended to the results of other tools. No host needs to know of them.
 
 A hint names resources that the client has read and that have changed since, once for each change. What the client
 changes itself counts as read. A client is a session of the legacy era, otherwise a signed-in user or a pipe; all others
