@@ -1,6 +1,7 @@
 """Pages: fetched, read, kept, and answered from what is kept."""
 
 import gzip
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import anyio
 import pytest
 
 from tests.web.fetch.servers import Ask, in_turn, leads_to, silent, text
-from tests.web.shelf import Changing, InThread, shelf
+from tests.web.shelf import Changing, InThread, Shelf, both, shelf
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.request import BadRequest, FetchError, Request, ResponseTooLarge, Unreachable
@@ -16,6 +17,9 @@ from tidings.web.library import Fetched, WebLibrary
 from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.pages import HttpFailed, NoRenderer
 from tidings.web.refresh import PageUnknown
+from tidings.web.resources import reading
+from tidings.web.resources.addresses import address
+from tidings.web.store.model import StoredPage
 
 pytestmark = pytest.mark.anyio
 
@@ -128,6 +132,39 @@ async def test_a_page_that_claims_to_be_another_is_no_answer_for_that_one() -> N
         assert not fetched.from_cache
         assert "rain" in fetched.entry.packet["content"]
         assert "if-none-match" not in here.requests()[-1].headers
+        evil, victim = await page_at(here, "/evil"), await page_at(here, "/victim")
+        assert evil.page_id != victim.page_id
+        for page, word in ((evil, "gold"), (victim, "rain")):
+            read = json.loads(str((await reading.read(here.store, address("page", page.page_id))).content))
+            assert word in read["content"]
+            assert read["url"] == page.address
+        claim = await reading.read(here.store, address("page", evil.page_id))
+        assert json.loads(str(claim.content))["canonical_url"] == victim.address
+
+
+async def page_at(here: Shelf, path: str) -> StoredPage:
+    page = await here.store.page_of(here.site.url(path))
+    assert page is not None
+    return page
+
+
+async def test_pages_with_the_same_canonical_link_are_watched_each_by_its_own_url() -> None:
+    def shirt(colour: str) -> str:
+        said = f"<p>The shirt comes in {colour}, is made of cotton and can be washed at forty degrees.</p>"
+        return f'<html><head><link rel=canonical href="/shirt"></head><body><h1>Shirt</h1>{said}</body></html>'
+
+    colours = {"variant=1": "red", "variant=2": "red"}
+
+    async def shop(ask: Ask) -> None:
+        await ask.reply(shirt(colours[ask.path.partition("?")[2]]).encode(), Content_Type="text/html")
+
+    async with shelf({"/shirt": shop}) as here:
+        ids = [await here.watch(f"/shirt?{query}") for query in colours]
+        assert len(set(ids)) == 2
+        for number, query in enumerate(colours):
+            colours[query] = "blue"
+            await here.later()
+            assert here.heard()[0] == both(ids[number])
 
 
 async def test_not_modified_of_a_version_that_went_meanwhile_is_fetched_again() -> None:
@@ -353,15 +390,14 @@ async def test_a_page_that_cannot_be_read_is_an_error_and_nothing_is_kept() -> N
         assert await here.store.page_of(here.site.url()) is None
 
 
-async def test_a_redirect_is_remembered_by_both_its_ends() -> None:
+async def test_a_redirect_is_recorded_and_its_target_is_another_page() -> None:
     async with shelf({"/old": leads_to("/new"), "/new": html(ARTICLE)}) as here:
         fetched = await here.library.fetch(here.site.url("/old"))
 
         assert fetched.entry.packet["canonical_url"] == here.site.url("/new")
-        for path in ("/old", "/new"):
-            page = await here.store.page_of(here.site.url(path))
-            assert page is not None
-            assert page.page_id == fetched.entry.page_id
+        assert fetched.entry.packet.get("final_url") == here.site.url("/new")
+        assert (await page_at(here, "/old")).page_id == fetched.entry.page_id
+        assert await here.store.page_of(here.site.url("/new")) is None
         assert (await here.library.fetch(here.site.url("/old"))).from_cache
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tidings._kit.backoff import jittered
 from tidings.web.refresh import (
     DAY,
+    LONGEST_RETRY,
     LONGEST_RETRY_AFTER,
     Intervals,
     LookInterval,
@@ -63,14 +64,22 @@ def test_an_interval_that_somebody_asked_for_is_kept_to_within_the_limits() -> N
 def test_each_failure_in_a_row_doubles_the_wait_and_leaves_the_interval_alone() -> None:
     waits = [after_failure(20, failures=n, retry_after=None, limits=LIMITS).wait for n in (1, 2, 3, 10, 10_000)]
 
-    assert waits == [40, 80, 160, 1000, 1000]
+    assert waits == [20, 40, 80, 1000, 1000]
     assert after_failure(20, failures=5, retry_after=None, limits=LIMITS).interval == 20
-    assert after_failure(None, failures=1, retry_after=None, limits=LIMITS).wait == 200
+    usual = [after_failure(None, failures=n, retry_after=None, limits=Intervals()).wait for n in (1, 2, 10, 10_000)]
+    assert usual == [120, 240, LONGEST_RETRY, LONGEST_RETRY]
+
+
+def test_an_interval_that_was_set_is_kept_when_looks_fail() -> None:
+    waits = [after_failure(20, failures=n, retry_after=None, limits=LIMITS, fixed=30).wait for n in (1, 2, 10_000)]
+
+    assert waits == [30, 30, 30]
+    assert after_failure(20, failures=1, retry_after=500, limits=LIMITS, fixed=30).wait == 500
 
 
 def test_a_site_that_says_when_to_come_again_is_obeyed_even_beyond_the_longest_interval() -> None:
     assert after_failure(20, failures=1, retry_after=5000, limits=LIMITS).wait == 5000
-    assert after_failure(20, failures=1, retry_after=1, limits=LIMITS).wait == 40
+    assert after_failure(20, failures=1, retry_after=1, limits=LIMITS).wait == 20
     assert after_failure(20, failures=1, retry_after=1e12, limits=LIMITS).wait == LONGEST_RETRY_AFTER
 
 

@@ -83,8 +83,10 @@ class Schema:
     fill: Callable[[sqlite3.Connection], object] | None = None
     checked: Sequence[str] = ()
     pragmas: Sequence[str] = ()
-    upgrades: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
-    """The statements that make this version of an older one, by its number. Other older versions are unfit."""
+    upgrades: Mapping[int, Sequence[str | Work[object]]] = field(
+        default_factory=dict[int, Sequence[str | Work[object]]]
+    )
+    """The statements and functions that make this version of an older one, by its number. Other versions are unfit."""
 
 
 def statements_in(script: Path) -> list[str]:
@@ -380,8 +382,8 @@ class Database:
             if self.path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
                 Path(f"{self._real_path()}-shm").unlink(missing_ok=True)
             version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-            for statement in self.schema.upgrades.get(version, self.schema.tables):
-                connection.execute(statement)
+            for step in self.schema.upgrades.get(version, self.schema.tables):
+                connection.execute(step) if isinstance(step, str) else step(connection)
             if self.schema.fill is not None and not version:
                 self.schema.fill(connection)
             connection.execute(f"PRAGMA application_id = {self.schema.application_id or 0}")

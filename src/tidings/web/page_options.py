@@ -1,9 +1,9 @@
 """The options of a fetch, and which of them make the answer another one.
 
-Two requests of the same `variant` get the same packet, so the store may answer one with what the other left there. The
-URL is a part of it: a page says itself which page it is a version of, so what was fetched by one URL does not answer
-another. `to_json` is what the store keeps, so that a watched page is fetched again in the same way. It has no headers:
-they may be secrets, which belong on no disk. A page that was fetched with headers is watched without them.
+Two requests of the same `variant` get the same packet, so the store may answer one with what the other left there. A
+page is identified by its `address`, the URL that was asked for: what it claims to be does not count. `to_json` is what
+the store keeps, so that a watched page is fetched again in the same way. It has no headers: they may be secrets, which
+belong on no disk. A page that was fetched with headers is watched without them.
 
 `RenderOptions` and `Extraction` are also arguments of the tools; their descriptions are read by language models, which
 pay for each word.
@@ -82,6 +82,10 @@ class FetchOptions:
             digest = hashlib.sha256(_SALT + json.dumps(pairs).encode()).hexdigest()
         text = json.dumps([url, self._unusual(), digest], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def address(self, url: str) -> str:
+        """Returns the text that identifies the page of a request."""
+        return url
 
     def to_json(self, url: str) -> dict[str, Any]:
         """Returns what the store keeps of a request: the URL, its `variant`, and all that differs from the default."""

@@ -26,7 +26,7 @@ from anyio import to_thread
 from tidings._kit.backoff import retry_after
 from tidings._kit.tasks import Progress
 from tidings.web.documents.invisible import disarm
-from tidings.web.documents.model import page_id, source_id
+from tidings.web.documents.model import page_id
 from tidings.web.documents.normalise import normalise
 from tidings.web.extract.html.selectors import BadSelector
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, Unsupported
@@ -85,18 +85,6 @@ class Validators:
 def last_request(page: StoredPage, otherwise: str) -> tuple[str, FetchOptions]:
     """Returns how the page was fetched last: the URL, and the options without headers, which are not kept."""
     return str(page.options.get("url", otherwise)), FetchOptions.from_json(page.options)
-
-
-def as_version_of(page: StoredPage, entry: StoredVersion) -> StoredVersion:
-    """Returns a version as one of this page, wherever its URL led: the page that was asked for is watched."""
-    if entry.page_id == page.page_id:
-        return entry
-    packet = entry.packet
-    at = datetime.fromisoformat(packet["retrieved_at"])
-    renamed = source_id(page.canonical_url, at, packet["hashes"]["content_hash"])
-    return replace(
-        entry, page_id=page.page_id, packet={**packet, "canonical_url": page.canonical_url, "source_id": renamed}
-    )
 
 
 class HttpFailed(FetchError, kind="http-status"):
@@ -217,7 +205,7 @@ class Fetching:
         extracted = await self._read(body, content_type, url, options.extraction)
         response = Response(url, url, 200, {}, body, content_type, datetime.now(UTC))
         got = await self._made(extracted, response, options)
-        return replace(got, facts=PageFacts(None))
+        return replace(got, facts=PageFacts(None, options.address(url)))
 
     async def gone(self, url: str, status: int, options: FetchOptions) -> Got:
         """Returns the version of a page that does not exist any more."""
@@ -263,12 +251,13 @@ class Fetching:
             extracted = _with(extracted, ExtractWarning("empty", why))
         if response.truncated:
             extracted = _with(extracted, ExtractWarning("truncated", "The page is longer than what was fetched of it."))
-        work = partial(normalise, extracted, response, include_raw_excerpt=options.include_raw_excerpt)
+        address, excerpt = options.address(response.requested), options.include_raw_excerpt
+        work = partial(normalise, extracted, response, address=address, include_raw_excerpt=excerpt)
         packet = await to_thread.run_sync(work)
         keeps = options.keep_raw or extracted.method == "raw"
         entry = StoredVersion(
             packet,
-            page_id(packet["canonical_url"]),
+            page_id(options.address(response.requested)),
             raw=response.body if keeps else None,
             raw_type=(response.content_type or "application/octet-stream") if keeps else None,
             screenshot=screenshot,
@@ -277,7 +266,7 @@ class Fetching:
         url = response.requested
         facts = PageFacts(
             url,
-            aliases=tuple(dict.fromkeys((*response.redirects, response.url))),
+            options.address(url),
             etag=response.etag,
             last_modified=response.last_modified,
             options=options.to_json(url) | ({AT: response.url} if response.url != url else {}),

@@ -51,7 +51,7 @@ class KnownPage:
     @property
     def url(self) -> str:
         """Its URL."""
-        return self.page.canonical_url if self.page else self.asked
+        return self.page.address if self.page else self.asked
 
     @property
     def facts(self) -> str:

@@ -5,8 +5,9 @@ validators of such an answer are returned to the caller, and are valid for that 
 
 The interval of a page follows its history: half as long after a change, half as long again after a look that found
 none, between `least` and `most`. `Cache-Control` and `Expires` can only make the wait longer: nothing new can be there
-before. Each failure in a row doubles the wait, and `Retry-After` is respected. Randomness only ever adds, so that there
-is never more than one request in an interval.
+before. Failures in a row double the wait, from `least` up to `LONGEST_RETRY`; so do looks that find that the page is
+gone. An interval that a caller set is kept through all of this. Only `Retry-After` is respected before anything else.
+Randomness only ever adds, so that there is never more than one request in an interval.
 """
 
 from collections.abc import Mapping
@@ -18,11 +19,12 @@ from anyio import to_thread
 from tidings._kit.text import mail_date
 from tidings.web.ignore import IgnoreRules, same_content
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import AT, Fetching, Validators, as_version_of, newest_of, speaks_for
+from tidings.web.pages import AT, Fetching, Validators, newest_of, speaks_for
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
 
 DAY = 86_400.0
+LONGEST_RETRY = 3600.0  # seconds between two looks at a page that fails or is gone, unless the site asks for more
 LONGEST_RETRY_AFTER = 7 * DAY  # a site that says "in ten years" means no; a watched page is still looked at once a week
 
 
@@ -64,12 +66,13 @@ def after_look(
 
 
 def after_failure(
-    interval: float | None, *, failures: int, retry_after: float | None, limits: Intervals
+    interval: float | None, *, failures: int, retry_after: float | None, limits: Intervals, fixed: float | None = None
 ) -> LookInterval:
-    """Returns the interval after `failures` failed looks in a row. Only the wait grows."""
+    """Returns the interval after `failures` failed looks in a row. Only the wait depends on them."""
     known = limits.within(limits.first if interval is None else interval)
-    doubled = limits.within(known * 2.0 ** min(max(failures, 1), 30))
-    return LookInterval(known, max(doubled, min(retry_after or 0.0, LONGEST_RETRY_AFTER)))
+    doubled = min(limits.least * 2.0 ** min(max(failures, 1), 30), max(LONGEST_RETRY, limits.least))
+    wait = limits.within(doubled if fixed is None else fixed)
+    return LookInterval(known, max(wait, min(retry_after or 0.0, LONGEST_RETRY_AFTER)))
 
 
 def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
@@ -172,20 +175,18 @@ class PageRefresher:
             if speaks_for(page, newest) and (page.etag, page.last_modified) == (sent.etag, sent.last_modified):
                 await self.store.checked(page.page_id, etag=sent.etag, last_modified=sent.last_modified, of=page)
             return replace(_unchanged(newest), not_modified=True, fresh=fresh, validators=sent)
-        entry, facts = as_version_of(page, got.entry), replace(got.facts, aliases=())
         has_text = not got.empty or even_empty
-        return replace(await self._compared(page, newest, entry, facts, ignore, has_text=has_text), fresh=fresh)
+        compared = await self._compared(page, newest, got.entry, got.facts, ignore, has_text=has_text)
+        return replace(compared, fresh=fresh)
 
     async def bury(self, page_id: str, url: str, options: FetchOptions, status: int) -> Refreshed:
         """Stores a version that says that the page does not exist any more. Raises `PageUnknown` or `StoreError`."""
         page = await self._page(page_id)
         got = await self.fetching.gone(url, status, options)
         assert got.entry is not None  # noqa: S101 - `gone` makes one
-        facts = PageFacts(url, options=options.to_json(url))
+        facts = PageFacts(url, options.address(url), options=options.to_json(url))
         newest = newest_of(page, options.variant(url))
-        buried = await self._compared(
-            page, newest, as_version_of(page, got.entry), facts, IgnoreRules(ready=()), has_text=True
-        )
+        buried = await self._compared(page, newest, got.entry, facts, IgnoreRules(ready=()), has_text=True)
         return replace(buried, gone=True)
 
     async def same(self, before: str, after: str, ignore: IgnoreRules) -> bool:

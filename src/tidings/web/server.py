@@ -230,7 +230,7 @@ class WebServer(ExactServer):
                 item["gone"] = True
             else:
                 title = (page.versions[0].title if page.versions else None) or ""
-                item["title"] = f"{title} {page.canonical_url}".strip()
+                item["title"] = f"{title} {page.address}".strip()
                 if page.versions:
                     item["changed_at"] = page.versions[0].retrieved_at
             items.append(item)

@@ -93,7 +93,7 @@ def test_a_packet_has_every_field() -> None:
         "content_hash": hashlib.sha256(MARKDOWN.encode()).hexdigest(),
         "raw_hash": hashlib.sha256(b"<p>Harbour</p>").hexdigest(),
     }
-    assert one["source_id"] == source_id(one["canonical_url"], NOON, one["hashes"]["content_hash"])
+    assert one["source_id"] == source_id(one["original_url"], NOON, one["hashes"]["content_hash"])
     assert one["warnings"] == one["unsafe_instructions_detected"] == []
     assert "raw_excerpt" not in one
 

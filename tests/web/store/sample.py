@@ -72,7 +72,7 @@ def entry(
 
 async def put(store: Store, url: str, content: str, at: float = BEGIN, **more: Any) -> PutOutcome:
     """Store a version of the page at `url`."""
-    facts = {name: more.pop(name) for name in ("aliases", "etag", "last_modified", "options") if name in more}
+    facts = {name: more.pop(name) for name in ("etag", "last_modified", "options") if name in more}
     fetched_by = more.pop("fetched_by", url)
     return await store.put(entry(url, content, at, **more), PageFacts(fetched_by, **facts))
 

@@ -139,7 +139,7 @@ async def test_damage_that_shows_later_is_treated_the_same(path: Path, caplog: p
         # What it has subscribers to, this process knows by itself.
         await store.heartbeat()
         (watch,) = await other.watches()
-        assert (watch.canonical_url, watch.url) == (A, A)
+        assert (watch.address, watch.url) == (A, A)
         assert not (await put(other, A, "text")).changed
 
 
@@ -173,6 +173,52 @@ async def test_a_store_of_an_older_version_is_set_aside(path: Path, caplog: pyte
     async with opened(path, clock=Clock()) as store:
         assert await store.listing() == ([], None)
     assert "it is of an older version" in caplog.text
+
+
+_VERSION_2 = """
+    DROP VIEW watched;
+    ALTER TABLE pages RENAME COLUMN address TO canonical_url;
+    ALTER TABLE entries RENAME COLUMN address TO canonical_url;
+    ALTER TABLE entries DROP COLUMN packet_size;
+    CREATE TABLE aliases (url TEXT PRIMARY KEY, page_id TEXT NOT NULL, no INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE VIEW watched AS SELECT p.canonical_url FROM pages p;
+    PRAGMA user_version = 2;
+"""
+
+
+async def test_a_store_of_pages_by_their_claims_becomes_one_of_pages_by_their_urls(path: Path) -> None:
+    """Two URLs that claimed a third one were one page; one of them was watched. The third was never asked for."""
+    one, two = f"{A}shirt?variant=1", f"{A}shirt?variant=2"
+    clock = Clock()
+    async with opened(path, clock=clock) as store:
+        for number, url in enumerate((one, two, one)):
+            options = {"url": url, "variant": f"v{url[-1]}"}
+            await put(store, A, f"text {number}", BEGIN + number, fetched_by=url, options=options, etag='"1"')
+        await put(store, B, "given", fetched_by=None)
+        plan = {"fetch": {"url": two, "variant": "v2"}, "every": 5.0}
+        assert await store.begin_watch(page_id_of(A), explicit=True, options=plan, next_at=BEGIN + 9)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(_VERSION_2)
+    async with opened(path, clock=clock) as store:
+        first, second, given = [await store.page_of(each) for each in (one, two, B)]
+        assert first
+        assert second
+        assert given
+        assert await store.page_of(A) is None
+        assert (first.page_id, first.address, first.etag) == (page_id_of(one), one, '"1"')
+        assert [each.source_id for each in first.versions] == [source(A, "text 2"), source(A, "text 0")]
+        assert (second.page_id, second.address, second.etag) == (page_id_of(two), two, None)
+        assert [each.source_id for each in second.versions] == [source(A, "text 1")]
+        read = await store.part(first.versions[0].source_id, "packet")
+        assert read
+        assert first.versions[0].size == len(str(read[0]).encode())
+        (watch,) = await store.watches()
+        assert (watch.page_id, watch.url, watch.options, watch.next_at) == (page_id_of(two), two, plan, BEGIN + 9)
+        assert (first.watched, second.watched, given.url) == (False, True, None)
+        clock.now += 1000
+        await store.prune()
+        assert await store.get(source(A, "text 1"))  # It is watched.
+        assert await store.get(source(A, "text 2")) is None
 
 
 async def test_a_file_that_was_deleted_is_made_again(path: Path) -> None:
@@ -320,7 +366,7 @@ async def main(path, name, rounds):
         sys.stdin.readline()
         while mine := await store.due(3, 60):
             for watch in mine:
-                print(watch.canonical_url, flush=True)
+                print(watch.address, flush=True)
                 await asyncio.sleep(0)
                 assert await store.reschedule(watch.page_id, watch.next_at + 10**9)
 
@@ -398,7 +444,7 @@ async def test_a_process_that_was_killed_leaves_its_claims_to_others(path: Path)
         await store.heartbeat()
         assert await store.due(10, 60) == []
         clock.now += 1
-        assert [watch.canonical_url for watch in await store.due(10, 60)] == [A]
+        assert [watch.address for watch in await store.due(10, 60)] == [A]
         assert (await store.watches())[0].subscribers == 0
 
 

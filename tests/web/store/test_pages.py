@@ -1,11 +1,11 @@
-"""Pages: found by any of their URLs, with their versions, for longer than these last."""
+"""Pages: found by the URLs that were asked for, with their versions, for longer than these last."""
 
 import pytest
 
 from tests.web.store.sample import BEGIN, Clock, opened, packet, page_id_of, put, sha
 from tidings.web.store.model import StoredPage
 from tidings.web.store.store import Store
-from tidings.web.store.transaction import ALIASES, VERSIONS
+from tidings.web.store.transaction import VERSIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -23,31 +23,15 @@ def source(url: str, content: str, at: float = BEGIN) -> str:
     return packet(url, content, at)["source_id"]
 
 
-async def test_a_page_is_found_by_its_id_and_by_each_of_its_urls() -> None:
+async def test_a_page_is_found_by_its_id_and_by_the_url_that_was_asked_for() -> None:
     async with opened(clock=Clock()) as store:
-        await put(store, A, "text", fetched_by=f"{A}fetch", aliases=(f"{A}asked", f"{A}final"), etag='"1"')
-        for name in (page_id_of(A), A, f"{A}fetch", f"{A}asked", f"{A}final"):
+        await put(store, A, "text", etag='"1"')
+        for name in (page_id_of(A), A):
             found = await page(store, name)
-            assert (found.page_id, found.canonical_url, found.url) == (page_id_of(A), A, f"{A}fetch")
+            assert (found.page_id, found.address, found.url) == (page_id_of(A), A, A)
             assert (found.etag, found.last_modified, found.checked_at) == ('"1"', None, BEGIN)
         assert await store.page_of(B) is None
         assert await store.page_of("\ud800") is None
-
-
-async def test_a_url_belongs_to_the_page_that_it_led_to_last() -> None:
-    async with opened(clock=Clock()) as store:
-        await put(store, A, "text", aliases=(C,))
-        await put(store, B, "text", aliases=(C,))
-        assert (await page(store, C)).canonical_url == B
-
-
-async def test_a_page_has_no_end_of_urls() -> None:
-    async with opened(clock=Clock()) as store:
-        for number in range(ALIASES + 5):
-            await put(store, A, "text", aliases=(f"{A}?{number}",))
-        assert await store.page_of(f"{A}?0") is None
-        assert await store.page_of(f"{A}?{ALIASES + 4}")
-        assert await store.page_of(A)
 
 
 async def test_a_page_remembers_how_it_was_fetched_and_each_version_too() -> None:
@@ -74,9 +58,9 @@ async def test_versions_come_newest_first_and_changes_are_told() -> None:
         assert [version.source_id for version in found.versions] == [source(A, "two"), source(A, "one")]
         assert found.content_hash == found.versions[0].content_hash == sha("two")
         assert found.versions[0].title == f"About {A}"
-        newest = await store.get(source(A, "two"))
+        newest = await store.part(source(A, "two"), "packet")
         assert newest
-        assert newest.size == found.versions[0].size
+        assert len(str(newest[0]).encode()) == found.versions[0].size
 
 
 async def test_what_was_read_in_another_way_is_no_change() -> None:
@@ -143,12 +127,11 @@ async def test_a_page_outlives_its_versions_and_still_knows_a_change() -> None:
 async def test_pages_are_forgotten_when_there_are_too_many() -> None:
     clock = Clock()
     async with opened(clock=clock, max_pages=2, max_entries=1) as store:
-        await put(store, A, "a", aliases=(f"{A}alias",))
+        await put(store, A, "a")
         await put(store, B, "b")
         assert await store.begin_watch(page_id_of(B), explicit=True)
         await put(store, C, "c")
         assert await store.page_of(A) is None
-        assert await store.page_of(f"{A}alias") is None
         # Neither one that is watched nor one that has a version.
         await put(store, A, "a")
         assert await store.page_of(A)
@@ -156,11 +139,10 @@ async def test_pages_are_forgotten_when_there_are_too_many() -> None:
         assert await store.page_of(C) is None
 
 
-async def test_a_page_given_as_bytes_has_nothing_to_fetch_and_no_urls() -> None:
+async def test_a_page_given_as_bytes_has_nothing_to_fetch() -> None:
     async with opened(clock=Clock()) as store:
-        await put(store, A, "text", fetched_by=None, aliases=(B,))
+        await put(store, A, "text", fetched_by=None)
         assert (await page(store, page_id_of(A))).url is None
-        assert await store.page_of(A) is None
         assert await store.begin_watch(page_id_of(A), explicit=True) is None
         await put(store, A, "text")
         await put(store, A, "text", fetched_by=None)

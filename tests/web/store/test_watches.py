@@ -19,7 +19,7 @@ def source(url: str, content: str, at: float = BEGIN) -> str:
 
 
 async def claimed(store: Store, limit: int = 10, lease: float = 60) -> list[str]:
-    return [watch.canonical_url for watch in await store.due(limit, lease)]
+    return [watch.address for watch in await store.due(limit, lease)]
 
 
 async def test_a_watch_says_what_there_is_to_know() -> None:
@@ -158,7 +158,7 @@ async def test_subscriptions_end_with_their_process_and_explicit_watches_do_not(
         assert await claimed(store) == [B]
     async with opened(path, clock=clock) as store:
         (watch,) = await store.watches()
-        assert (watch.canonical_url, watch.options, watch.next_at) == (A, {"kept": True}, BEGIN + 5)
+        assert (watch.address, watch.options, watch.next_at) == (A, {"kept": True}, BEGIN + 5)
 
 
 async def test_a_process_that_gives_no_sign_of_life_is_forgotten(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_process_that_gives_no_sign_of_life_is_forgotten(tmp_path: Path)
         clock.now += 1
         # What it had claimed is free at once, however long it wanted it for.
         assert await claimed(alive) == [B]
-        assert [watch.canonical_url for watch in await alive.watches()] == [B]
+        assert [watch.address for watch in await alive.watches()] == [B]
 
 
 async def test_a_process_that_only_slept_is_back_with_what_it_watched(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_process_that_only_slept_is_back_with_what_it_watched(tmp_path: 
         assert await other.watches() == []
         await sleeper.heartbeat()
         (watch,) = await other.watches()
-        assert (watch.canonical_url, watch.subscribers, watch.options) == (A, 1, {"mine": True})
+        assert (watch.address, watch.subscribers, watch.options) == (A, 1, {"mine": True})
         assert await claimed(other) == [A]
 
 
@@ -310,6 +310,6 @@ async def test_a_clock_that_steps_back_keeps_nothing_waiting(tmp_path: Path) -> 
         assert A in await claimed(store)
         clock.now += 30
         await store.heartbeat()
-        assert {watch.canonical_url for watch in await store.watches()} == {A, C}
+        assert {watch.address for watch in await store.watches()} == {A, C}
         clock.now += 300
         assert set(await store.prune()) == {source(B, "text"), source("https://nobody.example/", "text")}

@@ -248,14 +248,15 @@ async def test_a_page_that_redirects_elsewhere_stays_the_page_that_is_watched() 
         newest = await here.store.get(known.versions[0].source_id)
         assert newest is not None
         assert newest.packet["content"].strip() == "two"
-        assert newest.packet["canonical_url"] == here.site.url("/1")
+        assert newest.packet["original_url"] == here.site.url("/latest")
+        assert newest.packet.get("final_url") == here.site.url("/2")
         other = await here.store.page_of(here.site.url("/2"))
         assert other is not None
         assert other.page_id != page_id
         assert len(other.versions) == 1
 
 
-async def test_a_page_that_is_gone_for_good_says_so_once_and_is_looked_at_rarely() -> None:
+async def test_a_page_that_is_gone_for_good_says_so_once_and_is_looked_at_less_and_less() -> None:
     page = Changing("one")
     async with shelf({"/": page}) as here:
         page_id = await here.watch()
@@ -269,12 +270,33 @@ async def test_a_page_that_is_gone_for_good_says_so_once_and_is_looked_at_rarely
         assert newest is not None
         assert "410 Gone" in newest.packet["content"]
         assert newest.packet["status"] == 410
-        assert await here.later(PACE.most - 1) == 0
+        assert await here.later(2 * PACE.least - 1) == 0
+        assert await here.later(1) == 1
+        assert await here.later(4 * PACE.least - 1) == 0
         assert await here.later(1) == 1
         assert here.heard() == ([], 0)
         page.status = 200
         await here.later()
         assert here.heard()[0] == both(page_id), "that it is back is a change as well"
+
+
+async def test_a_set_interval_is_kept_while_a_page_is_missing_and_its_return_is_told() -> None:
+    page = Changing("one")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch(cause=TOOL, every=30.0)
+        await here.later(PACE.least)
+        page.status = 404
+        for _ in range(4):
+            assert await here.later(30) == 1
+        assert here.heard() == (both(page_id), 1)
+        page.status = 200
+        assert await here.later(30) == 1
+        assert here.heard()[0] == both(page_id)
+        known = await here.store.page_of(page_id)
+        assert known is not None
+        newest = await here.store.get(known.versions[0].source_id)
+        assert newest is not None
+        assert newest.packet["content"].strip() == "one"
 
 
 async def test_a_page_that_is_missing_once_is_not_taken_to_be_gone() -> None:
@@ -335,7 +357,7 @@ async def test_failures_make_the_wait_longer_each_time_and_say_why() -> None:
             assert "500" in (WatchState.from_json(watch.state).problem or "")
             waits.append(watch.next_at - here.clock.now)
             await here.later(waits[-1])
-        assert waits == [200, 400, 800]
+        assert waits == [20, 40, 80]
         page.status = 200
         page.body = "two"
         await here.later()

@@ -99,8 +99,9 @@ class NormalizedContent(TypedDict):
     """A page, without its hashes."""
 
     source_id: str
-    original_url: str
-    canonical_url: str
+    original_url: str  # the URL that was asked for, which identifies the page
+    canonical_url: str  # what the page claims to be, if it may; only to be shown
+    final_url: NotRequired[str]  # where redirects led to
     retrieved_at: str
     status: int
     content_type: str
@@ -160,19 +161,19 @@ def content_hash(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def source_id(canonical_url: str, retrieved_at: datetime, hash_of_content: str) -> str:
-    """Returns the id of a version of a page, made from its URL, the day (UTC) and its content."""
+def source_id(address: str, retrieved_at: datetime, hash_of_content: str) -> str:
+    """Returns the id of a version of a page, made from its address, the day (UTC) and its content."""
     day = retrieved_at.astimezone(UTC).date().isoformat()
-    return content_hash(f"{canonical_url}|{day}|{hash_of_content}")[:_LENGTH]
+    return content_hash(f"{address}|{day}|{hash_of_content}")[:_LENGTH]
 
 
-def page_id(canonical_url: str) -> str:
+def page_id(address: str) -> str:
     """Returns the id of a page, whatever its content."""
-    return content_hash(canonical_url)[:_LENGTH]
+    return content_hash(address)[:_LENGTH]
 
 
 def canonical(claimed: str | None, final_url: str, status: int = 200) -> str:
-    """Returns the URL that identifies a page: the one it claims, if it may, or else where it came from.
+    """Returns the URL that a page claims to be, if it may, or else where it came from. It identifies nothing.
 
     A page may claim a URL of its own host only (apart from `www.` and the scheme), so that it cannot pose as another
     site's. An error page may not claim one, nor may a page that claims to be the front page and is not.

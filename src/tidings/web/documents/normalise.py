@@ -51,8 +51,13 @@ _CHARACTERS_A_MINUTE = {"zh": 255, "ja": 357}
 _UNSPACED_A_MINUTE = 900
 
 
-def normalise(extracted: Extracted, response: Response, *, include_raw_excerpt: bool = False) -> LLMPacket:
-    """Returns the packet of a page that was extracted from a response."""
+def normalise(
+    extracted: Extracted, response: Response, *, address: str = "", include_raw_excerpt: bool = False
+) -> LLMPacket:
+    """Returns the packet of a page that was extracted from a response.
+
+    `address` identifies the page, if the requested URL does not.
+    """
     kept = without_hidden_instructions(extracted.markdown, extracted.concealed)
     content = disarm(kept.markdown)
     blocks = blocks_of(content)
@@ -76,7 +81,7 @@ def normalise(extracted: Extracted, response: Response, *, include_raw_excerpt: 
         "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown, extracted.language),
     }
     packet = LLMPacket(
-        source_id=model.source_id(url, response.retrieved_at, hash_of_content),
+        source_id=model.source_id(address or response.requested, response.retrieved_at, hash_of_content),
         original_url=response.requested,
         canonical_url=url,
         retrieved_at=response.retrieved_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -99,6 +104,8 @@ def normalise(extracted: Extracted, response: Response, *, include_raw_excerpt: 
         warnings=warnings,
         hashes=model.Hashes(content_hash=hash_of_content, raw_hash=hashlib.sha256(response.body).hexdigest()),
     )
+    if response.url != response.requested:
+        packet["final_url"] = response.url
     if include_raw_excerpt:
         packet["raw_excerpt"] = disarm(response.body[: 4 * _RAW_EXCERPT].decode("utf-8", "replace"))[:_RAW_EXCERPT]
     return packet

@@ -36,7 +36,7 @@ async def difference(store: Store, page: StoredPage, since: str | None = None) -
         older = next((each for each in page.versions if each.source_id == source_id), None)
         if older is None:
             known = ", ".join(each.source_id for each in page.versions[:10])
-            what = f"{source_id} is not a version of {page.canonical_url}, or no longer"
+            what = f"{source_id} is not a version of {page.address}, or no longer"
             raise ResourceMissing(f"{what}. There are: {known}.")
     else:
         older = next((each for each in older_ones if each.content_hash != newest.content_hash), None)
@@ -44,13 +44,13 @@ async def difference(store: Store, page: StoredPage, since: str | None = None) -
         why = f"there is no version before {_named(after)} with another content"
         if older is not None:
             why = f"{_named(after)} has the same content"
-        text = f"{page.canonical_url}\nNothing changed: {why}.\n"
+        text = f"{page.address}\nNothing changed: {why}.\n"
         return VersionDifference(text, newest.source_id, older and older.source_id)
     before = await _entry(store, page, older.source_id)
     counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
     head = [
-        shown_title(after.packet["metadata"].get("title"), page.canonical_url),
-        f"{page.canonical_url}: {counted}",
+        shown_title(after.packet["metadata"].get("title"), page.address),
+        f"{page.address}: {counted}",
         f"--- {_named(before)}",
         f"+++ {_named(after)}",
     ]
@@ -74,7 +74,7 @@ def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, in
 def newest_of(page: StoredPage) -> Version:
     """Returns the newest fetched version, or else a given one. Raises `ResourceMissing` if none is kept any more."""
     if not page.versions:
-        raise ResourceMissing(f"No version of {page.canonical_url} is kept any more. `fetch` it again.")
+        raise ResourceMissing(f"No version of {page.address} is kept any more. `fetch` it again.")
     return next((each for each in page.versions if each.variant), page.versions[0])
 
 
@@ -98,9 +98,7 @@ async def spoken_for(store: Store, page: StoredPage) -> list[Version]:
 async def _entry(store: Store, page: StoredPage, source_id: str) -> StoredVersion:
     entry = await store.get(source_id)
     if entry is None:
-        raise ResourceMissing(
-            f"The version {source_id} of {page.canonical_url} has just expired. `fetch` the page again."
-        )
+        raise ResourceMissing(f"The version {source_id} of {page.address} has just expired. `fetch` the page again.")
     return entry
 
 

@@ -31,8 +31,8 @@ async def page(store: Store, cursor: str | None) -> tuple[list[Resource], str | 
         Resource(
             name=summary.source_id,
             uri=address("packet", summary.source_id),
-            title=shown_title(summary.title, summary.canonical_url),
-            description=f"{urlsplit(summary.canonical_url).hostname or 'given'}, {summary.retrieved_at}",
+            title=shown_title(summary.title, summary.address),
+            description=f"{urlsplit(summary.address).hostname or 'given'}, {summary.retrieved_at}",
             mime_type="application/json",
             size=summary.packet_size,
             annotations=Annotations(last_modified=summary.retrieved_at),
@@ -47,6 +47,23 @@ class Signed(TypedDict, total=False):
 
     author: str
     published_at: str
+
+
+class Claimed(TypedDict, total=False):
+    """The other URLs of a page, if there are any: the one that it claims, and where redirects led to."""
+
+    canonical_url: str
+    final_url: str
+
+
+def claimed(packet: NormalizedContent) -> Claimed:
+    """Returns the other URLs of a page."""
+    urls, asked = Claimed(), packet["original_url"]
+    if (final := packet.get("final_url", asked)) != asked:
+        urls["final_url"] = final
+    if packet["canonical_url"] not in (asked, final):
+        urls["canonical_url"] = packet["canonical_url"]
+    return urls
 
 
 def signed(packet: NormalizedContent) -> Signed:

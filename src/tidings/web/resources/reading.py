@@ -22,7 +22,7 @@ from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
 from tidings.web.resources.addresses import SCHEME, address, is_id, parse_address, source_id_of
 from tidings.web.resources.differences import difference, newest_of, spoken_for
-from tidings.web.resources.listing import shown_title
+from tidings.web.resources.listing import claimed, shown_title
 from tidings.web.store.model import StoredPage, Summary
 from tidings.web.store.store import Store
 
@@ -68,12 +68,13 @@ async def _page(store: Store, page: StoredPage) -> ReadResourceContents:
     versions = await spoken_for(store, page)
     entry = await store.get(versions[0].source_id)
     if entry is None:
-        raise ResourceMissing(f"No version of {page.canonical_url} is kept any more. `fetch` it again.")
+        raise ResourceMissing(f"No version of {page.address} is kept any more. `fetch` it again.")
     packet = entry.packet
     content = {
         "page_id": page.page_id,
-        "url": page.canonical_url,
-        "title": shown_title(packet["metadata"].get("title"), page.canonical_url),
+        "url": page.address,
+        **claimed(packet),
+        "title": shown_title(packet["metadata"].get("title"), page.address),
         "source_id": packet["source_id"],
         "retrieved_at": packet["retrieved_at"],
         "warnings": packet["warnings"],
@@ -157,13 +158,13 @@ async def complete(store: Store, argument: CompletionArgument, given: Mapping[st
             ids = await store.page_ids(typed, MOST_COMPLETIONS + 1)
             return completion([*ids, *(each.page_id for each in await _matching(store, typed))])
         case "url":
-            return completion(each.canonical_url for each in await _matching(store, typed))
+            return completion(each.address for each in await _matching(store, typed))
         case "urls":
             # Several, separated by spaces: the last one is being typed.
             before, _, last = argument.value.rpartition(" ")
             found = await _matching(store, last.strip().lower())
             begun = f"{before} " if before else ""
-            return completion(begun + each.canonical_url for each in found if each.canonical_url not in before)
+            return completion(begun + each.address for each in found if each.address not in before)
         case _:
             return completion([])
 
@@ -181,7 +182,7 @@ async def _matching(store: Store, typed: str) -> list[Summary]:
     summaries, _ = await store.listing(None, _SEARCHED)
     pages: dict[str, Summary] = {}
     for each in summaries:
-        if typed in f"{each.canonical_url}\n{shown_title(each.title, each.canonical_url)}".lower():
+        if typed in f"{each.address}\n{shown_title(each.title, each.address)}".lower():
             pages.setdefault(each.page_id, each)
     plain = typed.removeprefix("https://").removeprefix("http://")
-    return sorted(pages.values(), key=lambda each: not each.canonical_url.lower().partition("://")[2].startswith(plain))
+    return sorted(pages.values(), key=lambda each: not each.address.lower().partition("://")[2].startswith(plain))

@@ -29,7 +29,7 @@ class PageFacts:
     """The facts that a fetch gives about the page of a version."""
 
     url: str | None  # the URL to fetch it by the next time; None if it cannot be fetched, because its bytes were given
-    aliases: tuple[str, ...] = ()  # further URLs that lead to it, besides `url` and the canonical URL
+    address: str = ""  # what identifies the page, if that is not the URL that the version was asked for
     etag: str | None = None
     last_modified: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -52,7 +52,7 @@ class Summary:
 
     source_id: str
     page_id: str
-    canonical_url: str
+    address: str
     title: str | None
     retrieved_at: str  # as in the packet
     packet_size: int  # bytes of the packet's JSON
@@ -66,7 +66,7 @@ class Version:
     retrieved_at: str
     content_hash: str
     title: str | None
-    size: int
+    size: int  # bytes of the packet's JSON
     options: Mapping[str, Any]  # the options that it was fetched with
 
     @property
@@ -80,7 +80,7 @@ class StoredPage:
     """The facts about a page. They outlive its versions."""
 
     page_id: str
-    canonical_url: str
+    address: str  # the URL that was asked for, and that the page_id is made from; the page's claims do not count
     url: str | None
     content_hash: str  # the hash of its last content, even if that version is gone; '' if it is not known any more
     checked_at: float  # the last time that it was known to have that content
@@ -102,7 +102,7 @@ class StoredWatch:
 
     page_id: str
     url: str
-    canonical_url: str
+    address: str
     explicit: bool  # true if the tool `watch` began it; such a watch ends only by `unwatch`
     subscribers: int  # the number of processes that have subscribers to it
     options: Mapping[str, Any]

@@ -3,11 +3,11 @@
 The public functions are operations of `Store`, each within one transaction.
 """
 
-import json
 import re
 from datetime import datetime
 from typing import Final
 
+from tidings.web.documents.model import page_id as page_id_of
 from tidings.web.documents.normalise import without_hashes
 from tidings.web.store import rows
 from tidings.web.store.model import (
@@ -21,18 +21,17 @@ from tidings.web.store.model import (
     Summary,
     Version,
 )
-from tidings.web.store.transaction import ALIASES, StoreBounds, Transaction, expired, make_room
+from tidings.web.store.transaction import StoreBounds, Transaction, expired, make_room
 
-_FIND: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
+_FIND: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, last_modified, options,
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id), untold
-    FROM pages p WHERE page_id IN (SELECT :wanted UNION ALL SELECT page_id FROM aliases WHERE url = :wanted)"""
+    FROM pages p WHERE page_id IN (?, ?)"""
 
-_VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, size, options FROM entries
+_VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, packet_size, options FROM entries
     WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
 
-_SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, canonical_url, title, retrieved_at,
-    (SELECT sum(length(data)) FROM parts p WHERE p.source_id = k.source_id AND kind IN ('head', 'content'))
-    FROM entries k WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
+_SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, address, title, retrieved_at, packet_size
+    FROM entries WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
     ORDER BY retrieved DESC, no DESC LIMIT ?"""
 
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
@@ -50,11 +49,10 @@ def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
         known = at.one(newest, entry.page_id, variant) or ""
     number = at.number()
     differs = known not in {"", content_hash}
-    canonical_url = rows.clean(entry.packet["canonical_url"])
     at.insert(
         "pages",
         page_id=entry.page_id,
-        canonical_url=canonical_url,
+        address=rows.clean(facts.address or entry.packet["original_url"]),
         # A page that was fetched once can be fetched, even if its bytes were given later.
         url=rows.clean(facts.url) or url,
         content_hash=content_hash,
@@ -68,22 +66,13 @@ def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
         changed=0,
         changed_by="",
     )
-    if facts.url is not None:
-        urls = {canonical_url, facts.url, *facts.aliases}
-        aliases = [(rows.clean(url), entry.page_id, number) for url in urls]
-        at.do_each("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", aliases)
-        at.do(
-            """DELETE FROM aliases WHERE page_id = :page_id AND url NOT IN (
-                SELECT url FROM aliases WHERE page_id = :page_id ORDER BY no DESC, url LIMIT :most)""",
-            page_id=entry.page_id,
-            most=ALIASES,
-        )
     return differs
 
 
 def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
-    """Returns the page with that id, or the one that the URL leads to."""
-    row = at.do(_FIND, wanted=rows.clean(url_or_page_id)).fetchone()
+    """Returns the page with that id, or the one that was asked for by this URL."""
+    wanted = rows.clean(url_or_page_id) or ""
+    row = at.do(_FIND, wanted, page_id_of(wanted)).fetchone()
     if row is None:
         return None
     *plain, options, watched, unannounced = row
@@ -141,7 +130,7 @@ def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
             size -= len(parts.pop(kind))
     if size > bounds.bytes:
         raise EntryTooLarge(
-            f"The page {entry.packet['canonical_url']} takes {size:,} bytes, and the whole store may hold "
+            f"The page {entry.packet['original_url']} takes {size:,} bytes, and the whole store may hold "
             f"{bounds.bytes:,}. Let the store hold more, or fetch less of the page."
         )
     return parts
@@ -160,7 +149,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         no=at.number(),
         source_id=source_id,
         page_id=entry.page_id,
-        canonical_url=rows.clean(packet["canonical_url"]),
+        address=rows.clean(facts.address or packet["original_url"]),
         title=rows.clean(metadata.get("title")),
         site_name=rows.clean(metadata.get("site_name")),
         retrieved=round(datetime.fromisoformat(packet["retrieved_at"]).timestamp() * 1e6),
@@ -174,6 +163,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         size=sum(map(len, parts.values())),
         expires_at=at.now + at.bounds.ttl,
         ttl=at.bounds.ttl,
+        packet_size=len(rows.encoded(rows.packet_text(packet))),
     )
     stored = [(source_id, kind, data) for kind, data in parts.items()]
     at.do_each("INSERT INTO parts (source_id, kind, data) VALUES (?, ?, ?)", stored)
@@ -229,7 +219,7 @@ def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, 
         case "packet" | "normalized":
             packet = rows.packet_of(stored("head"), stored("content"))
             fields = packet if kind == "packet" else without_hashes(packet)
-            return json.dumps(fields, ensure_ascii=False), "application/json"
+            return rows.packet_text(fields), "application/json"
         case "content":
             return rows.content_text(stored("content")), "text/markdown"
         case "screenshot" | "raw":

@@ -5,12 +5,13 @@ does not take as text, comes out as it went in.
 """
 
 import json
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from tidings._kit.sqlite_errors import DatabaseUnreadable
-from tidings.web.documents.model import LLMPacket
+from tidings.web.documents.model import LLMPacket, page_id
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
 
@@ -20,7 +21,7 @@ def parts_of(entry: StoredVersion) -> dict[str, bytes]:
     parts = {
         # The content leaves its place, so that the packet's keys keep their order.
         "head": _to_json({**entry.packet, "content": ""}),
-        "content": _encoded(entry.packet["content"]),
+        "content": encoded(entry.packet["content"]),
     }
     if entry.raw is not None:
         parts["raw"] = entry.raw
@@ -82,9 +83,65 @@ def clean(text: str | None) -> str | None:
     return text and text.encode(errors="replace").decode()
 
 
-def _to_json(value: Any) -> bytes:
-    return _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+def packet_text(packet: Mapping[str, Any]) -> str:
+    """Returns a packet as it is read."""
+    return json.dumps(packet, ensure_ascii=False)
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """Returns a text as bytes."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def _to_json(value: Any) -> bytes:
+    return encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+_ASKED: Final = """SELECT page_id, json_extract(options, '$.url') AS url FROM entries WHERE url IS NOT NULL
+    UNION SELECT page_id, json_extract(options, '$.fetch.url') AS url FROM watchers WHERE url IS NOT NULL
+    UNION SELECT page_id, coalesce(json_extract(options, '$.url'), url) FROM pages WHERE url IS NOT NULL"""
+# The facts of a page are those of the URL that it was fetched by last.
+_MOVED: Final = (
+    """INSERT OR REPLACE INTO pages SELECT :new, :url, :url, iif(:last, content_hash, ''), checked_at,
+        iif(:last, etag, NULL), iif(:last, last_modified, NULL), iif(:last, options, :options),
+        iif(:last, variant, ''), seen, changed, changed_by, iif(:last, untold, 0) FROM pages WHERE page_id = :old""",
+    "UPDATE entries SET page_id = :new, address = :url WHERE page_id = :old AND json_extract(options, '$.url') = :url",
+    """UPDATE watchers SET page_id = :new WHERE page_id = :old
+        AND coalesce(json_extract(options, '$.fetch.url'), :url) = :url""",
+    """INSERT OR IGNORE INTO watches SELECT :new, next_at, wait, failures, state, NULL, 0, 0 FROM watches
+        WHERE page_id = :old""",
+)
+_SETTLED: Final = (
+    "DELETE FROM pages WHERE page_id NOT LIKE '+%' AND url IS NOT NULL",
+    *(
+        f"UPDATE OR REPLACE {table} SET page_id = substr(page_id, 2) WHERE page_id LIKE '+%'"  # noqa: S608 - constants
+        for table in ("pages", "entries", "watchers", "watches")
+    ),
+    "DELETE FROM entries WHERE page_id NOT IN (SELECT page_id FROM pages)",
+    "DELETE FROM parts WHERE source_id NOT IN (SELECT source_id FROM entries)",
+    "DELETE FROM watchers WHERE page_id NOT IN (SELECT page_id FROM pages)",
+    "DELETE FROM watches WHERE page_id NOT IN (SELECT page_id FROM watchers)",
+)
+
+
+def by_requested_url(connection: sqlite3.Connection) -> None:
+    """Gives each URL that was asked for a page of its own, and notes the sizes of packets.
+
+    Up to version 2 a page was identified by the URL that it claimed for itself, so that several URLs shared a row.
+    """
+    do = connection.execute
+    pages = do("SELECT page_id, url, options FROM pages WHERE url IS NOT NULL").fetchall()
+    last = {old: object_of(options).get("url", url) for old, url, options in pages}
+    for old, url in do(_ASKED).fetchall():
+        if old in last:
+            # The new id of one page may be the old id of another: the mark keeps them apart until all are moved.
+            values = {"old": old, "new": f"+{page_id(url)}", "url": url, "last": url == last[old]}
+            for statement in _MOVED:
+                do(statement, {**values, "options": options_text({"url": url})})
+    for statement in _SETTLED:
+        do(statement)
+    texts = "SELECT data FROM parts WHERE source_id = ? AND kind IN ('head', 'content') ORDER BY kind DESC"
+    for (source_id,) in do("SELECT source_id FROM entries").fetchall():
+        (head,), (content,) = do(texts, (source_id,)).fetchall()
+        size = len(encoded(packet_text(packet_of(head, content))))
+        do("UPDATE entries SET packet_size = ? WHERE source_id = ?", (size, source_id))

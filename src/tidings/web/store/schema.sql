@@ -7,7 +7,7 @@ CREATE TABLE counters (
 
 CREATE TABLE pages (
     page_id TEXT PRIMARY KEY,
-    canonical_url TEXT NOT NULL,
+    address TEXT NOT NULL,       -- what the page_id is made from: the URL that was asked for
     url TEXT,                    -- NULL: it cannot be fetched
     content_hash TEXT NOT NULL,  -- of its newest content; '' if that is not known
     checked_at REAL NOT NULL,
@@ -21,13 +21,11 @@ CREATE TABLE pages (
     untold INTEGER NOT NULL DEFAULT 0  -- whether its last change was not announced yet
 ) WITHOUT ROWID;
 
-CREATE TABLE aliases (url TEXT PRIMARY KEY, page_id TEXT NOT NULL, no INTEGER NOT NULL) WITHOUT ROWID;
-
 CREATE TABLE entries (
     no INTEGER PRIMARY KEY,
     source_id TEXT NOT NULL UNIQUE,
     page_id TEXT NOT NULL,
-    canonical_url TEXT NOT NULL,
+    address TEXT NOT NULL,
     title TEXT,
     site_name TEXT,
     retrieved INTEGER NOT NULL,  -- in microseconds since 1970
@@ -41,7 +39,8 @@ CREATE TABLE entries (
     size INTEGER NOT NULL,
     expires_at REAL NOT NULL,
     ttl REAL NOT NULL,
-    pinned INTEGER NOT NULL DEFAULT 0
+    pinned INTEGER NOT NULL DEFAULT 0,
+    packet_size INTEGER NOT NULL DEFAULT 0  -- bytes of the packet as it is read
 );
 
 CREATE TABLE parts (
@@ -74,14 +73,13 @@ CREATE TABLE watchers (
 
 CREATE TABLE owners (owner TEXT PRIMARY KEY, alive_until REAL NOT NULL, alive REAL NOT NULL) WITHOUT ROWID;
 
-CREATE VIEW watched AS SELECT w.page_id, p.url, p.canonical_url,
+CREATE VIEW watched AS SELECT w.page_id, p.url, p.address,
     EXISTS (SELECT 1 FROM watchers a WHERE a.page_id = w.page_id AND a.owner = '') AS explicit,
     (SELECT count(*) FROM watchers a WHERE a.page_id = w.page_id AND a.owner <> '') AS subscribers,
     (SELECT options FROM watchers a WHERE a.page_id = w.page_id ORDER BY a.owner <> '', a.no DESC LIMIT 1)
         AS options,
     w.next_at, w.failures, w.state FROM watches w JOIN pages p USING (page_id);
 
-CREATE INDEX aliases_by_page ON aliases (page_id, no);
 CREATE INDEX entries_by_page ON entries (page_id, no);
 CREATE INDEX entries_by_variant ON entries (page_id, variant, no, content_hash);
 CREATE INDEX entries_by_expiry ON entries (pinned, expires_at);

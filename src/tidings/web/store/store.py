@@ -32,7 +32,7 @@ import anyio.lowlevel
 from tidings._kit.sqlite import Database, OnDamage, Schema, statements_in
 from tidings._kit.sqlite_errors import Trouble, Wording
 from tidings._kit.tasks import run_to_end
-from tidings.web.store import pages
+from tidings.web.store import pages, rows
 from tidings.web.store import watches as watching
 from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion, StoreError
 from tidings.web.store.transaction import Owner, StoreBounds, Transaction, settle
@@ -66,13 +66,26 @@ _TRIGGERS: Final = tuple(
 
 SCHEMA: Final = Schema(
     APPLICATION_ID,
-    # Raised with every change of the tables. A store of an older version is set aside: all of it can be fetched again.
-    version=2,
+    # Raised with every change of the tables. A store of a version without an upgrade is set aside: all of it can be
+    # fetched again.
+    version=3,
     tables=(*_STATEMENTS, *_TRIGGERS),
     fill=lambda connection: connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')"),
     # Damage is noticed now rather than later.
     checked=[found[1] for each in _STATEMENTS if (found := re.match(r"\s*CREATE (?:TABLE|VIEW) (\w+)", each))],
     # Unused pages are given back to the disk, a few at a time (`Database.free`).
+    upgrades={
+        2: (
+            "DROP VIEW watched",
+            "DROP TABLE aliases",
+            "ALTER TABLE pages RENAME COLUMN canonical_url TO address",
+            "ALTER TABLE entries RENAME COLUMN canonical_url TO address",
+            "ALTER TABLE entries ADD COLUMN packet_size INTEGER NOT NULL DEFAULT 0",
+            rows.by_requested_url,
+            _PIN.format(page_id="page_id"),
+            *(each for each in _STATEMENTS if "CREATE VIEW" in each),
+        )
+    },
     pragmas=("PRAGMA auto_vacuum = INCREMENTAL", f"PRAGMA journal_size_limit = {16 * 2**20}"),
 )
 _WORDING: Final = Wording(

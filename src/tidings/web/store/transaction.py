@@ -23,7 +23,6 @@ from typing import Any, Final
 logger = logging.getLogger(__name__)
 
 VERSIONS: Final = 20  # versions of one page that are kept
-ALIASES: Final = 16  # URLs of one page that are known
 
 _SETTLE: Final = (
     "UPDATE entries SET expires_at = :now + ttl WHERE expires_at > :now + ttl",
@@ -141,7 +140,6 @@ def make_room(at: Transaction, kept: str) -> list[str]:
     over: int = at.one("SELECT count(*) FROM pages") - at.bounds.pages
     if over > 0:
         rows = [(page_id,) for page_id in at.column(_IDLE_PAGES, over)]
-        at.do_each("DELETE FROM aliases WHERE page_id = ?", rows)
         at.do_each("DELETE FROM pages WHERE page_id = ?", rows)
     return list(dict.fromkeys(gone))
 

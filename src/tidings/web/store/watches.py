@@ -24,9 +24,9 @@ _FORGET: Final = (
     f"UPDATE watches SET {_GIVEN_BACK} WHERE leased_by > '' AND leased_by NOT IN (SELECT owner FROM owners)",  # noqa: S608
 )
 
-_PAGE: Final = """SELECT page_id, canonical_url, url, content_hash, checked_at, etag, last_modified, options,
+_PAGE: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, last_modified, options,
     variant, seen FROM pages WHERE page_id = ? AND url IS NOT NULL"""
-_PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, canonical_url, url, content_hash, checked_at, etag,
+_PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, address, url, content_hash, checked_at, etag,
     last_modified, options, variant, seen, changed, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"""
 
 
@@ -186,6 +186,6 @@ def release(at: Transaction, page_id: str) -> None:
 
 
 def _read(row: tuple[Any, ...]) -> StoredWatch:
-    page_id, url, canonical_url, explicit, subscribers, options, next_at, failures, state = row
+    page_id, url, address, explicit, subscribers, options, next_at, failures, state = row
     options, state = rows.object_of(options), rows.object_of(state)
-    return StoredWatch(page_id, url, canonical_url, bool(explicit), subscribers, options, next_at, failures, state)
+    return StoredWatch(page_id, url, address, bool(explicit), subscribers, options, next_at, failures, state)

@@ -24,7 +24,7 @@ from tidings.web.library import Fetched
 from tidings.web.page_options import Extraction, FetchOptions, Mode, RenderOptions
 from tidings.web.resources.addresses import SCHEME, address, parse_address
 from tidings.web.resources.differences import newest_of
-from tidings.web.resources.listing import shown_title, signed
+from tidings.web.resources.listing import claimed, shown_title, signed
 from tidings.web.settings import Settings
 from tidings.web.site_map import SiteMap, SitePage
 from tidings.web.store.model import StoredVersion
@@ -85,10 +85,10 @@ def _shown(page: Fetched, output: Output, room: int, spare: int, start: int) -> 
     packet = page.entry.packet
     part = fit(packet["content"], max(room, _LEAST_ROOM), start)
     shown = PageRead(
-        url=packet["canonical_url"],
+        url=packet["original_url"],
         source_id=packet["source_id"],
         page_id=page.entry.page_id,
-        title=shown_title(packet["metadata"].get("title"), packet["canonical_url"]),
+        title=shown_title(packet["metadata"].get("title"), packet["original_url"]),
         status=packet["status"],
         content_type=packet["content_type"],
         retrieved_at=packet["retrieved_at"],
@@ -101,6 +101,7 @@ def _shown(page: Fetched, output: Output, room: int, spare: int, start: int) -> 
         end=part.end,
         total=part.total,
         **signed(packet),
+        **claimed(packet),
     )
     if packet["warnings"]:
         shown["warnings"] = packet["warnings"]
@@ -132,6 +133,8 @@ def _add_packet(shown: PageRead, packet: LLMPacket, output: Output, room: int) -
 def _text(page: PageRead) -> str:
     facts = [
         page["url"],
+        f"led to {page['final_url']}" if "final_url" in page else "",
+        f"calls itself {page['canonical_url']}" if "canonical_url" in page else "",
         str(page["status"]) if page["status"] else "",
         page["content_type"].partition(";")[0],
         f"by {page['author']}" if "author" in page else "",
@@ -160,7 +163,7 @@ def _text(page: PageRead) -> str:
 def _links(entry: StoredVersion) -> list[ResourceLink]:
     """Returns links to all of it, and to the page for subscriptions."""
     packet = entry.packet
-    source, title = packet["source_id"], shown_title(packet["metadata"].get("title"), packet["canonical_url"])
+    source, title = packet["source_id"], shown_title(packet["metadata"].get("title"), packet["original_url"])
     size = len(packet["content"].encode(errors="replace"))
     modified = Annotations(last_modified=packet["retrieved_at"])
 

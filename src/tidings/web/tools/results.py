@@ -27,6 +27,8 @@ class PageRead(TypedDict):
     """A page that was fetched or given: as much of it as fits."""
 
     url: str
+    final_url: NotRequired[str]
+    canonical_url: NotRequired[str]
     source_id: str
     page_id: str
     title: str

@@ -131,7 +131,7 @@ class TextTools:
         part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
         data = DiffResult(
             page_id=known.page_id,
-            url=known.canonical_url,
+            url=known.address,
             diff_uri=address("diff", known.page_id),
             after=found.after,
             added=found.added,

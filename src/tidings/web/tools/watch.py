@@ -73,8 +73,8 @@ class WatchTools:
         known = await page_meant(self._parts().store, page)
         still = await self._parts().watcher.end(known.page_id)
         after = "a client is still subscribed to it" if still else "it is not watched now"
-        data = Unwatched(page_id=known.page_id, url=known.canonical_url, still_watched=still)
-        return answer(f"Not watching {known.canonical_url} any more: {after}.", data)
+        data = Unwatched(page_id=known.page_id, url=known.address, still_watched=still)
+        return answer(f"Not watching {known.address} any more: {after}.", data)
 
     async def _known(self, ctx: Context[Any, Any], page: str) -> StoredPage:
         """Returns the page, fetched first if it is a URL that was never fetched."""
@@ -104,7 +104,7 @@ def _listed(watches: list[StoredWatch]) -> CallToolResult:
 def _watched(watch: StoredWatch) -> WatchedPage:
     watched = WatchedPage(
         page_id=watch.page_id,
-        url=watch.canonical_url,
+        url=watch.address,
         page_uri=address("page", watch.page_id),
         diff_uri=address("diff", watch.page_id),
         next_look=timestamp(watch.next_at),

@@ -14,8 +14,8 @@ is lost. And as a version is compared with the one that was announced last, noth
 process stored it.
 
 Two answers may be temporary: that the page does not exist, and that it is empty. They are believed when they come twice
-in a row. Then the page gets a version that says that it is gone, and is looked at rarely. A look that got no turn,
-because of rate limits or busy workers, is not a failure.
+in a row. Then the page gets a version that says that it is gone, and its return is a change like any other. A look that
+got no turn, because of rate limits or busy workers, is not a failure.
 """
 
 import asyncio
@@ -84,18 +84,24 @@ class Looker:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - of this page only: others are still looked at, and this one again
-            return self._after(error, watch, state)
+            return self._after(error, watch, state, plan.every)
+        seen = SeenVersion(found.source_id, found.content_hash)
+        if found.gone:
+            failures = watch.failures + 1
+            pace = after_failure(
+                state.interval, failures=failures, retry_after=None, limits=self.limits, fixed=plan.every
+            )
+            # It stays gone at the next 404.
+            state = WatchState(pace.interval, seen, found.validators, "404", "It does not exist any more.")
+            return LookOutcome(pace.wait, failures, state)
         if found.asked:
             pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self.limits, fixed=plan.every)
         else:
             interval = self.limits.within(self.limits.first if state.interval is None else state.interval)
             pace = LookInterval(interval, interval)
-        # A page that is gone stays so at the next 404.
-        wait, doubt = (self.limits.most, "404") if found.gone else (pace.wait, None)
-        seen = SeenVersion(found.source_id, found.content_hash)
-        return LookOutcome(wait, 0, WatchState(pace.interval, seen, found.validators, doubt))
+        return LookOutcome(pace.wait, 0, WatchState(pace.interval, seen, found.validators))
 
-    def _after(self, error: Exception, watch: StoredWatch, state: WatchState) -> LookOutcome:
+    def _after(self, error: Exception, watch: StoredWatch, state: WatchState, every: float | None) -> LookOutcome:
         """Returns the outcome of a look that failed."""
         if isinstance(error, RateLimited) or (isinstance(error, ExtractionFailed) and error.kind in _NO_TURN):
             return LookOutcome(self.limits.least, watch.failures, state)
@@ -115,7 +121,7 @@ class Looker:
                 logger.error("%s could not be looked at", watch.url, exc_info=error)
                 problem = f"It could not be looked at ({type(error).__name__})."
         failures = watch.failures + 1
-        pace = after_failure(state.interval, failures=failures, retry_after=wait, limits=self.limits)
+        pace = after_failure(state.interval, failures=failures, retry_after=wait, limits=self.limits, fixed=every)
         return LookOutcome(pace.wait, failures, replace(state, doubt=doubt, problem=problem[:500]))
 
     async def _find(self, page_id: str, plan: WatchPlan, state: WatchState) -> Refreshed:
