@@ -41,127 +41,70 @@ _KINDS: Final = {ring: kind for kind, ring in RINGS.items()} | {"requests": "req
 
 def row_of(kind: str, server: str, item: Any) -> Row:
     """Returns the row of a thing in the ring of this kind, or of a request."""
-    return _sent(_ROWS[kind](server, item))
+    row, differing = _ROWS[kind]
+    own = {"server": server, "kind": kind, **differing(item)}
+    return _sent({name: own[name] if name in own else getattr(item, name) for name in row.__annotations__})
 
 
-def _sent(row: items.Row) -> Row:
-    return {name: value for name, value in row.items() if value is not None and value is not False}
+def _sent(row: Row) -> Row:
+    return {name: _short(name, value) for name, value in row.items() if value is not None and value is not False}
 
 
-def _head(server: str, seq: int, at: float) -> items.RowHead:
-    return {"seq": seq, "at": at, "server": server}
+def _short(name: str, value: Any) -> Any:
+    return shortened(value, _LONGEST_URI if name in ("uri", "url") else _LONGEST) if isinstance(value, str) else value
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 2)
 
 
-def _short(text: str | None) -> str | None:
-    return None if text is None else shortened(text, _LONGEST)
-
-
-def _change_row(server: str, view: items.ChangeView) -> items.ChangeRow:
-    return {
-        **_head(server, view.seq, view.at),
-        "kind": "change",
-        "change": view.change,
-        "uri": None if view.uri is None else shortened(view.uri, _LONGEST_URI),
-        "merged": view.merged or None,
-        "fresh_ms": _ms(view.fresh_in),
-        "away": view.away,
-        "different": None if view.items is None else shortened(difference_words(view.items), _LONGEST),
-    }
-
-
-def _message_row(server: str, view: items.MessageView) -> items.MessageRow:
-    return {
-        **_head(server, view.seq, view.at),
-        "kind": "message",
-        "incoming": view.incoming,
-        "method": _short(view.method),
-        "id": _short(view.id) if isinstance(view.id, str) else view.id,
-        "size": view.size,
-        "ms": _ms(view.took),
-        "is_error": view.kind == "error",
-    }
-
-
-def _notification_row(server: str, view: items.NotificationView) -> items.NotificationRow:
+def _summary(view: items.NotificationView) -> str:
     shown = {key: value for key, value in (view.params or {}).items() if key != "_meta"}
     uri = as_text(shown.get("uri")) if len(shown) == 1 else None
-    return {
-        **_head(server, view.seq, view.at),
-        "kind": "notification",
-        "method": shortened(view.method, _LONGEST),
-        "summary": head_of(shown if uri is None else uri, _LONGEST) if shown else "",
-    }
+    return head_of(shown if uri is None else uri, _LONGEST) if shown else ""
 
 
-def _log_row(server: str, view: items.LogView) -> items.LogRow:
+def _log_text(view: items.LogView) -> str:
     data = as_dict(view.data)
     message = next((data[key] for key in ("message", "msg", "text") if isinstance(data.get(key), str)), view.data)
-    return {
-        **_head(server, view.seq, view.at),
-        "kind": "log",
-        "level": shortened(view.level, _LONGEST),
-        "logger": _short(view.logger),
-        "text": head_of(message, _LONGEST),
-    }
+    return head_of(message, _LONGEST)
 
 
-def _line_row(server: str, view: items.LineView) -> items.StderrRow:
-    line = shortened(view.text, _LONGEST)
-    return {**_head(server, view.seq, view.at), "kind": "stderr", "line": line, "garbage": view.garbage}
-
-
-def _request_row(server: str, view: items.RequestView) -> items.RequestRow:
+def _of_request(view: items.RequestView) -> Row:
     task = view.task
     return {
-        **_head(server, view.seq, view.created_at or 0.0),
-        "kind": "request",
-        "id": view.id,
-        "method": view.method,
-        "title": shortened(view.title, _LONGEST),
-        "status": view.status,
+        "at": view.created_at or 0.0,
         "ms": _ms(view.took),
         "error": None if view.error is None else view.error.code,
-        "aside": view.aside,
-        "task": None if task is None else shortened(task.id, _LONGEST),
+        "task": None if task is None else task.id,
         "state": None if view.state == view.status else view.state,
-        "words": None if task is None else _short(task.message),
+        "words": None if task is None else task.message,
         "ends": None if task is None else task.ends,
     }
 
 
-def _exchange_row(server: str, view: items.ExchangeView) -> items.ExchangeRow:
-    return {
-        **_head(server, view.seq, view.at),
-        "kind": "exchange",
-        "id": view.id,
-        "method": view.method,
-        "url": shortened(view.url, _LONGEST_URI),
-        "status": view.status,
-        "ms": _ms(view.took),
-        "is_stream": view.is_stream,
-    }
+def _of_change(view: items.ChangeView) -> Row:
+    different = None if view.items is None else difference_words(view.items)
+    return {"merged": view.merged or None, "fresh_ms": _ms(view.fresh_in), "different": different}
 
 
-_ROWS: Final[dict[str, Callable[[str, Any], items.Row]]] = {
-    "change": _change_row,
-    "message": _message_row,
-    "notification": _notification_row,
-    "log": _log_row,
-    "stderr": _line_row,
-    "exchange": _exchange_row,
-    "request": _request_row,
+# For each kind of row: its type, and the fields that its thing does not have, or has otherwise.
+_ROWS: Final[dict[str, tuple[Any, Callable[[Any], Row]]]] = {
+    "change": (items.ChangeRow, _of_change),
+    "message": (items.MessageRow, lambda view: {"ms": _ms(view.took), "is_error": view.kind == "error"}),
+    "notification": (items.NotificationRow, lambda view: {"summary": _summary(view)}),
+    "log": (items.LogRow, lambda view: {"text": _log_text(view)}),
+    "stderr": (items.StderrRow, lambda view: {"line": view.text}),
+    "exchange": (items.ExchangeRow, lambda view: {"ms": _ms(view.took)}),
+    "request": (items.RequestRow, _of_request),
 }
 
 
 def row_of_record(record: Record, view: ServerView) -> Row | None:
     """Returns the row of a record that was just folded into the view; None if the page needs none."""
     if record.kind == "state":
-        head, words = _head(view.name, record.seq, record.at), view.words_at(record.at)
-        return _sent({**head, "kind": "state", "state": view.state, "words": words})
+        head = {"seq": record.seq, "at": record.at, "server": view.name, "kind": "state"}
+        return {**head, "state": view.state, "words": view.words_at(record.at)}
     kind, thing = _thing_of(record, view)
     return None if thing is None else row_of(kind, view.name, thing)
 

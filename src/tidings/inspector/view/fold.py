@@ -150,26 +150,9 @@ def _exchange(view: ServerView, record: Record) -> None:
         view.exchanges.append(exchange, record.seq, size + 1_000)
         if len(view.open_exchanges) > view.limits.exchanges:
             del view.open_exchanges[next(iter(view.open_exchanges))]
-    for key, read in _EXCHANGE.items():
-        if key in data:
-            setattr(exchange, key, read(data[key]))
+    items.take(exchange, data)
     if not exchange.open:
         del view.open_exchanges[known]
-
-
-_EXCHANGE: Final[dict[str, Callable[[object], Any]]] = {
-    "method": lambda value: as_text(value) or "",
-    "url": lambda value: as_text(value) or "",
-    "request_headers": as_dict,
-    "status": as_int,
-    "response_headers": as_dict_or_none,
-    "is_stream": lambda value: value is True,
-    "began": as_float,
-    "answered": as_float,
-    "ended": as_float,
-    "error": as_text,
-    "received": as_size,
-}
 
 
 def _notification(view: ServerView, record: Record) -> None:
@@ -198,19 +181,9 @@ def _missed(view: ServerView, record: Record) -> None:
 
 def _change(view: ServerView, record: Record) -> None:
     data = record.data
-    times = as_dict(data.get("times"))
     name, uri, size = as_text(data.get("change")) or "", as_text(data.get("uri")), as_size(data.get("size"))
-    change = items.ChangeView(
-        record.seq,
-        record.at,
-        name,
-        uri,
-        as_text(data.get("cursor")),
-        as_float(times.get("source")),
-        as_float(times.get("published")),
-        as_float(times.get("received")),
-        as_size(data.get("merged")),
-    )
+    change = items.ChangeView(record.seq, record.at, name, uri)
+    items.take(change, {**as_dict(data.get("times")), "cursor": data.get("cursor"), "merged": data.get("merged")})
     _add_change(view, change, size)
     if uri is None:
         view.list_changes[name] = record.seq
@@ -406,26 +379,9 @@ def _request(view: ServerView, record: Record) -> None:
     elif request.over:
         view.ended.pop(known, None)  # It is repeated: a session that was merged from two.
         view.ended_aside.pop(known, None)
-    for key, read in _REQUEST.items():
-        if key in data:
-            setattr(request, key, read(data[key]))
+    items.take(request, data)
     if request.over:
         _ended(view, request)
-
-
-_REQUEST: Final[dict[str, Callable[[object], Any]]] = {
-    "method": lambda value: as_text(value) or "",
-    "params": as_dict,
-    "aside": lambda value: value is True,
-    "status": lambda value: as_text(value) or "pending",
-    "created_at": as_float,
-    "started_at": as_float,
-    "completed_at": as_float,
-    "attempts": as_size,
-    "result": lambda value: value,
-    "result_size": as_size,
-    "error": items.ErrorView.read,
-}
 
 
 def _ended(view: ServerView, request: items.RequestView) -> None:
@@ -440,12 +396,9 @@ def _ended(view: ServerView, request: items.RequestView) -> None:
 
 
 def _progress(view: ServerView, record: Record) -> None:
-    data = record.data
-    request = view.requests.get(as_text(data.get("id")) or "")
+    request = view.requests.get(as_text(record.data.get("id")) or "")
     if request is not None:
-        request.progress = as_float(data.get("progress"))
-        request.total = as_float(data.get("total"))
-        request.message = as_text(data.get("message"))
+        items.take(request, record.data)
 
 
 def _task(view: ServerView, record: Record) -> None:
@@ -455,36 +408,13 @@ def _task(view: ServerView, record: Record) -> None:
         return
     if request.task is None or request.task.id != known:
         request.task = items.TaskView(known)
-    for key, read in _TASK.items():
-        if key in data:
-            setattr(request.task, key, read(data[key]))
-
-
-_TASK: Final[dict[str, Callable[[object], Any]]] = {
-    "status": as_text,
-    "message": as_text,
-    "created_at": as_float,
-    "updated_at": as_float,
-    "ttl": as_float,
-    "poll_interval": as_float,
-    "listening": lambda value: value is True,
-    "pending": lambda value: value is True,
-}
+    items.take(request.task, data)
 
 
 def _question(view: ServerView, record: Record) -> None:
-    data = record.data
-    if (known := as_text(data.get("id"))) is not None:
-        view.questions[known] = items.QuestionView(
-            known,
-            record.seq,
-            record.at,
-            as_text(data.get("kind")) or "",
-            as_dict_or_none(data.get("params")),
-            as_text(data.get("message")) or "",
-            as_text(data.get("request")),
-            as_float(data.get("deadline")),
-        )
+    if (known := as_text(record.data.get("id"))) is not None:
+        question = view.questions[known] = items.QuestionView(known, record.seq, record.at)
+        items.take(question, record.data)
 
 
 def _answered(view: ServerView, record: Record) -> None:

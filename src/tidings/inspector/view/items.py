@@ -7,10 +7,12 @@ The rows at the end describe the JSON that the page reads. `scripts/row-types` m
 them. A field that is None or False is not sent.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache, partial
 from typing import Any, Final, Literal, TypedDict
 
-from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_text
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_int, as_size, as_text
 from tidings.inspector.view.rings import Ring
 
 Who = Literal["you", "the network", "the server", "this program"]
@@ -41,11 +43,9 @@ class ErrorView:
         """Reads an error in a record."""
         if (found := as_dict_or_none(data)) is None:
             return None
-        names = ("code", "category", "who", "cure", "help", "method")
-        texts = {name: text for name in names if (text := as_text(found.get(name)))}
-        message, elapsed = as_text(found.get("message")) or "", as_float(found.get("elapsed"))
-        retryable, payload = found.get("retryable") is True, found.get("payload")
-        return cls(message, **texts, retryable=retryable, elapsed=elapsed, payload=payload)
+        error = cls("")
+        take(error, found)
+        return error
 
 
 @dataclass(slots=True)
@@ -315,9 +315,9 @@ class QuestionView:
     id: str
     seq: int
     at: float
-    kind: str  #: `sampling`, `elicitation` or `roots`.
-    params: dict[str, Any] | None
-    message: str
+    kind: str = ""  #: `sampling`, `elicitation` or `roots`.
+    params: dict[str, Any] | None = None
+    message: str = ""
     request: str | None = None  #: The id of the request that led to it, if that is certain.
     deadline: float | None = None
 
@@ -340,6 +340,38 @@ class Count:
     total: int
     kept: int
     dropped: int
+
+
+# How a value in a record is read, by the type of its field. It may be anything: a file can be edited.
+_READS: Final[dict[Any, Callable[[object], Any]]] = {
+    str | None: as_text,
+    bool: lambda value: value is True,
+    int: as_size,
+    int | None: as_int,
+    float | None: as_float,
+    dict[str, Any]: as_dict,
+    dict[str, Any] | None: as_dict_or_none,
+    ErrorView | None: ErrorView.read,
+    Any: lambda value: value,
+}
+
+
+def take(item: object, data: Mapping[str, Any]) -> None:
+    """Takes the fields of an item that a record has. What identifies the item, and its place, stay."""
+    for name, read in _reads(type(item)).items():
+        if name in data:
+            setattr(item, name, read(data[name]))
+
+
+@cache
+def _reads(kind: type[Any]) -> dict[str, Callable[[object], Any]]:
+    named = {each.name: each for each in fields(kind) if each.name not in ("id", "seq", "at")}
+    texts = {name: partial(_text, each.default) for name, each in named.items() if each.type is str}
+    return {name: _READS[each.type] for name, each in named.items() if each.type in _READS} | texts
+
+
+def _text(default: Any, value: object) -> str:
+    return as_text(value) or (default if isinstance(default, str) else "")
 
 
 class RowHead(TypedDict):
