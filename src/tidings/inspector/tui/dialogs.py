@@ -27,17 +27,6 @@ class Dialog(ModalScreen[T], Generic[T]):
     """A box in the middle of the screen: a title, the body, what is wrong, and a hint. Esc cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", show=False)]
-    DEFAULT_CSS = """
-    Dialog { align: center middle; }
-    Dialog > Vertical {
-        width: 110; max-width: 95%; height: auto; max-height: 90%;
-        background: $t-pane; border: round $t-line; padding: 1 2;
-    }
-    Dialog Input { height: 1; border: none; margin: 1 0; padding: 0 1; }
-    Dialog .wrong { color: $t-bad; height: auto; display: none; }
-    Dialog .wrong.some { display: block; }
-    Dialog .soft { color: $t-soft; height: auto; }
-    """
 
     def __init__(self, heading: str | Widget, hint: str | Widget) -> None:
         super().__init__()
@@ -96,11 +85,6 @@ class Confirm(Dialog[bool | None]):
 class Keys(Dialog[None]):
     """The list of keys. Any key closes it."""
 
-    DEFAULT_CSS = """
-    Keys > Vertical { layout: grid; grid-size: 2; grid-gutter: 1 3; grid-rows: auto; overflow-y: auto; }
-    Keys Static { height: auto; }
-    """
-
     def __init__(self) -> None:
         super().__init__("", "")
 
@@ -137,7 +121,6 @@ class EditRequest(Dialog[Asked | None]):
     """A request to edit and send."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+r", "send", "Send", priority=True, show=False)]
-    DEFAULT_CSS = "EditRequest TextArea { height: 50vh; border: none; padding: 0 1; }"
 
     def __init__(self, method: str, params: dict[str, Any]) -> None:
         self._method = method
@@ -173,7 +156,6 @@ class CopyAs(Dialog[None]):
           for number, (name, label) in enumerate(SHAPES.items(), 1)),
         Binding("y,enter,c", "copy", "Copy", priority=True, show=False),
     ]  # fmt: skip
-    DEFAULT_CSS = "CopyAs TextView { height: 50vh; margin: 1 0; }"
 
     def __init__(self, view: ServerView, method: str, params: dict[str, Any]) -> None:
         self._bar = Bar("pane")

@@ -191,8 +191,6 @@ def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
 class Timeline(Widget):
     """The changes of the last minutes, by kind."""
 
-    DEFAULT_CSS = "Timeline { height: 4; background: $t-ground; border-bottom: hkey $t-line; }"
-
     def __init__(self) -> None:
         super().__init__()
         self._slots = [Counter[str]()]

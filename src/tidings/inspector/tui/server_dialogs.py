@@ -79,9 +79,6 @@ class ImportServers(Dialog[list[ServerEntry] | None]):
     """Offers the servers of other clients, with check boxes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "Import", priority=True, show=False)]
-    DEFAULT_CSS = """
-    ImportServers SelectionList { height: auto; max-height: 20; border: none; margin: 1 0; background: $t-ground; }
-    """
 
     def __init__(self, found: list[FoundClient]) -> None:
         self.found = [(entry, client.client) for client in found for entry in client.servers]
@@ -108,10 +105,6 @@ class EditServer(Dialog[str | None]):
         Binding("ctrl+r", "save", "Save", priority=True, show=False),
         Binding("ctrl+j", "json", "Form or JSON", priority=True, show=False),
     ]
-    DEFAULT_CSS = """
-    EditServer > Vertical { height: 80vh; }
-    EditServer Form { margin: 1 0 0 0; }
-    """
 
     def __init__(self, servers: SessionServers, entry: ServerEntry) -> None:
         self._buttons = Bar("hover")
@@ -180,7 +173,6 @@ class Sessions(Dialog[None]):
         Binding("e", "export", "Export", show=False),
         Binding("d", "delete", "Delete", show=False),
     ]
-    DEFAULT_CSS = "Sessions RowList { height: auto; max-height: 24; min-height: 4; margin: 1 0; }"
 
     def __init__(self, journal: Journal) -> None:
         hint = f"m names, e exports, d deletes the chosen one.  {journal.path}"

@@ -62,16 +62,6 @@ class Callee:
 class CallForm(Container):
     """A callable item with its form and its results."""
 
-    DEFAULT_CSS = """
-    CallForm { layout: horizontal; height: 1fr; width: 5fr; }
-    CallForm .form { width: 1fr; border-right: vkey $t-line; }
-    CallForm .result { width: 1fr; }
-    CallForm .about { height: auto; max-height: 6; padding: 0 1; color: $t-soft; }
-    CallForm .problems { height: auto; max-height: 5; padding: 0 1; color: $t-bad; display: none; }
-    CallForm .problems.some { display: block; }
-    CallForm RowList { height: auto; max-height: 5; border-bottom: hkey $t-line; }
-    """
-
     def __init__(self, pane: Pane) -> None:
         super().__init__()
         self._pane = pane

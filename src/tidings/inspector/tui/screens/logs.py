@@ -22,11 +22,6 @@ _INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning"
 class LogsPane(SourcesPane):
     """The log messages, error output and notifications of one server."""
 
-    DEFAULT_CSS = """
-    LogsPane Column { width: 3fr; }
-    LogsPane .detail { width: 2fr; }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "source", "Logs, error output, notifications", show=False),
         Binding("l", "level", "Show from the next level on", show=False),

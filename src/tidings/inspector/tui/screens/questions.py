@@ -39,14 +39,6 @@ class Questions(Vertical):
         Binding("escape", "close", "Close", show=False),
     ]
 
-    DEFAULT_CSS = """
-    Questions { height: 16; max-height: 50%; border-top: hkey $t-warn; display: none; background: $t-ground; }
-    Questions.open { display: block; }
-    Questions RowList { width: 1fr; border-right: vkey $t-line; }
-    Questions .asked { width: 2fr; }
-    Questions .answering { width: 2fr; }
-    """
-
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self.table: Table[Asked] = Table(lambda asked: (asked[0], asked[1].id), lambda asked: asked[1].message)

@@ -110,12 +110,6 @@ class ResourcesPane(CallerPane):
         *Versions.BINDINGS,
     ]
 
-    DEFAULT_CSS = """
-    ResourcesPane CallForm { display: none; }
-    ResourcesPane.template CallForm { display: block; }
-    ResourcesPane.template .detail { display: none; }
-    """
-
     def __init__(self, tab: str) -> None:
         table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
         super().__init__(tab, table, self._draw, noun="row", empty=EMPTY)

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 class Pane(Vertical):
     """One tab. The app calls `restart` for another server, and `take` when there is something new."""
 
-    DEFAULT_CSS = """
-    Pane { height: 1fr; }
-    Pane .split { height: 1fr; }
-    Pane .detail { width: 3fr; }
-    """
-
     def __init__(self, tab: str, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:
         super().__init__(id=tab)
         self.column = Column(model, draw, noun=noun, empty=empty)

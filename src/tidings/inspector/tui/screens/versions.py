@@ -63,8 +63,6 @@ class Versions(Vertical):
         Binding("full_stop", "version(1)", "Later version", show=False),
     ]
 
-    DEFAULT_CSS = "Versions { height: 1fr; }"
-
     def __init__(self) -> None:
         super().__init__()
         self.mode = "changes"

@@ -68,8 +68,6 @@ Parts = tuple[list[BarPart], list[BarPart]]  # The parts on the left, and on the
 class Bar(Widget):
     """A line of parts on the left and on the right."""
 
-    DEFAULT_CSS = "Bar { height: 1; width: 1fr; background: $t-pane; }"
-
     def __init__(self, ground: str = "pane", id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self._ground = f"on {ground}"

@@ -235,18 +235,6 @@ class Form(VerticalScroll):
         Binding("ctrl+n", "null", "Null", show=False),
     ]
 
-    DEFAULT_CSS = """
-    Form { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
-    Form Bar { background: $t-ground; }
-    Form Input { height: 1; border: none; padding: 0 1; margin: 0 0 1 1; }
-    Form TextArea { height: 5; border: none; margin: 0 0 1 1; padding: 0 1; }
-    Form TextArea.whole { height: 1fr; min-height: 6; margin: 0; }
-    Form Select { margin: 0 0 1 1; }
-    Form SelectionList { height: auto; max-height: 8; border: none; margin: 0 0 1 1; }
-    Form Button { margin: 0 0 1 1; background: $t-hover; color: $t-accent; }
-    Form Static { color: $t-soft; }
-    """
-
     def __init__(self, leave: Callable[[], object] | None = None) -> None:
         super().__init__(can_focus=False)
         self._leave = leave

@@ -40,12 +40,6 @@ class RowList(ScrollView, can_focus=True):
         Binding("space", "pause", "Pause", show=False),
     ]
 
-    DEFAULT_CSS = """
-    RowList {
-        height: 1fr; background: $t-ground; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
-    }
-    """
-
     class Moved(Message):
         """The list began or stopped following, or was scrolled."""
 
@@ -246,12 +240,6 @@ class Column(Vertical):
         Binding("slash", "filter", "Filter", show=False),
         Binding("escape", "unfilter", "All", show=False),
     ]
-
-    DEFAULT_CSS = """
-    Column { width: 2fr; min-width: 24; border-right: vkey $t-line; }
-    Column Input { display: none; height: 1; border: none; padding: 0 1; background: $t-hover; }
-    Column.filtering Input { display: block; }
-    """
 
     def __init__(self, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:
         super().__init__()

@@ -183,14 +183,6 @@ class TextView(ScrollView, can_focus=True):
         Binding("y", "copy", "Copy", show=False),
     ]
 
-    DEFAULT_CSS = """
-    TextView {
-        height: 1fr; padding: 0 0 0 1;
-        background: $t-ground; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
-    }
-    TextView:focus { background: $t-pane; }
-    """
-
     def __init__(self, classes: str | None = None) -> None:
         super().__init__(classes=classes)
         self.page = TextPage()
