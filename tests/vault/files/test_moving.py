@@ -86,7 +86,7 @@ def test_a_move_updates_every_link_and_nothing_else(root: Path, vault: Vault, wr
     assert (root / "Work/New plan.md").read_text() == "# Plan\n[[A]] and [[#Plan]] and ![](pic.png)\n"
     assert (root / "A.md").read_bytes().decode() == (
         "---\nup: '[[New plan]]'\n---\n[[New plan]] [[New plan#Plan|the plan]] ![[New plan.md]] `[[Plan]]` "
-        "[x](New%20plan.md#y) [[Planner]]\r\n"
+        "[x](Work/New%20plan.md#y) [[Planner]]\r\n"
     )
     assert (root / "sub/B.md").read_text() == "[[New plan|p]] [rel](../Work/New%20plan.md) [[Work/New plan]]"
     assert (root / "C.canvas").read_text() == (

@@ -34,6 +34,7 @@ REWRITTEN = [
     ("---\nup: '[[N|s]]'\n---\n", "It's", "---\nup: '[[It''s|s]]'\n---\n"),
     ('---\nup: "[[N#H]]"\n---\n[[M]]', 'a "b"\\c', '---\nup: "[[a \\"b\\"\\\\c#H]]"\n---\n[[a "b"\\c]]'),
     ("---\nup: |\n  [[N]]\n---\n", "It's", "---\nup: |\n  [[It's]]\n---\n"),
+    ("[a]: N.md\n[b]: <N y.md#H> 't'\n[c]:\n N.md", "A b.md", "[a]: A%20b.md\n[b]: <A b.md#H> 't'\n[c]:\n A%20b.md"),
     # What cannot be written there.
     ("[x](a(b#c).md)", "A", "[x](a(b#c).md)"),
     ("[[N]] [x](N.md)", "a#b", "[[N]] [x](a%23b)"),
@@ -81,7 +82,9 @@ markdown = st.builds(
     st.sampled_from(["", ' "t"', " 't'"]),
 )
 angled = st.builds(lambda target, sub: f"[x](<{target}{sub}>)", st.sampled_from(["N y.md", "a/b c.md"]), subpaths)
-words = st.sampled_from(["text", "#tag", "\n", "\r\n\r\n", "- ", "`[[code]]`", "[^1]", "https://x.org/#a"])
+words = st.sampled_from(
+    ["\n\n[r]: N.md 't'\n\n", "text", "#tag", "\n", "\r\n\r\n", "- ", "`[[code]]`", "[^1]", "https://x.org/#a"]
+)
 texts = st.lists(wiki | markdown | angled | words, max_size=8).map(" ".join)
 ends = st.sampled_from(["", "---\nup: \"[[N#H|s]]\"\nl:\n  - '[[M]]'\n---\n"])
 

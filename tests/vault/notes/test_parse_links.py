@@ -25,6 +25,10 @@ def image(target: str, subpath: str = "", shown: str = "x") -> Found:
     return ("![]()", target, subpath, shown)
 
 
+def defined(target: str, subpath: str = "", shown: str = "x") -> Found:
+    return ("[]:", target, subpath, shown)
+
+
 def held(target: str, subpath: str = "", shown: str | None = None) -> Found:
     return ("property", target, subpath, shown)
 
@@ -81,7 +85,23 @@ LINKS: dict[str, list[Found]] = {
     "[a\n\nb](c.md)": [],
     "](c.md) a](c.md)": [],
     "[a] (c.md)": [],
-    "[a]: c.md": [],
+    # Definitions, which any number of `[text][a]` may use.
+    "[a]: c.md": [defined("c.md", "", "a")],
+    '[a]: <c d.md> \'title\'\n[b]:\n  c%20d.md#H\n  "ti\\"t\nle"': [
+        defined("c d.md", "", "a"),
+        defined("c d.md", "#H", "b"),
+    ],
+    "# H\n[a]: c.md\n\n> [b]: d.md\n\n- x\n- [c]: e.md\n\n[d\ne]: f.md": [
+        defined("c.md", "", "a"),
+        defined("d.md", "", "b"),
+        defined("e.md", "", "c"),
+        defined("f.md", "", "d\ne"),
+    ],
+    "[a][b] [b][] [b]\n\n[b]: #H #tag\n\n[b]: #H": [defined("", "#H", "b")],
+    "text\n[a]: c.md": [],
+    "[a]: c.md d\n\n[b]: https://x.org\n\n[ ]: c.md\n\n[^1]: c.md\n\n\\[a]: c.md\n\n[a\n\nb]: c.md": [],
+    "```\n[a]: c.md\n```\n[b]: d.md\n\n    [c]: e.md": [defined("d.md", "", "b")],
+    '[x](\nc.md\n "t\\"" ) [x](<c\\>d.md>)': [link("c.md"), link("c>d.md")],
     r"\[x](c.md) [x\](c.md) [x]\(c.md)": [],
     r"[a\]b](c.md)": [link("c.md", "", r"a\]b")],
     "[a]b](c.md)": [],
@@ -126,7 +146,7 @@ LINKS: dict[str, list[Found]] = {
 
 @pytest.mark.parametrize("text", LINKS)
 def test_these_are_the_links_of_a_text(text: str) -> None:
-    kinds = {"wiki": "[[]]", "markdown": "[]()", "property": "property"}
+    kinds = {"wiki": "[[]]", "markdown": "[]()", "reference": "[]:", "property": "property"}
     found = [
         ("!" * link.embed + kinds[link.kind], link.target, link.subpath, link.shown) for link in parse(text, "n").links
     ]
@@ -142,7 +162,7 @@ def test_a_link_stands_where_it_says(text: str, before: str) -> None:
     for link in parse(text, "n.md").links:
         written = text[link.start : link.end]
         assert written.startswith("![" if link.embed else "[")
-        assert written.endswith(")" if link.kind == "markdown" else "]]")
+        assert link.kind == "reference" or written.endswith(")" if link.kind == "markdown" else "]]")
         assert text.count("\n", 0, link.start) + 1 == link.line
 
 
@@ -154,4 +174,4 @@ def test_whatever_the_text_links_lie_within_it_in_their_order(text: str) -> None
         assert link.target or link.subpath
         written = text[link.start : link.end]
         assert written.startswith("![" if link.embed else "[")
-        assert written.endswith((")", "]]"))
+        assert link.kind == "reference" or written.endswith((")", "]]"))

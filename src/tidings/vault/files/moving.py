@@ -2,8 +2,10 @@
 
 Only links that would lead elsewhere afterwards, or nowhere, are rewritten, in the style they were written in: by name,
 relative to the note, or from the vault's folder. That covers links to the moved files, links in them, and links that a
-file with the same name would catch. All new texts are made before anything is moved; if one cannot be written,
-everything is put back. A note that another program changes in the meantime is left alone and reported.
+file with the same name would catch. A Markdown link that is a path from its note, as other programs read it, stays one.
+All new texts are made before anything is moved, and read again: a link that does not lead where it led is reported. If
+a text cannot be written, everything is put back. A note that another program changes in the meantime is left alone and
+reported.
 
 Nothing is deleted permanently. In the trash of its vault, a file keeps its folders, as in Obsidian, and gets a number
 if its name is taken.
@@ -11,11 +13,12 @@ if its name is taken.
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from posixpath import dirname, join, normpath
 from typing import NamedTuple, Protocol
 
 from tidings.vault.files import outcomes
@@ -25,8 +28,8 @@ from tidings.vault.files.folders import OpenFolder, move_to_free_name
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, explained
 from tidings.vault.files.paths import BadPath, Mount, is_scratch
 from tidings.vault.notes import parse
-from tidings.vault.notes.canvas import canvas_rewrite
-from tidings.vault.notes.links import Style, link_name, resolve, rewrite, rewritten
+from tidings.vault.notes.canvas import canvas_links, canvas_rewrite
+from tidings.vault.notes.links import MARKDOWN, Candidates, Style, link_name, resolve, rewrite, rewritten
 from tidings.vault.notes.model import NoteLink, key
 
 TRASH = ".trash"
@@ -34,6 +37,7 @@ TRASH = ".trash"
 # Files that systems and programs leave in any folder.
 _LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
 _MOST_NAMES = 10_000
+_MOST_LINKS, _LONGEST_LINK = 200, 200  # Links of one file that are named, and characters of each that are shown.
 
 
 class References(Protocol):
@@ -55,15 +59,16 @@ def move(
         path, to = step.place.real, step.to.real  # Notes know nothing of symbolic links on the way.
         old = _files_in(disk, step.place) if step.is_folder else [path]
         moved = {each: to + each.removeprefix(path) for each in old}
-        plans, skipped = _plan(disk, moved, references)
+        plans, skipped, unwritten = _plan(disk, moved, references)
         if dry_run:
             with explained(path, "moved"):
                 _try(disk, step, if_match)
             where = {new: old for old, new in moved.items()}
-            return FileMoved(path, to, (), tuple(where.get(plan.path, plan.path) for plan in plans), tuple(skipped))
+            changed = [where.get(plan.path, plan.path) for plan in plans]
+            return FileMoved(path, to, (), tuple(changed), tuple(skipped), tuple(unwritten))
         with explained(path, "moved"):
             there = _rename(disk, step, if_match)
-        changed: list[str] = []
+        changed = list[str]()
         try:
             for plan in plans:
                 try:
@@ -79,7 +84,7 @@ def move(
             why = f"because of a note with links to it: {error} {state}"
             raise outcomes.WriteFailed(f"{path!r} was not moved, {why}") from error
         touched = dict.fromkeys([*moved, *moved.values(), *changed])
-        return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped))
+        return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped), tuple(unwritten))
 
 
 class _Step(NamedTuple):
@@ -175,14 +180,17 @@ def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
     return left
 
 
-def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple[list[_Plan], list[Skipped]]:
-    """Returns the texts to write, in order, and the files that cannot be changed."""
+def _plan(
+    disk: Disk, moved: Mapping[str, str], references: References
+) -> tuple[list[_Plan], list[Skipped], list[Skipped]]:
+    """Returns the texts to write, in order; the files that cannot be changed; and the links that cannot."""
     mount = disk.vault.mount_of(next(iter(moved)))
     names = {link_name(path) for pair in moved.items() for path in pair}
     inner = {disk.vault.split(old)[1]: disk.vault.split(new)[1] for old, new in moved.items()}
-    updated = _rewriter(references, mount, inner)
+    links = _LinkUpdate(references, mount, inner)
     plans: list[_Plan] = []
     skipped: list[Skipped] = []
+    unwritten: list[Skipped] = []
     for path in dict.fromkeys([*moved, *references.sources(names)]):
         if not path.lower().endswith((".md", ".canvas")) or disk.vault.mount_of(path) != mount:
             continue
@@ -193,51 +201,92 @@ def _plan(disk: Disk, moved: Mapping[str, str], references: References) -> tuple
         except (OSError, ValueError) as error:
             skipped.append(Skipped(path, str(error)))
             continue
-        text = updated(disk.vault.split(path)[1], content.text)
+        text, dead = links.updated(disk.vault.split(path)[1], content.text)
+        if dead:
+            unwritten.append(Skipped(moved.get(path, path), _named(content.text, dead)))
         if text == content.text:
             continue
         if content.problem:
             skipped.append(Skipped(path, f"{path!r} cannot be edited: {content.problem}."))
         else:
             plans.append(_Plan(moved.get(path, path), content, text))
-    return plans, skipped
+    return plans, skipped, unwritten
 
 
-def _rewriter(references: References, mount: Mount, moved: Mapping[str, str]) -> Callable[[str, str], str]:
-    """Returns a function that updates the links in the text of a note or canvas. All paths are within the vault."""
-    prefix = mount.path("x")[:-1]
-    new: dict[str, list[str]] = {}
-    for path in moved.values():
-        new.setdefault(link_name(path), []).append(path)
+def _named(text: str, links: Sequence[NoteLink]) -> str:
+    """Names links that could not be rewritten."""
+    shown = [f"{text[link.start : link.end][:_LONGEST_LINK]} (line {link.line})" for link in links[:_MOST_LINKS]]
+    more = f", and {len(links) - _MOST_LINKS:,} more" if len(links) > _MOST_LINKS else ""
+    return f"{', '.join(shown)}{more} could not be rewritten. Edit by hand where it leads."
 
-    def before(name: str) -> list[str]:
-        return [path.removeprefix(prefix) for path in references.candidates(name) if path.startswith(prefix)]
 
-    def after(name: str) -> list[str]:
-        kept = [path for path in before(name) if path not in moved]
-        return [*kept, *(path for path in new.get(name, ()) if path not in kept)]
+class _LinkUpdate:
+    """Updates the links in the texts of notes and canvases. All paths are within the vault."""
 
-    def updated(source: str, text: str) -> str:
-        there = moved.get(source, source)
+    def __init__(self, references: References, mount: Mount, moved: Mapping[str, str]) -> None:
+        self._references = references
+        self._prefix = mount.path("x")[:-1]
+        self._moved = moved
+        self._new: dict[str, list[str]] = {}
+        for path in moved.values():
+            self._new.setdefault(link_name(path), []).append(path)
 
-        def new_target(link: NoteLink) -> str | None:
-            leads = resolve(link.target, source, before) if link.target else None
-            if leads is None:
-                return None
-            leads = moved.get(leads, leads)
-            if link.kind == "canvas":
-                return leads if leads != link.target else None
-            if resolve(link.target, there, after) == leads:
-                return None
-            relative = link.target.startswith(("./", "../"))
-            style: Style = "relative" if relative else "absolute" if "/" in link.target else "shortest"
-            return rewritten(link, leads, there, after, style)
+    def updated(self, source: str, text: str) -> tuple[str, list[NoteLink]]:
+        """Returns the text of a file after the move, and the links in it that will not lead where they led."""
+        is_canvas = source.lower().endswith(".canvas")
 
-        if source.lower().endswith(".canvas"):
-            return canvas_rewrite(text, new_target)
-        return rewrite(text, parse.parse(text, source).links, new_target)
+        def found(text: str) -> Sequence[NoteLink]:
+            return canvas_links(text) if is_canvas else parse.parse(text, source).links
 
-    return updated
+        links, new_target = found(text), partial(self._target, source)
+        new = canvas_rewrite(text, new_target) if is_canvas else rewrite(text, links, new_target)
+        now = found(new) if new != text else links
+        if len(now) != len(links):  # A new target would be read as something else.
+            new, now = text, links
+        there = self._moved.get(source, source)
+        pairs = [(link, other, self._goal(link, source)) for link, other in zip(links, now, strict=True)]
+        return new, [
+            link
+            for link, other, goal in pairs
+            if goal and (_leads(other, there, self._after), other.subpath) != (goal, link.subpath)
+        ]
+
+    def _target(self, source: str, link: NoteLink) -> str | None:
+        """Returns the new target of a link; None if it can stay."""
+        goal = self._goal(link, source)
+        if goal is None or link.kind == "canvas":
+            return goal
+        there = self._moved.get(source, source)
+        relative = _is_path(link, _leads(link, source, self._before), source)
+        if _leads(link, there, self._after) == goal and (not relative or _is_path(link, goal, there)):
+            return None
+        relative = relative or link.target.startswith(("./", "../"))
+        style: Style = "relative" if relative else "absolute" if "/" in link.target else "shortest"
+        return rewritten(link, goal, there, self._after, style)
+
+    def _goal(self, link: NoteLink, source: str) -> str | None:
+        """Returns the path after the move of the file that a link leads to."""
+        path = _leads(link, source, self._before)
+        return None if path is None else self._moved.get(path, path)
+
+    def _before(self, name: str) -> list[str]:
+        known = self._references.candidates(name)
+        return [path.removeprefix(self._prefix) for path in known if path.startswith(self._prefix)]
+
+    def _after(self, name: str) -> list[str]:
+        kept = [path for path in self._before(name) if path not in self._moved]
+        return [*kept, *(path for path in self._new.get(name, ()) if path not in kept)]
+
+
+def _leads(link: NoteLink, source: str, candidates: Candidates) -> str | None:
+    # Files on a canvas are always named from the vault's folder.
+    target = f"/{link.target}" if link.kind == "canvas" else link.target
+    return resolve(target, source, candidates) if link.target else None
+
+
+def _is_path(link: NoteLink, path: str | None, source: str) -> bool:
+    """Returns whether a link is the path from its note to a file, which is the only rule of other programs."""
+    return link.kind in MARKDOWN and normpath(join(dirname(source), link.target)) == path
 
 
 def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False) -> outcomes.FileDeleted:

@@ -68,6 +68,7 @@ class FileMoved:
     touched: tuple[str, ...]
     changed: tuple[str, ...] = ()  # The files whose links were updated, by their new paths.
     skipped: tuple[Skipped, ...] = ()  # The files whose links still lead to the old path.
+    unwritten: tuple[Skipped, ...] = ()  # The links that could not be rewritten, by their files.
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])\s*(?:\..*)?", re.IGNORECASE | re.DOTALL
 )
 _NOT_ON_WINDOWS = re.compile(r'[:*?"<>|]')
+_BREAKS_LINKS = re.compile(r"[#^\[\]]")
 
 
 class BadPath(ValueError):
@@ -154,6 +155,9 @@ def check_wise(path: str, *, portable: bool = True) -> None:
         if portable and (found := _NOT_ON_WINDOWS.search(segment)):
             why = f"contains {found[0]!r}, which Windows and phones cannot store."
             raise BadPath(f"The name {shown} {why}", 'Leave out these characters: : * ? " < > |')
+        if portable and (found := _BREAKS_LINKS.search(segment)):
+            why = f"contains {found[0]!r}: Obsidian's links to such a name do not work."
+            raise BadPath(f"The name {shown} {why}", "Leave out these characters: # ^ [ ]")
 
 
 @dataclass(frozen=True)

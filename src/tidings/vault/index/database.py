@@ -36,7 +36,7 @@ ROWS: Final = {"tags": 3, "links": 9, "headings": 3, "blocks": 2, "tasks": 3, "p
 
 SCHEMA: Final = Schema(
     application_id=0x54494456,  # "TIDV"
-    version=1,  # Raised with every change of the tables, or of how a file is read.
+    version=2,  # Raised with every change of the tables, or of how a file is read.
     tables=statements_in(Path(__file__).with_name("schema.sql")),
     checked=("files", "fts", "tag_counts", "meta", *ROWS),
     pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tidings._kit.text import applied
-from tidings.vault.notes.markdown import DESTINATION
+from tidings.vault.notes.markdown import DESTINATION, REFERENCE
 from tidings.vault.notes.model import NoteLink, TextChange, key
 
 Candidates = Callable[[str], Sequence[str]]
@@ -21,7 +21,8 @@ Style = Literal["shortest", "relative", "absolute"]
 """The app's setting: the name alone if it is unique, a path from the note's folder, or one from the root."""
 
 _PATH = re.compile(r"[|#]")
-_DESTINATION = re.compile(DESTINATION)
+MARKDOWN = {"markdown": re.compile(DESTINATION), "reference": re.compile(REFERENCE, re.MULTILINE)}
+"""The kinds of links with a Markdown destination, and the end of such a link."""
 _BARE = 2  # The group of a destination without angle brackets.
 _UNWRITABLE = re.compile(r"[\n\r|#]|\[\[|\]\]|^\[|\]$|\\$")
 _ENCODED = re.compile(r"[\0- %<>\\#:\x7f\s]")
@@ -83,7 +84,8 @@ def shortest(path: str, source: str, candidates: Candidates, style: Style = "sho
     else:
         spellings = [bare]
     for spelling in (*spellings, bare, path, "/" + bare):
-        if resolve(spelling, source, candidates) == path:
+        # Spaces at the ends of a link are not part of it.
+        if spelling == spelling.strip() and resolve(spelling, source, candidates) == path:
             return spelling
     return "/" + path
 
@@ -91,8 +93,8 @@ def shortest(path: str, source: str, candidates: Candidates, style: Style = "sho
 def rewritten(link: NoteLink, path: str, source: str, candidates: Candidates, style: Style = "shortest") -> str:
     """Returns the target of `link` that leads to `path`: with `.md` if it had that, or is a Markdown link."""
     target = shortest(path, source, candidates, style)
-    wanted = link.kind == "markdown" or link.target.lower().endswith(".md")
-    if wanted and path.lower().endswith(".md") and target == without_md(target):
+    wanted = link.kind in MARKDOWN or link.target.lower().endswith(".md")
+    if wanted and path.lower().endswith(".md") and not f"/{path}".endswith("/" + posixpath.basename(target)):
         full = target + path[-3:]
         return full if resolve(full, source, candidates) == path else target
     return target
@@ -114,7 +116,7 @@ def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink
     for link in links:
         target = new_target(link)
         if target is not None and target != link.target:
-            place = _markdown_place(text, link) if link.kind == "markdown" else _wiki_place(text, link)
+            place = _markdown_place(text, link) if link.kind in MARKDOWN else _wiki_place(text, link)
             if place is not None and (written := _written(text, link, target, place[0])) is not None:
                 changes.append(TextChange(*place, written))
     return applied(text, sorted(changes))
@@ -131,7 +133,7 @@ def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:
 
 def _markdown_place(text: str, link: NoteLink) -> tuple[int, int] | None:
     """Returns the position of the target of a Markdown link; None if it cannot be replaced alone."""
-    found = _DESTINATION.match(text, link.start + (2 if link.embed else 1) + len(link.shown or ""))
+    found = MARKDOWN[link.kind].match(text, link.start + (2 if link.embed else 1) + len(link.shown or ""))
     if found is None:  # The text is not the one that the link was found in.
         raise ValueError(f"there is no link at {link.start}")
     start, end = found.span(found.lastindex or 0)
@@ -145,7 +147,7 @@ def _markdown_place(text: str, link: NoteLink) -> tuple[int, int] | None:
 
 def _written(text: str, link: NoteLink, target: str, start: int) -> str | None:
     """Returns the target as it is written at `start`; None if that is not possible."""
-    if link.kind == "markdown":
+    if link.kind in MARKDOWN:
         return encode(target, angled=text[start - 1] == "<")
     if _UNWRITABLE.search(target):
         return None

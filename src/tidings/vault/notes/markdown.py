@@ -17,19 +17,29 @@ FILLER = "\0"
 WIKI_LINK = r"\[\[(?!\[)([^\[\]\n]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]\n]*+)*+)\]\]"
 """One group: the text between the brackets."""
 
-DESTINATION = (
-    r"\]\([ \t]*+(?:<([^<>\n]*+)>|((?:[^\s()<\\\0]|\\[^\n])(?:[^\s()\\\0]++|\\[^\n]"
+_MARKER = r"(?:[-*+]|\d{1,9}[.)])[ \t]++"
+_GAP = r"[ \t]*+(?:\r?\n[ \t]*+)?+"
+_PATH = (
+    r"(?:<((?:[^<>\n\\]|\\[^\n])*+)>|((?:[^\s()<\\\0]|\\[^\n])(?:[^\s()\\\0]++|\\[^\n]"
     r"|\((?:[^\s()\\\0]++|\\[^\n]|\([^\s()\0]*+\))*+\))*+))"
-    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?+[ \t]*+\)"
 )
+_LINES = r"\\.|\n(?![ \t]*+\r?\n)"
+_TITLE = rf"(?:\"(?:[^\"\\\n]|{_LINES})*+\"|'(?:[^'\\\n]|{_LINES})*+'|\((?:[^()\\\n]|{_LINES})*+\))"
+
+DESTINATION = rf"\]\({_GAP}{_PATH}(?:(?=\s){_GAP}{_TITLE})?+{_GAP}\)"
 """The end of a link's text and its destination. Two groups: within angle brackets, and without."""
 
-_MARKER = r"(?:[-*+]|\d{1,9}[.)])[ \t]++"
+REFERENCE = rf"\]:{_GAP}{_PATH}(?:(?=\s){_GAP}{_TITLE}[ \t]*+(?=\r?$)|[ \t]*+(?=\r?$))"
+"""The end of a label and its destination, as in `[label]: Note.md "title"`. The same groups."""
+
+LABEL = rf"^[ \t>]*+((?:{_MARKER})*+)\[(?!\^)((?:[^\[\]\\]|\\.){{1,999}}+)(?=\]:)"
+"""The beginning of a line with a label. Two groups: the marks of lists, and the label."""
+
 # Begins with one set of characters, which the engine can search fast. It finds only those links that contain an
 # opening mark of something else.
 _OPENER = re.compile(
     r"[\\<`~$%\[\]](?:(?<=[\\<])|(?<=`)`*+|(?<=~)~~++|(?<=\$)\$?+|(?<=%)%"
-    r"|(?<=\[)\[(?=[^\[\]\n`$%<\\]{0,500}+[`$%<\\])|(?<=\])\((?=[^()\n`$%<\\]{0,500}+[`$%<\\]))"
+    r"|(?<=\[)\[(?=[^\[\]\n`$%<\\]{0,500}+[`$%<\\])|(?<=\])\((?=[^()`$%<\\]{0,500}+[`$%<\\]))"
 )
 _OPENING = ("`", "\\", "$", "<", "%%", "~~~")
 _CONTAINERS = re.compile(rf"[ \t>]*+(?:{_MARKER}(?:\[.\][ \t]++)?[ \t>]*+)*+")

@@ -41,7 +41,7 @@ class NoteBlock(NamedTuple):
 class NoteLink(NamedTuple):
     """A link or an embed, as it is written."""
 
-    kind: Literal["wiki", "markdown", "property", "canvas"]
+    kind: Literal["wiki", "markdown", "reference", "property", "canvas"]  # A reference is `[shown]: target`.
     embed: bool
     target: str  # The path or name alone, decoded; empty for a link within the same note.
     subpath: str  # `#Heading`, `#H1#H2` or `#^block`, with its `#`; else empty.

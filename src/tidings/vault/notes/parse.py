@@ -8,17 +8,21 @@ position in it plus `shift` is a position in the note.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 from urllib.parse import unquote
 
-from tidings.vault.notes.markdown import DESTINATION, WIKI_LINK, find_blocks, mask
+from tidings.vault.notes.markdown import DESTINATION, LABEL, REFERENCE, WIKI_LINK, find_blocks, mask
 from tidings.vault.notes.model import Heading, Note, NoteLink, NoteTag, NoteTask
 from tidings.vault.notes.properties import Frontmatter, load, split
 
 _NAME = r"[^\0\u2000-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\\s]+"
 _WIKI, _NAMED = 1, 2
 _ANY = re.compile(rf"{WIKI_LINK}|#({_NAME})|{DESTINATION}|\[|\]")
+_DEFINITION = re.compile(rf"{LABEL}{REFERENCE}", re.MULTILINE)
+# A definition cannot continue a paragraph: the line above it is empty, a heading, a rule, or the end of code.
+_ENDS_PARAGRAPH = re.compile(r"[ \t>]*+(?:\r?\Z|\0|#{1,6}(?:[ \t]|\Z)|=++[ \t]*\r?\Z|(?:[-*_][ \t]*){3,}\r?\Z)")
 _VALID = re.compile(_NAME)
 _EXTERNAL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -80,22 +84,43 @@ def _tags_and_links(  # noqa: C901 - one loop: a call for each find would take a
 
 def _markdown_link(page: str, text: str, opening: int, found: re.Match[str], place: tuple[int, int]) -> NoteLink | None:
     """Returns the link from the bracket at `opening` to the end of `found`. `place` is its line and the shift."""
-    angled, bare = found[_NAMED + 1], found[_NAMED + 2]
-    written = _ESCAPED.sub(r"\1", bare) if angled is None else angled
-    if _EXTERNAL.match(written):
-        return None
-    target, _, rest = written.partition("#")
-    if "%" in written:
-        target, rest = unquote(target), unquote(rest)
-    target, subpath = target.strip(), f"#{rest}" if rest else ""
-    if not target and not subpath:
+    if (leads := _destination(found[_NAMED + 1], found[_NAMED + 2])) is None:
         return None
     line, shift = place
     closing = found.start()
     embed = page[opening - 1] == "!"
     shown = text[opening + 1 + shift : closing + shift]
     line -= page.count("\n", opening, closing)
-    return NoteLink("markdown", embed, target, subpath, shown, line, opening - embed + shift, found.end() + shift)
+    return NoteLink("markdown", embed, *leads, shown, line, opening - embed + shift, found.end() + shift)
+
+
+def _destination(angled: str | None, bare: str) -> tuple[str, str] | None:
+    """Returns the target and the subpath of a Markdown destination; None if it leads out of the vault or nowhere."""
+    written = _ESCAPED.sub(r"\1", bare if angled is None else angled)
+    if _EXTERNAL.match(written):
+        return None
+    target, _, rest = written.partition("#")
+    target = target.strip()
+    if "%" in written:
+        target, rest = unquote(target), unquote(rest)
+    subpath = f"#{rest}" if rest else ""
+    return (target, subpath) if target or subpath else None
+
+
+def _definitions(page: str, body: str, shift: int, line: int) -> Iterator[NoteLink]:
+    """Yields the destinations that links such as `[text][label]` share: `[label]: Note.md`."""
+    seen = end = 0
+    for found in _DEFINITION.finditer(body):
+        begin, opening = found.start(), found.start(2) - 1
+        if page[opening + 1] != "[" or not found[2].strip() or _BLANK_LINE.search(found[2]):
+            continue  # It is code, or text.
+        above = page[page.rfind("\n", 0, begin) + 1 : begin]
+        if not found[1] and (not end or body[end:begin].strip()) and not _ENDS_PARAGRAPH.match(above):
+            continue
+        line += body.count("\n", seen, opening)
+        seen, end = opening, found.end()
+        if (leads := _destination(found[3], found[4])) is not None:
+            yield NoteLink("reference", False, *leads, found[2], line, opening + shift + 1, end + shift + 1)
 
 
 def wiki_link(
@@ -152,6 +177,11 @@ def parse(text: str, name: str) -> Note:
     tags, links = list[NoteTag](), list[NoteLink]()
     if "#" in page or "[" in page:
         tags, links = _tags_and_links(page, text, shift, first_line)
+        if "]:" in page and (defined := list(_definitions(page, body, shift, first_line))):
+            starts = [each.start for each in defined]
+            inner = [bisect_right(starts, tag.start) - 1 for tag in tags]
+            tags = [tag for tag, at in zip(tags, inner, strict=True) if at < 0 or tag.start >= defined[at].end]
+            links = sorted([*links, *defined], key=lambda link: link.start)
     headings, tasks = _lines(page, text, shift, first_line)
     blocks = find_blocks(page, code, shift, first_line) if "^" in page else []
     title = name.rpartition("/")[2]

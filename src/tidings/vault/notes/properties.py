@@ -1,12 +1,14 @@
 """A note's properties: the block of YAML, or of JSON, between two lines of `---` at its very start.
 
-Values are read by the rules of YAML 1.2, as Obsidian does: only `true` and `false` are booleans; dates, times and `yes`
-are texts. A block that cannot be read is reported in words, never raised: such a note is still a note.
+Values are read by the rules of YAML 1.2, as Obsidian and the npm package `yaml` do: only `true` and `false` are
+booleans; dates, times and `yes` are texts; a name that is a list or a mapping is its text, so that `{{date}}` in a
+template is `{"{ date }": null}`. Errors are reported in words, never raised. A block with an error is read property by
+property: a value that is not YAML is the text as it is written, and a line that is nothing at all is left out.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -34,6 +36,13 @@ _SPECIAL = {
 }
 _MOST_DIGITS = 300
 _NUMERIC = frozenset("0123456789+-.")
+_UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
+_NAME = r"(?:\"[^\"]*+\"|'[^']*+'|(?!-[ \t]|[\[#\"']|\{[^{])\S[^\n]*?)[ \t]?:(?=[ \t]|$)"
+_NAMED_LINE = re.compile(rf"([ \t]*+){_NAME}")
+_VALUE_LINE = re.compile(rf"([ \t]*+(?:-[ \t]++)*+(?:{_NAME})?[ \t]*+)(.*)")
+_LONGEST_NAME = 10_000
+_MOST_SALVAGED = 100_000  # Characters of a block with an error that are read.
+_MOST_MENDED = 100  # Properties with an error that are looked at line by line.
 
 
 def scalar(text: str) -> Any:
@@ -128,38 +137,98 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def _load_yaml(text: str) -> tuple[dict[str, Any], str | None]:  # noqa: PLR0911 - one a kind of error
+def _load_yaml(text: str) -> tuple[dict[str, Any], str | None]:
     reader = _PropertyReader()
     try:
         properties = reader.properties(compose(text))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        cause = error.problem or "not YAML"
-        if cause == "found character that cannot start any token" and "\t" in text:
-            cause = "YAML does not allow a tab there, only spaces"
-        return {}, _problem(mark.line if mark else 0, cause)
-    except yaml.reader.ReaderError as error:
-        return {}, _problem(text.count("\n", 0, error.position), error.reason)
-    except PropertiesUnreadable as error:
-        return {}, _problem(error.line, str(error))
-    except RecursionError:
-        return {}, _problem(0, "too many levels")
-    except (yaml.YAMLError, ValueError) as error:
-        return {}, f"The properties cannot be read: {error}"
+    except _UNREADABLE as error:
+        return _Salvage(text).properties, _explained(error, text)
     if reader.twice is not None:
-        return properties, _problem(reader.twice.start_mark.line, f"'{reader.twice.value}' occurs twice")
+        return properties, _problem(reader.twice.start_mark.line, f"'{key_name(reader.twice)}' occurs twice")
     return properties, None
 
 
+_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
+
+
+def _explained(error: Exception, text: str) -> str:
+    match error:
+        case yaml.MarkedYAMLError():
+            mark = error.problem_mark or error.context_mark
+            cause = error.problem or "not YAML"
+            if cause == "found character that cannot start any token" and "\t" in text:
+                cause = "YAML does not allow a tab there, only spaces"
+            return _problem(mark.line if mark else 0, cause)
+        case yaml.reader.ReaderError():
+            return _problem(text.count("\n", 0, error.position), error.reason)
+        case PropertiesUnreadable():
+            return _problem(error.line, str(error))
+        case RecursionError():
+            return _problem(0, "too many levels")
+        case _:
+            return f"Not all properties can be read: {error}"
+
+
 def _problem(line: int, cause: str) -> str:
-    return f"The properties cannot be read: {cause} (line {line + 2})"
+    return f"Not all properties can be read: {cause} (line {line + 2})"
+
+
+class _Salvage:
+    """The properties that can be read of a block with an error."""
+
+    def __init__(self, text: str) -> None:
+        self.properties: dict[str, Any] = {}
+        self._left = _MOST_MENDED
+        kept = text if len(text) <= _MOST_SALVAGED else text[: text.rfind("\n", 0, _MOST_SALVAGED) + 1]
+        lines = _UNPRINTABLE.sub("\ufffd", kept).replace("\r\n", "\n").split("\n")
+        named = [(at, len(found[1])) for at, line in enumerate(lines) if (found := _NAMED_LINE.match(line))]
+        starts = [at for at, indent in named if indent <= named[0][1]]
+        self._read([lines[start:end] for start, end in zip(starts, [*starts[1:], None], strict=False)])
+
+    def _read(self, parts: Sequence[list[str]]) -> None:
+        """Reads properties, each some lines: all at once if possible, else one half after the other."""
+        if not parts or self._add([line for part in parts for line in part]):
+            return
+        if len(parts) > 1:
+            self._read(parts[: len(parts) // 2])
+            self._read(parts[len(parts) // 2 :])
+            return
+        self._left -= 1
+        part = parts[0]
+        mended = list(map(_mended, part)) if self._left > 0 else []
+        attempts = (mended, [line for line in mended if _is_value(line)], mended[:1])
+        if not any(attempt and self._add(attempt) for attempt in attempts):
+            name, _, value = part[0].partition(":")
+            self.properties[name.strip(" \t\"'")] = value.strip()
+
+    def _add(self, lines: Sequence[str]) -> bool:
+        with suppress(*_UNREADABLE):
+            self.properties |= _PropertyReader().properties(compose("\n".join([*lines, ""])))
+            return True
+        return False
+
+
+def _is_value(line: str) -> bool:
+    return _NAMED_LINE.match(line) is not None or line.lstrip().startswith("- ")
+
+
+def _mended(line: str) -> str:
+    """Returns a line whose value is a quoted text if it is not YAML."""
+    found = _VALUE_LINE.match(line)
+    if found is None or not found[2] or not _is_value(line):
+        return line
+    try:
+        compose(f"x: {found[2]}")
+    except _UNREADABLE:
+        return found[1].expandtabs(2) + json.dumps(found[2].partition(" #")[0].rstrip())
+    return found[1].expandtabs(2) + found[2]
 
 
 class _PropertyReader:
     """Turns nodes into values. Aliases are followed within a limit on all values."""
 
     def __init__(self) -> None:
-        self.twice: ScalarNode | None = None
+        self.twice: Node | None = None
         self._count = 0
 
     def properties(self, root: Node | None) -> dict[str, Any]:
@@ -172,9 +241,7 @@ class _PropertyReader:
     def mapping(self, node: MappingNode) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in cast("list[tuple[Node, Node]]", node.value):
-            if not isinstance(key, ScalarNode):
-                raise PropertiesUnreadable(key, "a name must be a string")
-            name = str(key.value)
+            name = key_name(key)
             if name in result:
                 self.twice = self.twice or key
             result[name] = self.value(value)
@@ -189,6 +256,22 @@ class _PropertyReader:
         if isinstance(node, SequenceNode):
             return [self.value(item) for item in cast("list[Node]", node.value)]
         return self.mapping(cast("MappingNode", node))
+
+
+def key_name(node: Node, depth: int = 0) -> str:
+    """Returns the name that a node is as a key: that of a list or a mapping is its text on one line."""
+    if isinstance(node, ScalarNode):
+        return str(node.value)
+    pairs = cast("list[tuple[Node, ...]]", node.value)
+    if isinstance(node, SequenceNode):
+        pairs = [(item,) for item in cast("list[Node]", node.value)]
+    start, end = "[]" if isinstance(node, SequenceNode) else "{}"
+    name = ""
+    for pair in pairs:
+        name += (", " if name else "") + ": ".join(filter(None, (key_name(part, depth + 1) for part in pair)))
+        if len(name) > _LONGEST_NAME or depth > _DEEPEST:  # An alias may contain itself, or many others.
+            raise PropertiesUnreadable(node, "too many levels")
+    return f"{start} {name} {end}" if name else start + end
 
 
 def _refuse(constant: str) -> None:

@@ -17,7 +17,7 @@ import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from tidings.vault.notes.model import TextChange
-from tidings.vault.notes.properties import Frontmatter, compose, load, scalar, split
+from tidings.vault.notes.properties import Frontmatter, compose, key_name, load, scalar, split
 
 _COLON = re.compile(r"\s*:")
 _ALIAS = re.compile(r"\s*(\*[^\s,\]}]+)")
@@ -45,7 +45,7 @@ def _begin(node: Node) -> int:
 
 def places(text: str, root: MappingNode) -> dict[str, YamlSpan]:
     """Returns all properties, in order."""
-    return {str(key.value): _place(text, key, value) for key, value in cast("list[tuple[Node, Node]]", root.value)}
+    return {key_name(key): _place(text, key, value) for key, value in cast("list[tuple[Node, Node]]", root.value)}
 
 
 def _place(text: str, key: Node, value: Node) -> YamlSpan:

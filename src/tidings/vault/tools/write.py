@@ -95,7 +95,8 @@ def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = Fals
     data: dict[str, Any] = {"path": done.path if dry_run else done.to}
     if version:
         data["version"] = version
-    return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
+    warnings = [f"{each.path}: {each.why}" for each in done.unwritten]
+    return _told(said, data, done.changed, done.skipped, dry_run=dry_run, warnings=warnings)
 
 
 def tagged(view: VaultView, tag: str, if_match: str) -> tuple[list[str], str]:
@@ -124,12 +125,18 @@ def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: 
 
 
 def _told(
-    said: str, data: dict[str, Any], changed: Sequence[str], skipped: Sequence[outcomes.Skipped], *, dry_run: bool
+    said: str,
+    data: dict[str, Any],
+    changed: Sequence[str],
+    skipped: Sequence[outcomes.Skipped],
+    *,
+    dry_run: bool,
+    warnings: Sequence[str] = (),
 ) -> CallToolResult:
     """Returns the result of a change of several files."""
     named = list(changed[:_MOST])
     data |= {"done": f"{said} Nothing was changed." if dry_run else said, "changed": named}
-    warnings = [f"Not changed: {each.path}. {each.why}" for each in skipped]
+    warnings = [*(f"Not changed: {each.path}. {each.why}" for each in skipped), *warnings]
     if warnings:
         data["warnings"] = warnings
     return answer("\n".join([data["done"], *(named if dry_run else []), *warnings]), data)
