@@ -41,8 +41,9 @@ T = TypeVar("T")
 
 _RETRY_SECONDS = 1.0
 _QUIET_SECONDS = 1.0
-_UNSETTLED_TRIES = 20
-_UNSETTLED_SECONDS = 0.1
+_UNSETTLED_TRIES = 2
+_UNSETTLED_SECONDS = 0.1  # Also the shortest pause between two looks at a file that is being written.
+_LONGEST_UNSETTLED_SECONDS = 2.0
 _RECENT_SECONDS = 60.0
 _MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
@@ -88,6 +89,8 @@ class Indexer:
         self.index: Index
         self._thread: ThreadPoolExecutor
         self._stored = asyncio.Event()
+        self._unsettled: set[str] = set()  # Files that were being written when they were to be read.
+        self._is_unsettled = asyncio.Event()
         self._following: anyio.CancelScope | None = None
         self._stopping = False
         self._damaged = False
@@ -102,6 +105,7 @@ class Indexer:
         if self.complete.is_set():
             self.complete = asyncio.Event()
         self._stored = asyncio.Event()
+        self._unsettled, self._is_unsettled = set(), asyncio.Event()
         self._stopping = self._damaged = False
         self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
         self.index = await self.in_thread(self._open_index)
@@ -198,11 +202,14 @@ class Indexer:
         await self.refresh(unsettled)
 
     async def refresh(self, paths: Iterable[str]) -> None:
-        """Stores the differences of these files, and of everything in these folders."""
+        """Stores the differences of these files, and of everything in these folders.
+
+        Files that another program is writing are left to `settle`.
+        """
         paths = frozenset(paths)
-        for _ in range(_UNSETTLED_TRIES):
-            if not paths:
-                return
+        for attempt in range(_UNSETTLED_TRIES):
+            if attempt:
+                await anyio.sleep(_UNSETTLED_SECONDS)
             try:
                 todo = await self.in_thread(look, self._vault, self.index, paths)
                 if self._refreshed is not None:
@@ -210,9 +217,24 @@ class Indexer:
                 paths = frozenset(await self._read_and_store(todo, fresh=True))
             except VaultAway:
                 return  # The watcher sees that too, and everything is scanned when it is back.
-            if paths:
-                await anyio.sleep(_UNSETTLED_SECONDS)
-        logger.warning("Files that keep changing are left for later: %s", ", ".join(sorted(paths)[:5]))
+            if not paths:
+                return
+        self._unsettled |= paths
+        self._is_unsettled.set()
+
+    async def settle(self) -> None:
+        """Reads files that another program was writing, until it has finished."""
+        pause = _UNSETTLED_SECONDS
+        while True:
+            await self._is_unsettled.wait()
+            self._is_unsettled.clear()
+            await anyio.sleep(pause)
+            paths, self._unsettled = self._unsettled, set()
+            try:
+                await self.refresh(paths)
+            except (IndexBlocked, IndexDamaged) as error:
+                logger.info("Files that were being written cannot be indexed now: %s", error)
+            pause = min(2 * pause, _LONGEST_UNSETTLED_SECONDS) if self._unsettled else _UNSETTLED_SECONDS
 
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False) -> list[str]:
         """Reads and stores differences, batch by batch. Returns the files that could not be read for now."""

@@ -212,7 +212,14 @@ class VaultLibrary:
         try:
             async with anyio.create_task_group() as tasks:
                 indexer = self._indexer
-                for task in (indexer.follow, indexer.tidy, self._searches.follow, self._watch_days, self._sweep):
+                for task in (
+                    indexer.follow,
+                    indexer.settle,
+                    indexer.tidy,
+                    self._searches.follow,
+                    self._watch_days,
+                    self._sweep,
+                ):
                     tasks.start_soon(task)
                 try:
                     yield

@@ -4,13 +4,16 @@ import errno
 import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.vault.files import folders
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, NotText, NotThere, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
+from tidings.vault.files.saves import EXCHANGE
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.canvas import canvas_links
 from tidings.vault.notes.edits import EditRefused
@@ -253,15 +256,15 @@ def test_a_note_that_changes_meanwhile_is_left_alone_and_reported(
         D="\udcff".encode("utf-8", "surrogatepass").decode("latin-1"),
     )
     (root / "D.md").write_bytes(b"[[Plan]] \xff")
-    link = os.link
+    rename = folders.rename_with
 
-    def meanwhile(*arguments: object, **options: object) -> None:
+    def meanwhile(*arguments: Any) -> bool:
         monkeypatch.undo()
         (root / "A.md").write_text("[[Plan]] theirs")
         (root / "B.md").unlink()
-        link(*arguments, **options)  # type: ignore[arg-type]
+        return rename(*arguments)
 
-    monkeypatch.setattr(os, "link", meanwhile)
+    monkeypatch.setattr(folders, "rename_with", meanwhile)
     moved = writer.move("Plan.md", "New.md", references=Known(vault))
     assert moved.changed == ("C.md",)
     assert sorted(skipped.path for skipped in moved.skipped) == ["A.md", "B.md", "D.md"]
@@ -275,16 +278,17 @@ def test_a_move_whose_links_cannot_be_written_is_undone(
 ) -> None:
     fill(root, f__Plan="[[./Plan]]", A="[[f/Plan]]", B="[[f/Plan]]")
     before = everything(root)
-    replace, calls = os.replace, 0
+    rename, calls = folders.rename_with, 0
 
-    def fail(*arguments: object, **options: object) -> None:
+    def fail(flag: int, *arguments: Any) -> bool:
         nonlocal calls
-        calls += 1
+        calls += flag == EXCHANGE
         if calls == 2:
+            calls += 1
             raise OSError(errno.ENOSPC, "full")
-        replace(*arguments, **options)  # type: ignore[arg-type]
+        return rename(flag, *arguments)
 
-    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(folders, "rename_with", fail)
     with pytest.raises(WriteFailed, match=r"no space left.*Everything was put back"):
         writer.move("f/Plan.md", "x/y/New.md", references=Known(vault))
     monkeypatch.undo()
@@ -295,17 +299,17 @@ def test_a_move_that_cannot_be_undone_says_what_is_left(
     root: Path, vault: Vault, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(root, Plan="", A="[[Plan]]", B="[[Plan]]")
-    replace, calls = os.replace, 0
+    rename, calls = folders.rename_with, 0
 
-    def fail(*arguments: object, **options: object) -> None:
+    def fail(flag: int, *arguments: Any) -> bool:
         nonlocal calls
-        calls += 1
+        calls += flag == EXCHANGE
         if calls > 1:
             (root / "Plan.md").write_text("theirs")
             raise OSError(errno.EIO, "broken")
-        replace(*arguments, **options)  # type: ignore[arg-type]
+        return rename(flag, *arguments)
 
-    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(folders, "rename_with", fail)
     with pytest.raises(WriteFailed, match=r"could not be put back: 'A.md', 'New.md'"):
         writer.move("Plan.md", "New.md", references=Known(vault))
 

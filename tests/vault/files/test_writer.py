@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.files import disk
+from tidings.vault.files import disk, saves
 from tidings.vault.files.content import decode, encode, with_endings_of
 from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileTooLarge, NotText, NotThere, ReadOnly, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
@@ -28,6 +28,12 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def writer(root: Path) -> VaultWriter:
     return VaultWriter(Vault([root]))
+
+
+@pytest.fixture
+def old_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system or disk without `renameat2`."""
+    monkeypatch.setattr(saves, "_renameat2", None)
 
 
 def everything(root: Path) -> dict[str, bytes | None]:
@@ -245,6 +251,7 @@ def test_a_server_that_only_reads_refuses_before_anything_is_touched(root: Path)
         (errno.EBUSY, "Try again"),
     ],
 )
+@pytest.mark.usefixtures("old_system")
 @pytest.mark.parametrize("step", ["fsync", "replace", "link", "mkdir"])
 def test_a_write_that_fails_leaves_nothing_behind(
     root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch, failure: tuple[int, str], step: str
@@ -258,7 +265,7 @@ def test_a_write_that_fails_leaves_nothing_behind(
 
     monkeypatch.setattr(os, step, fail)
     attempts: list[Callable[[], object]] = []
-    if step in {"fsync", "replace"}:
+    if step in {"fsync", "replace", "link"}:
         attempts.append(lambda: writer.write("a.md", "new", overwrite=True))
     if step in {"fsync", "mkdir"} or step == "link":
         attempts.append(lambda: writer.write("new/deep/a.md", "new"))
@@ -269,6 +276,7 @@ def test_a_write_that_fails_leaves_nothing_behind(
     assert everything(root) == before
 
 
+@pytest.mark.usefixtures("old_system")
 def test_a_disk_without_hard_links_still_never_overwrites(
     root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +290,7 @@ def test_a_disk_without_hard_links_still_never_overwrites(
     assert set(everything(root)) == {".trash", ".trash/a.md"}
 
 
+@pytest.mark.usefixtures("old_system")
 def test_without_hard_links_a_name_that_is_taken_stays(
     root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +304,7 @@ def test_without_hard_links_a_name_that_is_taken_stays(
     assert everything(root) == {"a.md": b"theirs"}
 
 
+@pytest.mark.usefixtures("old_system")
 def test_a_file_that_cannot_leave_its_place_stays_there(
     root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -495,6 +505,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(
     assert everything(root) == {"a.md": b"one\ntheirs\n"}
 
 
+@pytest.mark.usefixtures("old_system")
 def test_a_note_that_appears_while_it_is_created_is_not_overwritten(
     root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -518,10 +529,11 @@ def test_a_note_that_never_rests_is_left_alone(
     fsync = os.fsync
 
     def always(descriptor: int) -> None:
-        with (root / "a.md").open("a") as file:
-            file.write("x")
+        (root / "new").write_text("x")
+        (root / "new").rename(root / "a.md")
         fsync(descriptor)
 
+    monkeypatch.setattr(disk, "_PATIENCE", 0.1)
     monkeypatch.setattr(os, "fsync", always)
     with pytest.raises(WriteFailed, match="keeps changing"):
         writer.append("a.md", "mine")

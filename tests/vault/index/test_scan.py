@@ -13,6 +13,7 @@ import pytest
 from tests.vault.building import build
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
+from tidings.vault.files.saves import FileLease
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.read_file import make_entry, read_file
@@ -474,9 +475,15 @@ def test_a_note_that_is_too_large_is_known_by_name(root: Path, vault: Vault, ind
     assert "larger than 20,000,000 bytes" in (row.problem or "")
 
 
+def no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a file be changed while it is read. Otherwise who wants to has to wait."""
+    monkeypatch.setattr("tidings.vault.files.saves.take_lease", lambda *_, **__: FileLease.UNKNOWN)
+
+
 def test_a_note_that_grows_beyond_the_limit_while_it_is_read_is_not_read_without_end(
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    no_leases(monkeypatch)
     put(root / "a.md", "x" * 10)
     open_descriptor = os.fdopen
 
@@ -525,6 +532,7 @@ def test_a_file_that_cannot_be_read_is_gone_or_left_for_later(
 def test_a_file_that_changes_once_while_it_is_read_is_read_again(
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    no_leases(monkeypatch)
     place = put(root / "a.md", "before")
     changes = iter(["after!"])
     open_descriptor = os.fdopen
@@ -543,21 +551,33 @@ def test_a_file_that_changes_once_while_it_is_read_is_read_again(
 def test_a_file_that_changes_whenever_it_is_read_is_left_for_later(
     root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = put(root / "a.md", "0")
+    put(root / "a.md", "0")
     build(vault, index)
+    put(root / "a.md", "longer")
     reads = 0
-    open_descriptor = os.fdopen
 
-    def changing(*arguments: Any, **options: Any) -> Any:
+    def never(*_: object, **__: object) -> bool:
         nonlocal reads
         reads += 1
-        place.write_text("x" * reads)
-        return open_descriptor(*arguments, **options)
+        return False
 
-    monkeypatch.setattr(os, "fdopen", changing)
+    monkeypatch.setattr("tidings.vault.index.read_file.is_settled", never)
     assert build(vault, index) == ["a.md"]
     assert reads == 3
     assert index.queries.text("a.md") == "0"
+
+
+def test_a_file_that_was_emptied_is_read_again_before_it_counts(root: Path, vault: Vault, index: Index) -> None:
+    put(root / "a.md", "text")
+    put(root / "new.md", "")
+    assert build(vault, index) == []
+    put(root / "a.md", "")
+    assert build(vault, index) == ["a.md"]
+    assert index.queries.text("a.md") == "text"
+    os.utime(root / "a.md", (0, 0))  # Its time of change is still new.
+    while build(vault, index):
+        pass
+    assert index.queries.text("a.md") == ""
 
 
 def test_a_file_replaced_by_a_link_out_of_the_vault_is_not_read(root: Path, vault: Vault) -> None:

@@ -7,9 +7,11 @@ time works in each folder, or one alone in the whole vault.
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,9 @@ from tidings.vault.notes.model import version_of
 Make = Callable[[FileContent | None], str]  # Makes a file's new text from its current content; None if it is new.
 LARGEST_WRITE: Final = 10_000_000  # Bytes of a file.
 LARGEST_READ: Final = 20_000_000
-_ATTEMPTS: Final = 5  # Attempts to write a file that another program keeps changing.
+_PATIENCE: Final = 5.0  # Seconds to wait for a program that is saving a file, or keeps changing it.
+_ATTEMPTS_LINKED: Final = 20  # Attempts to change a file with several names in place, before it gets one of its own.
+_ATTEMPTS_EXCHANGING: Final = 2
 _SHORT_TEXT: Final = 2_000  # Characters of a text that a conflict shows whole.
 
 
@@ -126,7 +130,7 @@ class Disk:
         with explained(path, "read"):
             try:
                 with place.enter() as folder:
-                    content, _ = self.look(folder, place)
+                    content, _, _ = self.look(folder, place)
             except FileNotFoundError:
                 content = None
         if content is None:
@@ -135,8 +139,9 @@ class Disk:
 
     def change(self, place: OpenedFile, make: Make) -> FileWritten:
         """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""
+        until = time.monotonic() + _PATIENCE
         with explained(place.path):
-            for _ in range(_ATTEMPTS):
+            for attempt in count():
                 try:
                     folder = place.enter()
                 except FileNotFoundError:
@@ -144,14 +149,16 @@ class Disk:
                     folder = place.enter(create=True)
                 with folder:
                     folder.lock()
-                    written = self._attempt(folder, place, make)
+                    written = self._attempt(folder, place, make, attempt)
                 if written is not None:
                     return written
+                if time.monotonic() > until:
+                    break
         why = "another program keeps changing it. Try again later."
         raise outcomes.WriteFailed(f"{place.path!r} was not written: {why}")
 
-    def _attempt(self, folder: OpenFolder, place: OpenedFile, make: Make) -> FileWritten | None:
-        before, seen = self.look(folder, place)
+    def _attempt(self, folder: OpenFolder, place: OpenedFile, make: Make, attempt: int) -> FileWritten | None:
+        before, seen, raw = self.look(folder, place, writing=True)
         text = make(before)
         data = encode(text, before.encoding if before is not None and before.problem is None else "utf-8")
         if len(data) > LARGEST_WRITE:
@@ -160,21 +167,27 @@ class Disk:
         version, old = version_of(data), before.text if before else ""
         if before is not None and before.version == version:
             return FileWritten(place.path, version, (), before=old, text=text)
-        if not replace(folder, place.name, data, seen):
+        linked = seen is not None and seen.st_nlink > 1
+        # A program that saves all the time leaves no room for anything else.
+        in_place = (linked and attempt < _ATTEMPTS_LINKED) or (not linked and attempt >= _ATTEMPTS_EXCHANGING)
+        if not replace(folder, place.name, data, seen, raw, in_place=in_place):
             return None
         touched = tuple(dict.fromkeys((place.path, place.real)))
-        return FileWritten(place.path, version, touched, created=before is None, before=old, text=text)
+        cut = linked and not in_place
+        return FileWritten(place.path, version, touched, created=before is None, cut=cut, before=old, text=text)
 
-    def look(self, folder: OpenFolder, place: OpenedFile) -> tuple[FileContent | None, os.stat_result | None]:
-        """Returns the content of a file in an open folder and its state; None if it does not exist."""
+    def look(
+        self, folder: OpenFolder, place: OpenedFile, *, writing: bool = False
+    ) -> tuple[FileContent | None, os.stat_result | None, bytes]:
+        """Returns the content of a file in an open folder, its state and its bytes; None if it does not exist."""
         try:
-            data, seen = folder.read(place.name, LARGEST_READ)
+            data, seen = folder.read(place.name, LARGEST_READ, seconds=_PATIENCE, writing=writing)
         except FileNotFoundError:
-            return None, None
+            return None, None, b""
         except OverflowError as error:
             size = f"{error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
             raise outcomes.FileTooLarge(f"{place.path!r} has {size}") from None
-        return decode(data, mtime=seen.st_mtime), seen
+        return decode(data, mtime=seen.st_mtime), seen, data
 
 
 def check_version(

@@ -5,8 +5,9 @@ from the vault's folder once, name by name, without following links, and everyth
 it reached. Systems that cannot hold folders (Windows) check the path again before each step instead; the time between
 the two is the gap that remains there.
 
-New content goes to a hidden file beside the old one and is on the disk before it takes the old one's name: readers see
-the old content or the new. If the program is killed in between, that file stays until `sweep` removes it.
+New content goes to a hidden file beside the old one and is on the disk before the two exchange their names: readers see
+the old content or the new. What was displaced is looked at: if it is not what was read, because another program saved
+the file in that moment, it gets its name back. Killed in between, the hidden file stays until the next start.
 """
 
 import errno
@@ -17,19 +18,31 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tidings._kit.files import READING, Locked, read_open, same_state, wait_for_lock, write_synced
+from tidings._kit.files import READING, Locked, same_state, wait_for_lock, write_synced
 from tidings._kit.text import quoted
 from tidings.vault.files.paths import BadPath
+from tidings.vault.files.saves import (
+    EXCHANGE,
+    NO_REPLACE,
+    FileLease,
+    is_wanted,
+    overwrite,
+    read_settled,
+    rename_with,
+    take_lease,
+)
 
 _HOLDS = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.link} <= os.supports_dir_fd
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LINK = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 _LOCK_SECONDS = 10.0  # The wait for another Tidings process that writes in the same folder.
-_TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp")
+_TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp(?:\.old)?")
+_LINGER, _LINGER_UNKNOWN = 0.001, 0.02  # Seconds in which what was displaced is looked at.
 _STALE_SECONDS = 3600.0  # No write takes longer than this.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
@@ -95,8 +108,11 @@ class OpenFolder:
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
         return os.open(self.at(name), flags | _PLAIN, mode, dir_fd=self.fd)
 
-    def read(self, name: str, largest: int) -> tuple[bytes, os.stat_result]:
-        return read_open(self.open(name, READING), name, largest)
+    def read(
+        self, name: str, largest: int, *, seconds: float = 2.0, writing: bool = False
+    ) -> tuple[bytes, os.stat_result]:
+        """Returns the bytes of a file and its state, once no program is saving it: see `read_settled`."""
+        return read_settled(lambda: self.open(name, READING), name, largest, seconds=seconds, writing=writing)
 
     def rename(self, name: str, other: "OpenFolder", to: str) -> None:
         """Moves an entry to another folder. A file of that name there is replaced in one step."""
@@ -134,36 +150,127 @@ def _became_a_link(name: str) -> BadPath:
     return BadPath(f"{quoted(name)} has just become a symbolic link.", "Try again.")
 
 
-def replace(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result | None) -> bool:
+def replace(
+    folder: OpenFolder,
+    name: str,
+    data: bytes,
+    seen: os.stat_result | None,
+    before: bytes = b"",
+    *,
+    hidden: str = "",
+    in_place: bool = False,
+) -> bool:
     """Writes a file if it is still as it was `seen` (None: it did not exist). Returns whether it was.
 
-    Another program that writes in the microseconds between the last look and the replacement is overwritten, since no
-    file system can do both in one step. A new file never overwrites another one, where the disk has hard links.
+    `in_place` keeps the file and changes its content `before`, for one with several names (hard links). `hidden` is the
+    name of the temporary file.
     """
     # The system would allow to replace a file that may not be written.
     if seen is not None and not (os.access(folder.at(name), os.W_OK, dir_fd=folder.fd) and seen.st_mode & 0o222):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-    temporary = f".tidings-{secrets.token_hex(8)}.tmp"
+    if seen is not None and in_place:
+        return _overwrite(folder, name, data, seen, before)
+    temporary = hidden or f".tidings-{secrets.token_hex(8)}.tmp"
     try:
         descriptor = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if seen is not None:
             _copy_attributes(folder, descriptor, name, seen)
         write_synced(descriptor, data)
-        if not same_state(folder.stat(name), seen):
-            return False
-        if seen is None:
-            return move_to_free_name(folder, temporary, folder, name)
-        folder.rename(temporary, folder, name)
+        placed = (
+            move_to_free_name(folder, temporary, folder, name) if seen is None else _swap(folder, temporary, name, seen)
+        )
         folder.sync()
-        return True
+        return placed
     finally:
         with suppress(OSError):
             folder.unlink(temporary)
 
 
+def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -> bool:
+    """Exchanges two files if the second is still as it was `seen`. Otherwise leaves it the content that it has now."""
+    try:
+        descriptor = folder.open(name, READING)
+    except FileNotFoundError:
+        return False
+    try:
+        lease = take_lease(descriptor)
+        if lease is FileLease.BUSY or not same_state(os.fstat(descriptor), seen):
+            return False
+
+        def is_expected() -> bool:
+            return _same_content(folder.stat(temporary), seen) and not (
+                lease is FileLease.HELD and is_wanted(descriptor)
+            )
+
+        placed = _inode(folder, temporary)
+        try:
+            _exchange(folder, temporary, name)
+        except FileNotFoundError:
+            return False
+        if is_expected():
+            # A program may just be about to open the old file.
+            time.sleep(_LINGER if lease is FileLease.HELD else _LINGER_UNKNOWN)
+            if is_expected():
+                return True
+        while True:
+            # What was displaced is newer. So is what comes out when it is put back, unless that is what was put there.
+            displaced = _inode(folder, temporary)
+            try:
+                _exchange(folder, temporary, name)
+            except FileNotFoundError:
+                move_to_free_name(folder, temporary, folder, name)
+                return False
+            if _inode(folder, temporary) == placed:
+                return False
+            placed = displaced
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(folder: OpenFolder, temporary: str, name: str) -> None:
+    """Exchanges two files. Where the system cannot do it in one step, the name is free for a moment."""
+    if rename_with(EXCHANGE, folder.at(temporary), folder.fd, folder.at(name), folder.fd):
+        return
+    aside = f"{temporary}.old"
+    folder.rename(name, folder, aside)
+    try:
+        while not move_to_free_name(folder, temporary, folder, name):
+            folder.rename(name, folder, aside)  # Somebody has saved again, over what was taken away.
+    except OSError:
+        folder.rename(aside, folder, name)
+        raise
+    folder.rename(aside, folder, temporary)
+
+
+def _same_content(one: os.stat_result | None, other: os.stat_result) -> bool:
+    """Returns whether these are of one file with the same content, under whatever names."""
+    stamp = attrgetter("st_ino", "st_size", "st_mtime_ns")
+    return one is not None and stamp(one) == stamp(other)
+
+
+def _inode(folder: OpenFolder, name: str) -> int | None:
+    found = folder.stat(name)
+    return None if found is None else found.st_ino
+
+
+def _overwrite(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result, before: bytes) -> bool:
+    """Changes the content of a file in place, while no other program has it open. Returns whether that was possible."""
+    descriptor = folder.open(name, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        if take_lease(descriptor, alone=True) is not FileLease.HELD or not same_state(os.fstat(descriptor), seen):
+            return False
+        overwrite(descriptor, data, before)
+        return _inode(folder, name) == seen.st_ino  # Else another program has put a file of its own there.
+    finally:
+        os.close(descriptor)
+
+
 def move_to_free_name(folder: OpenFolder, name: str, other: OpenFolder, to: str) -> bool:
     """Gives a file another name, unless something has that name. Returns whether it was free."""
     try:
+        if rename_with(NO_REPLACE, folder.at(name), folder.fd, other.at(to), other.fd):
+            other.sync()
+            return True
         os.link(folder.at(name), other.at(to), src_dir_fd=folder.fd, dst_dir_fd=other.fd, **_LINK)
     except FileExistsError:
         return False

@@ -31,7 +31,7 @@ _CAUSES = {
     errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
     errno.EXDEV: "it would have to move to another disk. Move it by hand",
     errno.ENOENT: "its folder was removed in the meantime. Try again",
-    errno.EAGAIN: "another program is writing in its folder. Try again",
+    errno.EAGAIN: "another program is writing it, or in its folder. Try again",
     errno.EIO: "the disk reports an error. Check it",
 }
 
@@ -51,6 +51,7 @@ class FileWritten:
     version: str
     touched: tuple[str, ...]
     created: bool = False
+    cut: bool = False  # It had other names (hard links), which keep the old text.
     before: str = field(default="", repr=False)
     text: str = field(default="", repr=False)
 

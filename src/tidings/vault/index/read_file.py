@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from tidings._kit.bounded_json import as_float
 from tidings._kit.files import READING
+from tidings.vault.files.saves import is_settled
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
 from tidings.vault.notes.links import link_name
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 Row = tuple[Any, ...]
 
 _ATTEMPTS: Final = 3
+_PAUSE: Final = 0.004  # Seconds between two attempts: most programs save a file in less.
 # Times this close count as equal, where a file system counts in seconds: the coarsest counts in two.
 _RACY_NS: Final = 2_000_000_000
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
@@ -50,6 +52,7 @@ class WalkedFile(NamedTuple):
     root: str  # The vault's folder.
     inner: str  # The path within it.
     hash: str | None = None  # Its hash when it was last read, if it seems unchanged: reading it may return `Same`.
+    emptied: bool = False  # It had a text when it was last read.
 
 
 class Missed(NamedTuple):
@@ -173,6 +176,7 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
             stamp, data = _content(seen, LARGEST)
             if stamp is not None:
                 return _entry(seen, _settled(stamp, now), data)
+            time.sleep(_PAUSE)
     except (FileNotFoundError, NotADirectoryError):
         return Missed(seen.path, "gone")
     except PermissionError:
@@ -185,7 +189,7 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
 
 
 def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
-    """Returns the stamp of a regular file, or None if it changed while it was read, and its bytes.
+    """Returns the stamp of a regular file, or None if it seems to be written at the moment, and its bytes.
 
     Raises `OverflowError` if it has more than `largest` bytes.
     """
@@ -196,6 +200,8 @@ def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
             raise FileNotFoundError(seen.path)
         if before.st_size > largest:
             raise OverflowError(before.st_size)
+        if not is_settled(file, before, trusted=not seen.emptied):
+            return None, b""
         with os.fdopen(file, "rb", closefd=False) as opened:
             data = opened.read(before.st_size + 1)
         after = os.fstat(file)

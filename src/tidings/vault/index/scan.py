@@ -79,7 +79,7 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
             cure = "its disk seems to be missing. Its index is kept until there are files."
             raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: {cure}")
     index.keep_roots(roots)
-    return ScanPlan(_with_hashes(changed, before, index), [path for path in known if not walking.is_unread(path)])
+    return ScanPlan(_with_known(changed, before, index), [path for path in known if not walking.is_unread(path)])
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
@@ -178,12 +178,15 @@ def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
         yield batch._replace(same=same)
 
 
-def _with_hashes(files: list[WalkedFile], before: Mapping[str, Stamp], index: Index) -> list[WalkedFile]:
-    """Returns files with their known hashes, if they are read again only to be sure."""
+def _with_known(files: list[WalkedFile], before: Mapping[str, Stamp], index: Index) -> list[WalkedFile]:
+    """Returns files with what is known of them: that they were emptied; their hashes, if read again only to be sure."""
+    emptied = {seen.path for seen in files if not seen.stamp.size and seen.path in before and before[seen.path].size}
     hashes = index.hashes(
         seen.path for seen in files if seen.path in before and read_file.is_same_but_racy(before[seen.path], seen.stamp)
     )
-    return [seen._replace(hash=hashes.get(seen.path)) for seen in files] if hashes else files
+    if not (hashes or emptied):
+        return files
+    return [seen._replace(hash=hashes.get(seen.path), emptied=seen.path in emptied) for seen in files]
 
 
 class _Look:
@@ -208,7 +211,7 @@ class _Look:
             self.add(path)
         while self._waiting:
             self._look(self._waiting.pop())
-        changed = _with_hashes([self._changed[path] for path in sorted(self._changed)], self._before, self._index)
+        changed = _with_known([self._changed[path] for path in sorted(self._changed)], self._before, self._index)
         return ScanPlan(changed, sorted(self._gone - set(self._changed)))
 
     def _look(self, path: str) -> None:

@@ -10,6 +10,7 @@ A list shows what its watchers want to know: a folder lists names, not the times
 import hashlib
 import json
 import mimetypes
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,11 +18,12 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from tidings._kit.files import read_file
+from tidings._kit.files import READING
 from tidings._kit.suggest import closest, question
 from tidings._kit.text import one_line
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault.files.paths import BadPath, uri
+from tidings.vault.files.saves import read_settled
 from tidings.vault.index import graph
 from tidings.vault.index.queries import FileRow, ListedFiles
 from tidings.vault.notes.model import key
@@ -112,7 +114,8 @@ def attachment(view: VaultView, file: FileRow) -> RenderedResource:
     if file.kind == "note":
         return RenderedResource(MARKDOWN, _text(view, file))
     try:
-        data, _ = read_file(view.vault.locate(file.path), LARGEST)
+        place = view.vault.locate(file.path)
+        data, _ = read_settled(lambda: os.open(place, READING), file.path, LARGEST)
     except BadPath as error:
         raise ResourceMissing(str(error)) from error
     except OverflowError as error:
