@@ -34,7 +34,8 @@ from tidings.vault.resources.addresses import VaultAddress, parse_address
 
 logger = logging.getLogger(__name__)
 
-SEARCH: Final = "vault://search/"
+COMPUTED: Final = ("vault://search/", "vault://base/", "vault://neighbourhood/", "vault://hubs")
+"""The resources that any change may affect, and that can take long."""
 
 _SINGLE: Final = ("recent", "stats", "tags", "structure")  # The kinds with one resource each.
 _MOST_LEFT: Final = 1000  # Resources without subscribers that are remembered.
@@ -234,7 +235,7 @@ class ChangeDetector:
         affected: set[str] = set()
         for each in wanted.uris:
             with suppress(ValueError):
-                if (address := parse_address(each)).kind != "search" and what.may_change(address):
+                if not each.startswith(COMPUTED) and what.may_change(parse_address(each)):
                     affected.add(each)
         if wanted.prefixes:
             affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from tidings.vault.bases.rows import BaseRows
 from tidings.vault.change_detection import (
     ChangeDetector,
     FoundChanges,
@@ -92,13 +93,14 @@ class Indexer:
         self._unsettled: set[str] = set()  # Files that were being written when they were to be read.
         self._is_unsettled = asyncio.Event()
         self._following: anyio.CancelScope | None = None
+        self._bases = BaseRows()
         self._stopping = False
         self._damaged = False
         # Files that `refresh` stored while a full scan is being stored: the scan must not overwrite them.
         self._refreshed: set[str] | None = None
 
     def view(self, queries: Queries) -> VaultView:
-        return VaultView(queries, self._vault, self.status)
+        return VaultView(queries, self._vault, self.status, self._bases)
 
     async def open(self) -> None:
         # New ones, since this may be another event loop. A task that waits already waits for this run.

@@ -20,7 +20,7 @@ from typing import TypeVar
 import anyio
 
 from tidings.server.notify import note_own
-from tidings.vault.change_detection import SEARCH, FoundChanges, Searches, SubscribedResources, is_of_file
+from tidings.vault.change_detection import COMPUTED, FoundChanges, Searches, SubscribedResources, is_of_file
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
@@ -164,7 +164,7 @@ class VaultLibrary:
         self._beginning.add(uri)
         try:
             unknown = self.interest.begin(uri)
-            searched = await self._searches.begin(uri) if uri.startswith(SEARCH) else None
+            searched = await self._searches.begin(uri) if uri.startswith(COMPUTED) else None
             if uri.endswith("*"):
                 if self._published is not None:
                     await self._published.add_prefix(uri)
@@ -316,9 +316,9 @@ class VaultLibrary:
         while True:
             await anyio.sleep(_DAY_LOOK_SECONDS)
             remembered = self.interest.remembered()
-            if any(uri.startswith(SEARCH) and "modified" in uri for uri in remembered):
-                self._searches.changed()
             yesterday, today = today, date.today()  # noqa: DTZ011 - see above
+            if today != yesterday or any(uri.startswith(COMPUTED) and "modified" in uri for uri in remembered):
+                self._searches.changed()
             if today != yesterday:
                 uris = [uri for uri in remembered if uri.startswith(f"{_DAILY}today")]
                 different = await self._indexer.in_thread(self._different, uris, yesterday, today)

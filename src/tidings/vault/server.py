@@ -25,7 +25,7 @@ from tidings.server.families import BadAddress
 from tidings.server.notify import EVERYTHING
 from tidings.server.waking.changes import ChangedItem
 from tidings.vault import prompts
-from tidings.vault.change_detection import SEARCH, FoundChanges, SubscribedResources, file_uri, is_file_uri
+from tidings.vault.change_detection import COMPUTED, FoundChanges, SubscribedResources, file_uri, is_file_uri
 from tidings.vault.files.content import Texts
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
@@ -46,7 +46,7 @@ _EVERYTHING = "vault://*"
 _SHOWING = ("read", "daily_note")  # The tools whose results are notes.
 _WRITING_ONE = ("write", "edit", "append")
 _READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_ENDLESS = (SEARCH, "vault://daily/")
+_ENDLESS = (*COMPUTED, "vault://daily/")
 
 _INSTRUCTIONS = """\
 Notes of an Obsidian vault. Find with `search` (Obsidian's syntax: words, "phrase", tag:#x, path:, [property:value]), \
@@ -243,7 +243,7 @@ class _VaultResources:
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
 
     async def _render(self, uri: str) -> RenderedResource:
-        ask = partial(self.library.ask, lambda view: render.render(view, uri), search=uri.startswith(SEARCH))
+        ask = partial(self.library.ask, lambda view: render.render(view, uri), search=uri.startswith(COMPUTED))
         try:
             return await ask()
         except LookupError:

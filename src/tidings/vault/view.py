@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
 
+from tidings.vault.bases.rows import BaseRows
 from tidings.vault.files.obsidian import ObsidianSettings, daily_date, daily_path
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.queries import FileRow, Queries
@@ -45,6 +46,7 @@ class VaultView:
     queries: Queries
     vault: Vault
     status: IndexStatus
+    bases: BaseRows = field(default_factory=BaseRows)
 
     @property
     def whole(self) -> "VaultView":

@@ -111,7 +111,16 @@ def test_a_template_matches_the_uris_of_its_kind(kind: ResourceKind) -> None:
     name = kind.argument.strip("{+}")
     about = {"date": "2026-01-31"}.get(name, "Some place")
     values = {name: about} if name else {}
-    wanted = dict(zip(kind.query, ["full", "5", "10"], strict=False))
+    all_values = {
+        "mode": "full",
+        "limit": "5",
+        "offset": "10",
+        "view": "A b",
+        "format": "json",
+        "this": "x",
+        "depth": "2",
+    }
+    wanted = {each: all_values[each] for each in kind.query}
 
     uri = template.expand(values | wanted)
 
@@ -119,7 +128,9 @@ def test_a_template_matches_the_uris_of_its_kind(kind: ResourceKind) -> None:
     assert template.match(uri.partition("?")[0]) == values
     address = parse_address(uri)
     assert (address.kind, address.argument) == (kind.name, about if name else "")
-    assert [str(value) for value in (address.mode, address.limit, address.offset)][: len(wanted)] == [*wanted.values()]
+    own = {"mode": address.mode, "limit": str(address.limit), "offset": str(address.offset)} | dict(address.choices)
+    assert {each: own[each] for each in wanted} == wanted
+    assert parse_address(address.uri) == address
 
 
 def test_a_tag_made_to_be_slow_is_not() -> None:

@@ -147,6 +147,7 @@ def test_templates_say_what_may_be_asked() -> None:
             "vault://backlinks/{+path}{?mode,limit,offset}",
             "vault://search/{query}{?mode,limit,offset}",
             "vault://daily/{date}{?mode,limit,offset}",
+            "vault://base/{+path}{?view,format,this,limit,offset}",
             "vault://attachment/{+path}",
         ]
     )

@@ -4,7 +4,8 @@ An unencoded `#` stands for itself, so that `vault://tag/#idea` works.
 """
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
+from urllib.parse import quote
 
 from tidings._kit.text import quoted
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind
@@ -17,6 +18,8 @@ Mode = Literal["summary", "full"]
 MOST_ITEMS: Final = 1000  # The largest number of items on one page of a list.
 MOST_LINES: Final = 10_000_000
 _LIST: Final = ("mode", "limit", "offset")
+CHOICES: Final = {"mode": ("summary", "full"), "format": ("markdown", "json"), "depth": ("1", "2")}
+"""The values of parameters that have few."""
 
 
 def _list(name: str, argument: str, title: str, description: str, page_size: int) -> ResourceKind:
@@ -38,6 +41,10 @@ _SEARCH = (
     "[property:value], -not, OR."
 )
 _DAILY = "The daily note of a date such as 2026-01-31, or of 'today'; as a note otherwise."
+_BASE = (
+    "The result of a base, or of the bases in a note: each view, or one, as a Markdown table or as rows (format=json). "
+    "`this` is the note that shows it."
+)
 _ATTACHMENT = "An image, a PDF or another file, as it is; canvases and bases as text."
 
 FAMILY: Final = ResourceFamily(
@@ -52,6 +59,7 @@ FAMILY: Final = ResourceFamily(
     _list("backlinks", "{+path}", "Backlinks", "The links that lead to a note or another file, with their lines.", 100),
     _list("search", "{query}", "Search", _SEARCH, 20),
     ResourceKind("daily", "{date}", "Daily note", _DAILY, None, _LIST),
+    ResourceKind("base", "{+path}", "Base", _BASE, None, ("view", "format", "this", "limit", "offset"), MOST_ITEMS),
     ResourceKind("attachment", "{+path}", "Attachment", _ATTACHMENT),
 )
 
@@ -64,6 +72,7 @@ class VaultAddress(NamedTuple):
     mode: Mode | None
     limit: int | None
     offset: int
+    choices: tuple[tuple[str, str], ...] = ()  # The parameters of its kind alone.
 
     @property
     def page(self) -> int | None:
@@ -76,7 +85,8 @@ class VaultAddress(NamedTuple):
 
     @property
     def uri(self) -> str:
-        query = {"mode": self.mode, "limit": self.limit, "offset": self.offset or None}
+        choices = {name: quote(value, safe="/") for name, value in self.choices}
+        query = {"mode": self.mode, **choices, "limit": self.limit, "offset": self.offset or None}
         return FAMILY.uri(self.kind, self.argument, query)
 
 
@@ -98,15 +108,17 @@ def parse_address(uri: str) -> VaultAddress:
         if day is None:
             raise BadAddress(f"{quoted(argument)} is not a date. Write one such as 2026-01-31, or 'today'.")
         argument = str(day)
-    mode = query.get("mode")
-    if mode not in (None, "summary", "full"):
-        raise BadAddress(f"There is no mode {quoted(mode)}. Choose 'summary' or 'full'.")
+    for name, allowed in CHOICES.items():
+        if query.get(name, allowed[0]) not in allowed:
+            raise BadAddress(f"There is no {name} {quoted(query[name])}. Choose {' or '.join(map(repr, allowed))}.")
+    mode = cast("Mode | None", query.get("mode"))
     of_lines = kind.page_size is None
     limit = _number("limit", query.get("limit"), 1, MOST_LINES if of_lines else MOST_ITEMS)
     offset = _number("offset", query.get("offset"), 0, MOST_LINES)
     if mode == "summary" and of_lines and (limit is not None or offset is not None):
         raise BadAddress("limit and offset choose lines of the text. Leave them out, or leave out mode=summary.")
-    return VaultAddress(kind.name, argument, mode, limit, offset or 0)
+    choices = tuple((name, value) for name, value in query.items() if name not in _LIST)
+    return VaultAddress(kind.name, argument, mode, limit, offset or 0, choices)
 
 
 def _number(name: str, text: str | None, least: int, most: int) -> int | None:

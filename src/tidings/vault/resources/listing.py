@@ -10,13 +10,15 @@ nested tag), then those that contain it. Case is ignored. Paths for a template h
 import re
 from datetime import date
 from typing import Final
+from urllib.parse import unquote
 
 import mcp_types as types
 
 from tidings.server.families import MOST_COMPLETIONS, best_first, completion, cursor_after, key_before
+from tidings.vault.bases.base import parse_base
 from tidings.vault.files.paths import uri
 from tidings.vault.notes.model import key
-from tidings.vault.resources.addresses import FAMILY
+from tidings.vault.resources.addresses import CHOICES, FAMILY
 from tidings.vault.resources.render import MARKDOWN, iso, mime_type
 from tidings.vault.view import VaultView, daily_dates, local_today
 
@@ -26,6 +28,7 @@ PAGE: Final = 500
 _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
 _NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
+_BASES: Final = "SELECT path FROM files WHERE kind = 'base'"
 _OTHERS: Final = "SELECT path FROM files WHERE kind <> 'note'"
 _TAGS: Final = "SELECT shown AS path FROM tag_counts"
 # Each folder with all that it lies in: some hold folders only.
@@ -34,7 +37,7 @@ _FOLDERS: Final = """WITH RECURSIVE above(path) AS (
     UNION
     SELECT rtrim(rtrim(path, replace(path, '/', '')), '/') FROM above WHERE path LIKE '%/%'
 ) SELECT path FROM above WHERE path <> ''"""
-_PATHS: Final = {"note": _NOTES, "folder": _FOLDERS, "backlinks": _FILES, "attachment": _OTHERS}
+_PATHS: Final = {"note": _NOTES, "folder": _FOLDERS, "backlinks": _FILES, "attachment": _OTHERS, "base": _BASES}
 
 
 def page(view: VaultView, cursor: str | None) -> tuple[list[types.Resource], str | None]:
@@ -82,8 +85,12 @@ def complete(
         case "date" | "since":
             days = sorted({today or local_today(), *daily_dates(view)}, reverse=True)
             values = ["today", *(day.isoformat() for day in days)]
-        case "mode":
-            values = ["summary", "full"]
+        case "view":
+            path = _clean(((context.arguments if context else None) or {}).get("path", ""))
+            found = view.queries.find(unquote(path)) if path else []
+            values = [each.name for each in parse_base(view.queries.text(found[0]) or "").views] if found else []
+        case name if name in CHOICES:
+            values = list(CHOICES[name])
         case _:
             pass
     return completion(best_first(values, typed, key))

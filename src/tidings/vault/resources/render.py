@@ -28,6 +28,7 @@ from tidings.vault.index import graph
 from tidings.vault.index.queries import FileRow, ListedFiles
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
+from tidings.vault.resources import base_views
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
 from tidings.vault.search.query import BadQuery, parse_query
 from tidings.vault.search.search import search as find
@@ -295,6 +296,27 @@ def search(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, about, found.total, items)
 
 
+def base(view: VaultView, address: VaultAddress, today: date) -> RenderedResource | Json:
+    """Returns the views of a base, or of those in a note. Raises `ResourceMissing`."""
+    now = datetime.combine(today, datetime.now().time())  # noqa: DTZ005 - local
+    choices = dict(address.choices)
+    shown = _shown_views(view, address, today, now)
+    page = address.offset, _size(address)
+    if choices.get("format") == "json":
+        return {"path": address.argument, "views": [base_views.as_rows(each, *page) for each in shown]}
+    text = "\n".join(base_views.as_markdown(each, *page) for each in shown)
+    return RenderedResource(MARKDOWN, "\n".join(filter(None, [view.status.standing, text])))
+
+
+def _shown_views(
+    view: VaultView, address: VaultAddress, today: date, now: datetime | None = None
+) -> list[base_views.ShownView]:
+    choices = dict(address.choices)
+    this = find_file(view, choices["this"]).path if "this" in choices else ""
+    file = find_file(view, address.argument)
+    return base_views.shown_views(view, file, name=choices.get("view", ""), this=this, today=today, now=now)
+
+
 def _size(address: VaultAddress) -> int:
     return address.page or MOST_ITEMS
 
@@ -360,6 +382,8 @@ def _version(view: VaultView, address: VaultAddress, today: date) -> str | None:
     if address.kind == "attachment":
         file = find_file(view, address.argument)
         return file.hash or f"{file.path}\0{file.size}\0{file.mtime}"
+    if address.kind == "base":
+        return base_views.state(_shown_views(view, address, today), address.offset, address.limit)
     if address.kind in ("note", "daily") and address.mode != "summary" and address.page is None and not address.offset:
         return find_note(view, address, today).hash or ""
     return None
@@ -371,6 +395,8 @@ def _content(view: VaultView, address: VaultAddress, today: date) -> RenderedRes
             return note(view, find_note(view, address, today), address)
         case "attachment":
             return attachment(view, find_file(view, address.argument))
+        case "base":
+            return base(view, address, today)
         case kind:
             return _LISTS[kind](view, address)
 
