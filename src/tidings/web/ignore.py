@@ -33,7 +33,7 @@ READY: Final = {
 
 MOST_RULES = 50
 SECONDS = 0.5  # for one pattern on one text
-USUAL = ("relative-times",)  # the default: "5 minutes ago" is another text in a minute
+USUAL = ("relative-times", "counters")  # the default: "5 minutes ago" and "1,204 views" are other texts in a minute
 
 _compiled = partial(patterns.compiled, syntax="python", multiline=True, longest=500, most_repeated=2_000)
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)

@@ -112,9 +112,11 @@ class WebLibrary:
 
     async def _fetch(self, url: str, page: StoredPage | None, options: FetchOptions, report: Progress) -> Fetched:
         newest = await self._comparable(page, url, options) if page else None
+        last = newest_of(page, options.variant(url)) if page else None
+        before = await self.store.get(last.source_id) if last else None
         if page is not None and newest is not None:
             known = Validators.of(newest.source_id, page)
-            got = await self._fetching.get(url, options, report, known=known)
+            got = await self._fetching.get(url, options, report, known=known, before=before)
             if got.entry is not None:
                 return await self._keep(got)
             # A 304 need not repeat the validators: then the known ones stay.
@@ -124,7 +126,7 @@ class WebLibrary:
             if stored := await self.store.get(newest.source_id):
                 return Fetched(stored, not_modified=True)
             # The version expired during the request: the page has to be fetched after all.
-        return await self._keep(await self._fetching.get(url, options, report))
+        return await self._keep(await self._fetching.get(url, options, report, before=before))
 
     async def _comparable(self, page: StoredPage, url: str, options: FetchOptions) -> Version | None:
         """Returns the version that "not modified" would be about, and that would do as an answer."""

@@ -117,6 +117,10 @@ class FetchOptions:
         more = (*self.extraction.remove_selectors, *(s for s in selectors if s not in self.extraction.remove_selectors))
         return replace(self, extraction=replace(self.extraction, remove_selectors=more))
 
+    def after(self, memory: str) -> "FetchOptions":
+        """Returns the same options for the look after the one with this memory."""
+        return replace(self, extraction=replace(self.extraction, prior=memory)) if memory else self
+
     def _unusual(self) -> dict[str, Any]:
         usual, mine = _plain(FetchOptions()), _plain(self)
         return {name: value for name, value in mine.items() if value != usual[name]}

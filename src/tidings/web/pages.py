@@ -167,9 +167,14 @@ class Fetching:
         progress: Progress | None = None,
         *,
         known: Validators | None = None,
+        before: StoredVersion | None = None,
         insist: bool = True,
     ) -> Got:
-        """Fetches a page; with `known`, only if it changed since. Raises `FetchError` or `ExtractionFailed`."""
+        """Fetches a page; with `known`, only if it changed since. Raises `FetchError` or `ExtractionFailed`.
+
+        `before` is the last version: what was chosen then is chosen again as long as it is there.
+        """
+        options = options.after(before.memory if before else "")
         etag, modified = (known.etag, known.last_modified) if known else (None, None)
         request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
         if options.mode == "render":
@@ -262,6 +267,7 @@ class Fetching:
             raw_type=(response.content_type or "application/octet-stream") if keeps else None,
             screenshot=screenshot,
             entries=extracted.entries,
+            memory=extracted.memory,
         )
         url = response.requested
         facts = PageFacts(

@@ -165,8 +165,9 @@ class PageRefresher:
             sent = known
         elif newest and speaks_for(page, newest):
             sent = Validators.of(newest.source_id, page)
+        before = await self.store.get(newest.source_id) if newest else None
         # A look costs one request: if the site cannot answer now, it is asked at the next look.
-        got = await self.fetching.get(url, options, known=sent, insist=False)
+        got = await self.fetching.get(url, options, known=sent, before=before, insist=False)
         fresh = fresh_for(got.headers, self.store.clock())
         if got.entry is None or got.facts is None:
             assert newest is not None  # noqa: S101 - the request was conditional

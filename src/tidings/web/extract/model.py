@@ -50,6 +50,7 @@ class ExtractOptions:
     # CSS selectors (tag, #id, .class and combinations of them) of parts to leave out.
     remove_selectors: tuple[str, ...] = ()
     prefer_readability: bool = False  # Treat the page as an article, whatever kind it is.
+    prior: str = ""  # The `memory` of the last look, if there was one.
     bounds: TreeBounds = field(default_factory=TreeBounds)
     caps: Caps = field(default_factory=Caps)
 
@@ -75,6 +76,7 @@ class Extracted:
     hidden: tuple[str, ...] = ()
     concealed: tuple[tuple[int, int], ...] = ()  # The spans of such text in `markdown`, as start and end, in order.
     entries: tuple[FeedEntry, ...] = ()
+    memory: str = ""  # The blocks of the page, and which were chosen; see `html.memory`.
     # The reason why there is no text: "empty", "script-only", "login" or "scanned"; None if there is.
     empty: str | None = None
 

@@ -203,6 +203,7 @@ def get(at: Transaction, source_id: str) -> StoredVersion | None:
         raw_type=raw_type if "raw" in parts else None,
         screenshot=parts.get("screenshot"),
         entries=rows.feed_of(parts.get("feed")),
+        memory=parts.get("memory", b"").decode("ascii", "replace"),
     )
 
 

@@ -29,6 +29,8 @@ def parts_of(entry: StoredVersion) -> dict[str, bytes]:
         parts["screenshot"] = entry.screenshot
     if entry.entries:
         parts["feed"] = _to_json([asdict(item) for item in entry.entries])
+    if entry.memory:
+        parts["memory"] = encoded(entry.memory)
     return parts
 
 

@@ -46,7 +46,7 @@ CREATE TABLE entries (
 CREATE TABLE parts (
     id INTEGER PRIMARY KEY,
     source_id TEXT NOT NULL,
-    kind TEXT NOT NULL,  -- head (the packet without its content), content, raw, screenshot, feed
+    kind TEXT NOT NULL,  -- head (the packet without its content), content, raw, screenshot, feed, memory
     data BLOB NOT NULL,
     UNIQUE (source_id, kind)
 );

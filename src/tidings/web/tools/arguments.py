@@ -56,7 +56,7 @@ class IgnoreArgument(BaseModel):
         list[Literal["dates", "counters", "relative-times", "tokens"]],
         BeforeValidator(_as_list),
         Field(description="Things that differ each time"),
-    ] = ["relative-times"]
+    ] = ["relative-times", "counters"]
 
 
 class GivenChunk(BaseModel):

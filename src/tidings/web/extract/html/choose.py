@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.features import KINDS, NAMES, block_features, page_features
+from tidings.web.extract.html.memory import Prior
 from tidings.web.extract.html.page import HtmlPage
 from tidings.web.extract.html.vocabulary import HEADINGS
 
@@ -100,14 +101,15 @@ def smoothed(odds: Sequence[float]) -> list[float]:
     return [(1 - NEIGHBOURS) * own + NEIGHBOURS / 2 * (before + after) for own, before, after in around]
 
 
-def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
-    """Returns the blocks to keep, in the order of the page."""
+def choose(page: HtmlPage, kinds: Sequence[float], prior: Prior | None = None) -> list[int]:
+    """Returns the numbers of the blocks to keep, in the order of the page; `prior` is the choice of the last look."""
     blocks, learned = page.blocks.blocks, model()
     rows = block_features(page.blocks, learned.names, learned.texts)
     for row in rows:
         row.extend(kinds)
-    likely = [1 / (1 + math.exp(-odds)) for odds in smoothed(list(map(learned.blocks, rows)))]
-    keep = set(best_cut(likely, [block.words for block in blocks]))
+    odds, kept, left = (prior or Prior()).weighed(blocks, smoothed(list(map(learned.blocks, rows))))
+    likely = [1 / (1 + math.exp(-each)) for each in odds]
+    keep = set(best_cut(likely, [block.words for block in blocks])) | kept
     keep |= _headings_of(blocks, keep)
     # The first `h1` is kept, unless the title or a kept block has the same text.
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
@@ -115,7 +117,7 @@ def choose(page: HtmlPage, kinds: Sequence[float]) -> list[PageBlock]:
         text = blocks[first].text
         if text.lower() not in page.title.lower() and not any(text in blocks[index].text for index in keep):
             keep.add(first)
-    return [blocks[index] for index in sorted(keep)]
+    return sorted(keep - left)
 
 
 def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:

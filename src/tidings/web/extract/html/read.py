@@ -16,6 +16,7 @@ from dataclasses import replace
 from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
 from tidings.web.extract.html.features import KINDS
+from tidings.web.extract.html.memory import Prior, remembered
 from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
 from tidings.web.extract.html.tree import TooDeep
 from tidings.web.extract.html.write import MarkdownWriter
@@ -96,7 +97,7 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
-    found = _posts(page, options) or _written(kind, "blocks", choose(page, kinds), page, options)
+    found = _posts(page, options) or _chosen(kind, kinds, page, options)
     if any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data):
         paywall = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
         found = replace(found, warnings=(paywall, *found.warnings))
@@ -106,6 +107,13 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     message = f"the page shows nothing ({found.empty}): this is how it describes itself"
     warnings = (*found.warnings, ExtractWarning("extraction_fallback", message))
     return replace(found, method="described", markdown=text, text=text, warnings=warnings, concealed=())
+
+
+def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractOptions) -> Extracted:
+    blocks = page.blocks.blocks
+    numbers = choose(page, kinds, Prior(options.prior))
+    found = _written(kind, "blocks", [blocks[number] for number in numbers], page, options)
+    return replace(found, memory=remembered(blocks, frozenset(numbers)))
 
 
 def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
