@@ -29,8 +29,8 @@ from tidings.client.pending import PendingRequest
 from tidings.client.queue import QueueEntry, RequestQueue, Status
 from tidings.client.requests import OnProgress, Requests
 from tidings.client.subscriptions import Subscriptions
-from tidings.client.task_wire import BecameTask
-from tidings.client.tasks import ModernForm, RemoteTask, Tasks
+from tidings.client.task_wire import BecameTask, TaskForm
+from tidings.client.tasks import RemoteTask, Tasks
 from tidings.errors import MalformedMessage, RequestCancelled, ResourceNotFound, TidingsError
 
 ValueT = TypeVar("ValueT")
@@ -289,7 +289,7 @@ class Calls:
                     return await link.client.call_tool(name, params, meta=meta)
                 state, form = await begin_task(link, name, params, meta), LegacyForm()
             except BecameTask as became:
-                state, form = became.state, ModernForm()
+                state, form = became.state, TaskForm()
             return self.tasks.new(state, name, params, form)
 
         running = self.requests.run(

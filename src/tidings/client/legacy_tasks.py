@@ -15,7 +15,7 @@ from mcp_types import Tool
 
 from tidings._kit.bounded_json import as_dict, as_text
 from tidings.client.link import Link
-from tidings.client.task_wire import Ask, TaskState
+from tidings.client.task_wire import Ask, TaskForm, TaskState
 from tidings.errors import RequestFailed, TidingsError
 
 _RELATED: Final = "io.modelcontextprotocol/related-task"
@@ -42,7 +42,7 @@ def related_task(params: Any) -> str | None:
     return as_text(as_dict(as_dict(meta).get(_RELATED)).get("taskId"))
 
 
-class LegacyForm:
+class LegacyForm(TaskForm):
     """Looks at one task of the older design."""
 
     is_kept = is_announced = False
@@ -51,7 +51,7 @@ class LegacyForm:
         self._asking: asyncio.Task[None] | None = None  # Carries the questions of the task.
 
     async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
-        state = TaskState.parse(await ask("tasks/get", routine=True), method="tasks/get")
+        state = await super().look(ask, wake)
         if state.status == "input_required" and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._carry_questions(ask, wake), name="tidings questions of a task")
         if state.status in ("completed", "failed"):

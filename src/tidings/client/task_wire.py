@@ -71,6 +71,20 @@ class TaskState:
         return self.updated_at is not None and other.updated_at is not None and self.updated_at < other.updated_at
 
 
+class TaskForm:
+    """The way in which an era looks at a task: here the extension's."""
+
+    is_kept = True  # A later process can ask for it.
+    is_announced = True  # A stream may carry it.
+
+    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
+        """Asks the server for the state. Calls `wake` when it is worth another look before long."""
+        return TaskState.parse(await ask("tasks/get", routine=True), method="tasks/get")
+
+    def close(self) -> None:
+        """Ends what `look` has begun."""
+
+
 def _seconds(milliseconds: object) -> float | None:
     number = as_float(milliseconds)
     return None if number is None or number <= 0 else number / 1000

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -33,7 +33,7 @@ from tidings.client.pending import Pending, PendingRequest
 from tidings.client.queue import QueueEntry
 from tidings.client.requests import Requests
 from tidings.client.task_stream import TaskStream
-from tidings.client.task_wire import Ask, TaskState, TaskStatus
+from tidings.client.task_wire import TaskForm, TaskState, TaskStatus
 from tidings.errors import (
     MalformedMessage,
     NotSupported,
@@ -59,32 +59,6 @@ TASKS_KEPT: Final = "task"  # The kind of their rows in the state file.
 _INPUT_REQUEST: Final[TypeAdapter[InputRequest]] = TypeAdapter(InputRequest)
 
 
-class TaskForm(Protocol):
-    """The way in which an era looks at a task."""
-
-    is_kept: bool  # A later process can ask for it.
-    is_announced: bool  # A stream may carry it.
-
-    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
-        """Asks the server for the state. Calls `wake` when it is worth another look before long."""
-        ...
-
-    def close(self) -> None:
-        """Ends what `look` has begun."""
-
-
-class ModernForm:
-    """Looks at a task of the extension."""
-
-    is_kept = is_announced = True
-
-    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
-        return TaskState.parse(await ask("tasks/get", routine=True), method="tasks/get")
-
-    def close(self) -> None:
-        pass
-
-
 class RemoteTask(Awaitable[ToolCall]):
     """A tool call that the server runs as a task. Its attributes are what is known last.
 
@@ -94,7 +68,7 @@ class RemoteTask(Awaitable[ToolCall]):
     def __init__(self, owner: Any, task_id: str, form: TaskForm | None = None) -> None:
         self._owner: Tasks = owner  # No part of the public types.
         self.id: str = task_id
-        self.form: TaskForm = form or ModernForm()
+        self.form = form or TaskForm()
         self.tool: str | None = None
         """The tool that was called, if that is known."""
         self.arguments: Mapping[str, Any] | None = None

@@ -34,17 +34,11 @@ class PublishJob(NamedTuple):
     answer: asyncio.Future[Cursor]
 
 
-class Since(NamedTuple):
-    """Asks for the changes after `cursor`."""
+class ReadJob(NamedTuple):
+    """Asks the log something."""
 
-    cursor: Cursor
-    answer: asyncio.Future[Sequence[Entry] | None]
-
-
-class Oldest(NamedTuple):
-    """Asks for the beginning of what the log knows."""
-
-    answer: asyncio.Future[tuple[Cursor, float | None]]
+    work: Callable[[SqliteLog], Any]
+    answer: asyncio.Future[Any]
 
 
 class RecordJob(NamedTuple):
@@ -61,7 +55,8 @@ class Stop(NamedTuple):
     answer: asyncio.Future[None]
 
 
-Request = PublishJob | Since | Oldest | RecordJob | Stop | None
+Job = PublishJob | ReadJob | RecordJob | Stop
+Request = Job | None
 """None asks to look for new changes: there is a listener from now on."""
 
 Reply = tuple[asyncio.Future[Any], object]
@@ -94,9 +89,15 @@ class SqliteThread:
         self._thread.start()
         return self._opened
 
-    def ask(self, request: Request) -> None:
-        """Queues `request`. Requests are done in their order."""
-        self._requests.put(request)
+    def look(self) -> None:
+        """Looks for new changes, because there is a listener from now on."""
+        self._requests.put(None)
+
+    def ask(self, job: Callable[..., Job], *about: Any) -> asyncio.Future[Any]:
+        """Queues a job, and returns its answer. Jobs are done in their order."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._requests.put(job(*about, answer))
+        return answer
 
     def join(self) -> None:
         """Waits for the end of the thread, which follows at once on the answer to `Stop`."""
@@ -121,7 +122,7 @@ class SqliteThread:
             requests = self._take()
             news, replies = self._store([each for each in requests if isinstance(each, PublishJob)], told)
             told = news.head if news else told
-            replies += [self._read(each) for each in requests if isinstance(each, Since | Oldest)]
+            replies += [self._read(each) for each in requests if isinstance(each, ReadJob)]
             replies += self._do_records([each for each in requests if isinstance(each, RecordJob)])
             self._post(news, replies)
             if stops := [request for request in requests if isinstance(request, Stop)]:
@@ -148,12 +149,11 @@ class SqliteThread:
             return None, [(job.answer, error) for job in jobs]
         return news, [(job.answer, cursor) for job, cursor in zip(jobs, cursors, strict=True)]
 
-    def _read(self, request: Since | Oldest) -> Reply:
+    def _read(self, job: ReadJob) -> Reply:
         try:
-            found = self._log.oldest() if isinstance(request, Oldest) else self._log.since(request.cursor)
+            return job.answer, job.work(self._log)
         except Exception as error:  # noqa: BLE001 - passed to the caller
-            return request.answer, error
-        return request.answer, found
+            return job.answer, error
 
     def _do_records(self, jobs: Sequence[RecordJob]) -> list[Reply]:
         """Does all in one transaction: if the file is locked, they wait for it together."""
@@ -207,19 +207,14 @@ class SqliteRecords:
         self._thread = thread
 
     async def get(self, key: str) -> StoredRecord | None:
-        return await self._ask(partial(read_record, key=key))
+        return await self._thread.ask(RecordJob, partial(read_record, key=key), None)
 
     async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         work = partial(write_record, key=key, value=value, seconds=seconds, expected=revision)
-        return await self._ask(work, len(value))
+        return await self._thread.ask(RecordJob, work, len(value))
 
     async def delete(self, key: str) -> None:
-        await self._ask(partial(delete_record, key=key), 0)
-
-    async def _ask(self, work: RecordWork, size: int | None = None) -> StoredRecord | None:
-        answer: asyncio.Future[StoredRecord | None] = asyncio.get_running_loop().create_future()
-        self._thread.ask(RecordJob(work, size, answer))
-        return await answer
+        await self._thread.ask(RecordJob, partial(delete_record, key=key), 0)
 
 
 class SqliteBus(SharedBus[SqliteThread]):
@@ -294,8 +289,7 @@ class SqliteBus(SharedBus[SqliteThread]):
             BusMismatch: The file is no longer a log of this version.
             InvalidUri: The URI in the change cannot be stored.
         """
-        answer: asyncio.Future[Cursor] = asyncio.get_running_loop().create_future()
-        self._entered().ask(PublishJob(storable_key(change), answer))
+        answer = self._entered().ask(PublishJob, storable_key(change))
         began = time.perf_counter()
         self._engine.waits(1)
         try:
@@ -308,19 +302,15 @@ class SqliteBus(SharedBus[SqliteThread]):
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         end = super().subscribe(listener)
         if self._session is not None:
-            self._session.ask(None)
+            self._session.look()
         return end
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        answer: asyncio.Future[Sequence[Entry] | None] = asyncio.get_running_loop().create_future()
-        self._entered().ask(Since(cursor, answer))
-        return await answer
+        return await self._entered().ask(ReadJob, partial(SqliteLog.since, cursor=cursor))
 
     async def oldest(self) -> tuple[Cursor, float | None]:
         """Returns the cursor after which all changes are known, and the time of the first of them, if there is one."""
-        answer: asyncio.Future[tuple[Cursor, float | None]] = asyncio.get_running_loop().create_future()
-        self._entered().ask(Oldest(answer))
-        return await answer
+        return await self._entered().ask(ReadJob, SqliteLog.oldest)
 
     async def _open(self) -> None:
         self._session = session = self._new_session()
@@ -328,7 +318,7 @@ class SqliteBus(SharedBus[SqliteThread]):
             self._listeners.head = await session.start()
         except BaseException:
             self._session = None
-            session.ask(Stop(asyncio.get_running_loop().create_future()))
+            session.ask(Stop)
             raise
         self._engine.entered()
 
@@ -336,9 +326,7 @@ class SqliteBus(SharedBus[SqliteThread]):
         session, self._session = self._session, None
         if session is None:
             return
-        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        session.ask(Stop(stopped))
-        await stopped
+        await session.ask(Stop)
         session.join()
         self._listeners.clear()
         self._engine.left(lost=0)
