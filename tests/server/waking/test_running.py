@@ -104,6 +104,11 @@ class Jobs:
         async def says(size: int) -> str:
             return "x" * size
 
+    @property
+    def memory(self) -> int:
+        """Bytes that all clients hold."""
+        return self.mcp._live._core.budget.used["memory"]
+
     def _add_questions(self, mcp: LiveServer[Any]) -> None:
         @mcp.tool(task=True)
         async def asks(ctx: Context, times: int = 1) -> str:
@@ -520,7 +525,15 @@ async def test_a_client_that_has_many_results_has_them_for_a_shorter_time_and_th
         with wire.coming_from("127.0.0.2"):
             await reaches(port, await start(port, "says", size=220_000), "completed")
         await made.mcp.aclose()
-    assert made.mcp._live._core.budget.used["memory"] == 0
+    assert made.memory == 0
+
+
+async def test_a_call_for_which_there_is_no_room_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.server.waking.running._RECORD_BYTES", 50_000_000)
+    async with jobs() as (made, port):
+        refused = await call_with(port, "work")
+        assert refused.error["data"]["limit"] == "result"
+        assert made.memory == 0
 
 
 # Buses, restarts and replicas
@@ -664,6 +677,7 @@ async def test_without_a_bus_no_task_is_promised(tmp_path: Path) -> None:
         bus.records.put = away  # type: ignore[method-assign]
         assert "error" in (await call_with(port, "work")).json
         await eventually(lambda: made.cancelled == made.begun)
+        await eventually(lambda: not made.memory)  # Nothing is kept of it.
         bus.records.put = put  # type: ignore[method-assign]
         made.go.set()
         await reaches(port, await start(port, "work"), "completed")

@@ -140,8 +140,12 @@ class RunningTasks:
         client = client_key(scope_of(ctx))
         self._check(client)
         kept = KeptResult(self._core.admit(client), self._core.budget, client, self._waking.keep)
-        kept.run(_RUN_BYTES + weight_of(ctx))
-        kept.result(_RECORD_BYTES)
+        try:
+            kept.run(_RUN_BYTES + weight_of(ctx))
+            kept.result(_RECORD_BYTES)
+        except LimitReached:
+            kept.release()
+            raise
         key, task_id = self._store.new_id(name, holder_of(scope_of(ctx)))
         run = TaskRun(ctx, call_next, self._store, key, waking=self._waking, kept=kept)
         self._counts[client] += 1
@@ -151,7 +155,7 @@ class RunningTasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 logger.error("The task of the tool %s could not be served.", name, exc_info=error)
             self._runs.pop(key, None)
-            self._keep(kept, for_a_while=run.is_task)
+            self._keep(kept, for_a_while=run.is_stored)
             self._counts[client] -= 1
             if not self._counts[client]:
                 del self._counts[client]
@@ -339,7 +343,7 @@ class TaskRun:
         self._news, self._asks = asyncio.Event(), asyncio.Event()
         self._helpers = Background()
         self._timer: asyncio.TimerHandle | None = None
-        self.is_task = False
+        self.is_task = self.is_stored = False
         # Of the channel.
         headers = None if ctx.request is None else ctx.request.headers
         self.transport = TransportContext(kind="task", can_send_request=True, headers=headers)
@@ -367,6 +371,7 @@ class TaskRun:
         self._timer = asyncio.get_running_loop().call_later(self._waking.longest_task, late)
         self._store.watch(self._key, self._changed)
         self._helpers.start(self._report())
+        self.is_stored = True
         self._stored.set()
 
     def cancel(self) -> None:
