@@ -173,6 +173,20 @@ async def test_more_waits_than_the_budget_are_refused_with_the_limit() -> None:
         assert await wait(port, TODAY)
 
 
+async def test_waits_that_begin_at_once_are_counted_too() -> None:
+    answers: list[dict[str, Any]] = []
+
+    async def begin(port: int) -> None:
+        answers.append(await call(port, "wait_for_change", uris=[TODAY]))
+
+    mcp = quick_notes(waking=Waking(waits_per_client=2))
+    async with serving(mcp.asgi()) as port, anyio.create_task_group() as calls:
+        for _ in range(6):
+            calls.start_soon(begin, port)
+        await eventually(lambda: len(answers) == 6)
+    assert sum(answer.get("resultType") == "task" for answer in answers) == 2
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{}, {"uris": []}, {"uris": "note://a"}, {"uris": [TODAY], "until": -1}, {"uris": [TODAY], "until": "x"}],

@@ -336,10 +336,10 @@ class Waits:
         self, ctx: RequestContext, place: Cursor, wanted: _Wanted, known: dict[str, str]
     ) -> tuple[Wait, dict[str, str]]:
         """Returns a new wait, and the texts that its reader knows: those given, and those of this moment."""
-        self._check_room(client_key(scope_of(ctx)))
         plain = [uri for uri in wanted.uris if not uri.endswith("*")]
         texts = await self._reader.read(ctx, [uri for uri in plain if uri not in known])
         read_at = self._core.bus.head
+        self._check_room(client_key(scope_of(ctx)))  # Right before it counts: others may have begun meanwhile.
         wait, missed = await self._begun(ctx, place, wanted)
         # What changed before they were read may be in the texts or not.
         early = {change.uri for at, change in missed if isinstance(change, ResourceUpdated) and at <= read_at}
