@@ -1,4 +1,4 @@
-"""Small parts for asyncio: `Wakeup`, `Background`, `Shared`, `SingleFlight`, and `run_to_end`.
+"""Small parts for asyncio: `Wakeup`, `Background`, `Users`, `Shared`, `SingleFlight`, and `run_to_end`.
 
 AnyIO is imported late: commands and workers that need the other parts start without it.
 """
@@ -96,35 +96,55 @@ class Background:
             logger.exception("%s failed", getattr(work, "__qualname__", "work in the background"))
 
 
+class Users:
+    """Counts the users of something that is opened for the first, and closed after the last."""
+
+    def __init__(self, open_: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]) -> None:
+        import anyio  # noqa: PLC0415 - see the module's docstring
+
+        self._open, self._close = open_, close
+        self._turn = anyio.Lock()  # Not asyncio's, which belongs to one event loop.
+        self.count = 0
+
+    async def enter(self) -> None:
+        """Adds a user. If opening raises, there is none, and the next one tries again."""
+        async with self._turn:
+            if not self.count:
+                await self._open()
+            self.count += 1
+
+    async def leave(self) -> None:
+        """Removes a user, even if it leaves because it was cancelled: nothing may stay behind."""
+        import anyio  # noqa: PLC0415 - see the module's docstring
+
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                self.count = max(self.count - 1, 0)
+                if not self.count:
+                    await self._close()
+
+
 class Shared:
     """A context that several tasks use: entered for the first, left after the last, in a task of its own."""
 
     def __init__(self, context: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         self._context = context
-        self._users = 0
-        self._turn = asyncio.Lock()
+        self._users = Users(self._begin, self._finish)
         self._task: asyncio.Task[None]
         self._enough: asyncio.Event
 
     @asynccontextmanager
     async def use(self, *_: object) -> AsyncGenerator[None]:
         """Uses the context. If entering it raises, the next user tries again. Arguments are ignored: a `lifespan`."""
-        import anyio  # noqa: PLC0415 - see the module's docstring
-
-        async with self._turn:
-            if self._users == 0:
-                await self._begin()
-            self._users += 1
+        await self._users.enter()
         try:
             yield
         finally:
-            # Shielded: a user that leaves because it was cancelled still has to leave everything in order.
-            with anyio.CancelScope(shield=True):
-                async with self._turn:
-                    self._users -= 1
-                    if self._users == 0:
-                        self._enough.set()
-                        await self._task
+            await self._users.leave()
+
+    async def _finish(self) -> None:
+        self._enough.set()
+        await self._task
 
     async def _begin(self) -> None:
         loop = asyncio.get_running_loop()

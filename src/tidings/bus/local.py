@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-import anyio
 import anyio.to_thread
 
 from tidings._kit.files import network_disk
+from tidings._kit.tasks import Users
 from tidings.bus import Entry, History, Listener, StoredRecord
 from tidings.bus.memory import MemoryBus
 from tidings.bus.shared import Listeners
@@ -55,8 +55,7 @@ class LocalBus:
         self._memory = MemoryBus(history=history)
         self._listeners = Listeners()
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._users = 0
-        self._turn = anyio.Lock()
+        self._users = Users(self._open, self._close)
         self.is_shared = False
         """The file is in use: what this process publishes reaches the others, and what they publish reaches it."""
         self.lists_known = False
@@ -91,7 +90,7 @@ class LocalBus:
 
     def leave_file(self, error: Exception) -> None:
         """Goes on in memory, because the file cannot be used any more."""
-        if not self._users:
+        if not self._users.count:
             raise BusUnavailable("This bus is closed. Use it within its `async with`.") from error
         if not self.is_shared:
             return  # Another publisher was first.
@@ -102,11 +101,11 @@ class LocalBus:
         self._listeners.call(self.head, None)
 
     async def __aenter__(self) -> Self:
-        async with self._turn:
-            if not self._users:
-                await self._open()
-            self._users += 1
+        await self._users.enter()
         return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._users.leave()
 
     async def _open(self) -> None:
         await self._memory.__aenter__()
@@ -135,16 +134,12 @@ class LocalBus:
         if not self.lists_known:
             await self._file.records.put(_EDITION, self._edition, seconds=_LONG)
 
-    async def __aexit__(self, *_: object) -> None:
-        with anyio.CancelScope(shield=True):
-            async with self._turn:
-                self._users = max(self._users - 1, 0)
-                if not self._users:
-                    # The file, too, if it was left: its records were read. It finishes what it has accepted.
-                    await self._file.__aexit__(None, None, None)
-                    await self._memory.__aexit__(None, None, None)
-                    self._listeners.clear()
-                    self.is_shared = False
+    async def _close(self) -> None:
+        # The file, too, if it was left: its records were read. It finishes what it has accepted.
+        await self._file.__aexit__(None, None, None)
+        await self._memory.__aexit__(None, None, None)
+        self._listeners.clear()
+        self.is_shared = False
 
 
 class LocalRecords:

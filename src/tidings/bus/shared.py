@@ -16,9 +16,8 @@ from functools import lru_cache
 from itertools import chain, repeat
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-import anyio
-
 from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.tasks import Users
 from tidings._kit.telemetry import measure
 from tidings.bus import BusState, Entry, Listener, Records, StoredRecord
 from tidings.changes import Change, Cursor, change_key
@@ -190,8 +189,7 @@ class SharedBus(ABC, Generic[SessionT]):
         self._place = place
         self._listeners = Listeners()
         self._session: SessionT | None = None
-        self._users = 0
-        self._turn = anyio.Lock()
+        self._users = Users(self._open, self._close)
 
     @property
     def head(self) -> Cursor:
@@ -224,19 +222,11 @@ class SharedBus(ABC, Generic[SessionT]):
             BusUnavailable: It cannot be reached or used; the error names the reason.
             BusMismatch: The store is not a log, or not one of this version.
         """
-        async with self._turn:
-            if not self._users:
-                await self._open()
-            self._users += 1
+        await self._users.enter()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # Even when cancelled: nothing may stay behind, and the caller may delete a file next.
-        with anyio.CancelScope(shield=True):
-            async with self._turn:
-                self._users = max(self._users - 1, 0)
-                if not self._users:
-                    await self._close()
+        await self._users.leave()
 
 
 class Engine:

@@ -20,6 +20,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from tidings._kit.tasks import Users
 from tidings._kit.uvicorn_seam import worker_count
 from tidings.bus import Bus, Records
 from tidings.bus.memory import MemoryBus
@@ -95,8 +96,7 @@ class Live:
         self._recent_changes = RecentChanges(self._core)
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
-        self._users = 0
-        self._turn = anyio.Lock()
+        self._users = Users(self._start, self._stop)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
         self._budget: StopBudget
@@ -270,24 +270,16 @@ class Live:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keeps the server live. The SDK enters this once for an HTTP app, and once for each other connection."""
-        async with self._turn:
-            if self._users == 0:
-                await self._start()
-            self._users += 1
+        await self._users.enter()
         try:
             yield
         finally:
-            # Shielded: a user that leaves because it was cancelled still has to leave everything in order.
-            with anyio.CancelScope(shield=True):
-                async with self._turn:
-                    self._users -= 1
-                    if self._users == 0:
-                        await self._stop()
+            await self._users.leave()
 
     async def _end_tasks(self) -> None:
         """Ends the tools that run as tasks, if the last user leaves: they use what the server's lifespan has."""
         with anyio.CancelScope(shield=True):
-            if self._waking is not None and self._users == 1:
+            if self._waking is not None and self._users.count == 1:
                 await self._waking.end(StopBudget(asyncio.get_running_loop().time))
 
     async def _start(self) -> None:
