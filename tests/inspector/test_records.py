@@ -69,8 +69,8 @@ def test_the_weight_of_a_large_value_is_not_looked_at_to_its_end() -> None:
 
 def test_records_and_views_do_not_import_the_sdk() -> None:
     script = (
-        "import sys, tidings.inspector.view.view, tidings.inspector.sessions.export, "
-        "tidings.inspector.http.compare, tidings.inspector.sessions.journal\n"
+        "import sys, tidings.inspector.view.view, tidings.inspector.sessions.saved, "
+        "tidings.inspector.http.api.saved_sessions, tidings.inspector.sessions.journal\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types', 'pydantic')])"
     )
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"

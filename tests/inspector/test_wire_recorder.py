@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidings.client.transports.tap import Exchange, Message
+from tidings.inspector.recorder import WireRecorder
 from tidings.inspector.records import Record, SessionLimits
-from tidings.inspector.wire_recorder import WireRecorder
 
 
 class Ear:

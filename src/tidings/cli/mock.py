@@ -79,8 +79,7 @@ def command(
 
 
 def _records(session: str) -> "Sequence[Record]":
-    from tidings.inspector.sessions.export import NotASession, import_session
-    from tidings.inspector.sessions.saved import default_path, load_session
+    from tidings.inspector.sessions.saved import NotASession, default_path, import_session, load_session
 
     path = Path(session)
     if not path.exists():  # The session of this number, or else the newest of this name.

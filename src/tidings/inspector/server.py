@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from tidings.client.live import LiveClient
     from tidings.client.targets import Target
     from tidings.client.tasks import RemoteTask
-    from tidings.inspector.recorder import KnownServer, Recorder
-    from tidings.inspector.wire_recorder import MakeRecord
+    from tidings.inspector.recorder import KnownServer, MakeRecord, Recorder
 
 Action = Callable[["LiveClient"], Awaitable[Any]]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.inspector.recorded import Writer
-from tidings.inspector.http.compare import compare
+from tidings.inspector.http.api.saved_sessions import compare_sessions
 from tidings.inspector.records import Record
 from tidings.inspector.view.fold import replay
 
@@ -37,7 +37,7 @@ def test_what_is_different_is_found() -> None:
         took=0.75,
         name="other",
     )
-    (server,) = compare(replay(old), replay(new))["servers"]
+    (server,) = compare_sessions(replay(old), replay(new))["servers"]
     assert not server["same"]
     assert list(server["facts"]) == ["server_info"]
     tools = server["lists"]["tools"]
@@ -55,7 +55,7 @@ def test_what_is_different_is_found() -> None:
 
 def test_the_same_session_is_the_same() -> None:
     records = told(version="1", tools=[{"name": "a"}], answers={"x": 1, "y": "request-failed"}, took=1)
-    (server,) = compare(replay(records), replay(records))["servers"]
+    (server,) = compare_sessions(replay(records), replay(records))["servers"]
     assert server["same"]
     assert server["only_old"] == server["only_new"] == []
 
@@ -64,6 +64,6 @@ def test_servers_are_compared_by_name_where_there_are_several() -> None:
     def two(*names: str) -> list[Record]:
         return [Record(seq, 1.0, name, "hello", {}) for seq, name in enumerate(names, 1)]
 
-    comparison = compare(replay(two("a", "b")), replay(two("b", "c")))
+    comparison = compare_sessions(replay(two("a", "b")), replay(two("b", "c")))
     assert [server["name"] for server in comparison["servers"]] == ["b"]
     assert (comparison["only_old"], comparison["only_new"]) == (["a"], ["c"])

@@ -20,8 +20,8 @@ import pytest
 
 from tests.inspector.http.page import PATIENCE, Page, finished, opened, plan_in
 from tidings.inspector.http.api.saved_sessions import imported
+from tidings.inspector.http.context import SavedCalls
 from tidings.inspector.http.exchange import unknown
-from tidings.inspector.http.saved_calls import SavedCalls
 from tidings.inspector.http.serve import ServePlan
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.journal import Journal

@@ -8,15 +8,15 @@ from hypothesis import assume, given, settings
 
 from tests.inspector.recorded import Writer, sessions
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.export import (
+from tidings.inspector.sessions.journal import Journal
+from tidings.inspector.sessions.saved import (
     NotASession,
     export_lines,
     export_session,
     import_lines,
     import_session,
+    load_session,
 )
-from tidings.inspector.sessions.journal import Journal
-from tidings.inspector.sessions.saved import load_session
 from tidings.inspector.view.fold import fold_session, replay
 from tidings.inspector.view.view import SessionView
 

@@ -13,10 +13,10 @@ from tests.client.ways import environment
 from tests.inspector.recorded import Writer
 from tests.inspector.watching import watched
 from tests.server.serving import ROOT, eventually, serving
-from tidings.inspector.http.compare import compare
+from tidings.inspector.http.api.saved_sessions import compare_sessions
 from tidings.inspector.records import Record
-from tidings.inspector.sessions.export import export_session
 from tidings.inspector.sessions.mock import Mock, Recording, asgi
+from tidings.inspector.sessions.saved import export_session
 from tidings.inspector.view.fold import replay
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ SCRIPT = """
 import anyio, sys
 from pathlib import Path
 from tidings.inspector.sessions.mock import serve_stdio
-from tidings.inspector.sessions.export import import_session
+from tidings.inspector.sessions.saved import import_session
 anyio.run(lambda: serve_stdio(import_session(Path(sys.argv[1])).records, speed=0))
 """
 
@@ -137,7 +137,7 @@ async def test_without_a_speed_it_is_as_it_was_at_the_end() -> None:
     async with watched(Mock(Recording(recorded())).server) as (session, server):
         assert list(server.view.tools) == ["add", "sub"]
         assert (await server.wait(server.read("weather://oslo"))).result["contents"][0]["text"] == "warm"
-        (compared,) = compare(replay(recorded()), session.view)["servers"]
+        (compared,) = compare_sessions(replay(recorded()), session.view)["servers"]
         assert compared["facts"] == {}
         assert not any(each["added"] or each["removed"] or each["changed"] for each in compared["lists"].values())
 

@@ -17,8 +17,7 @@ from tests.inspector.tui.test_using import shows
 from tidings.inspector.catalog import Catalog
 from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session
-from tidings.inspector.sessions.export import import_session
-from tidings.inspector.sessions.saved import list_sessions
+from tidings.inspector.sessions.saved import import_session, list_sessions
 from tidings.inspector.tui.app import InspectorApp
 from tidings.inspector.tui.dialogs import CopyAs
 

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 from tidings.bus import BusState, Entry, History, Listener, StoredRecord
 from tidings.bus.shared import CheckedRecords, Engine, Listeners, NewEntries, SharedBus, storable_key
-from tidings.bus.sqlite.log import SqliteLog
-from tidings.bus.sqlite.records import RecordWork, delete_record, read_record, write_record
+from tidings.bus.sqlite.log import RecordWork, SqliteLog, delete_record, read_record, write_record
 from tidings.changes import Change, Cursor
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The file behind a `SqliteBus`: a compacted log in SQLite, used by one thread of each process.
+"""The file behind a `SqliteBus`: a compacted log in SQLite, used by one thread of each process; and its records.
 
 `log` has one row: the state. `changes` has a row for each distinct change, the newest one. The version of a change is
 its row id, so that "all after this version" is one walk along the table.
@@ -8,6 +8,10 @@ its row id, so that "all after this version" is one walk along the table.
 - The epoch is made with the file, and again when commits may have been lost unnoticed. Without `durable`, a loss of
   power takes the last commits, so a file that was written to under another boot of the machine starts a new epoch.
 - Each connection begins a term of the log with its first change, so that an older copy of the file is noticed: `Terms`.
+
+Records are a table in the same file, which versions without records ignore. The revision is the row id, which SQLite
+never gives twice (AUTOINCREMENT). It is at least the time in microseconds, so that it does not repeat in another file
+that takes the place of this one either.
 """
 
 import secrets
@@ -21,9 +25,47 @@ from tidings._kit.sqlite import Database, OnDamage, Schema
 from tidings._kit.sqlite_errors import DatabaseUnreadable, Trouble, Wording
 from tidings.bus import Entry, History, StoredRecord
 from tidings.bus.shared import NewEntries, Terms, new_term
-from tidings.bus.sqlite.records import TABLES, RecordWork
 from tidings.changes import Cursor, change_from_key
 from tidings.errors import BusMismatch, BusUnavailable
+
+RECORD_TABLES: Final = (
+    """CREATE TABLE IF NOT EXISTS records (
+        revision INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL, expires REAL NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS records_by_expiry ON records (expires)",
+)
+
+RecordWork = Callable[[sqlite3.Connection, float], StoredRecord | None]
+"""Reads or writes a record, with the present time."""
+
+_REMOVED: Final = 20  # Expired records that one write removes: more than it adds, so that they come to an end.
+
+
+def read_record(connection: sqlite3.Connection, now: float, key: str) -> StoredRecord | None:
+    """Returns the record, if there is one that has not expired."""
+    row = connection.execute("SELECT value, revision FROM records WHERE key = ? AND expires > ?", (key, now)).fetchone()
+    return StoredRecord(*row) if row else None
+
+
+def write_record(
+    connection: sqlite3.Connection, now: float, key: str, value: bytes, *, seconds: float, expected: int | None
+) -> StoredRecord | None:
+    """Writes a record, and removes some that have expired. Returns None if it does not have the expected revision."""
+    row = connection.execute("SELECT revision FROM records WHERE key = ? AND expires > ?", (key, now)).fetchone()
+    if expected is not None and expected != (row[0] if row else 0):
+        return None
+    old = "SELECT revision FROM records WHERE expires <= ? ORDER BY expires LIMIT ?"
+    connection.execute(f"DELETE FROM records WHERE revision IN ({old})", (now, _REMOVED))  # noqa: S608 - no values
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+    revision = max(row[0] + 1 if row else 1, int(now * 1_000_000))
+    connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (revision, key, value, now + seconds))
+    return StoredRecord(value, revision)
+
+
+def delete_record(connection: sqlite3.Connection, _: float, key: str) -> None:
+    """Deletes the record, if there is one."""
+    connection.execute("DELETE FROM records WHERE key = ?", (key,))
+
 
 APPLICATION_ID: Final = 0x54494447  # Marks a database as a bus of Tidings ("TIDG").
 SCHEMA_VERSION: Final = 1
@@ -42,7 +84,7 @@ _TABLES: Final = (
 # Files of version 0.1 lack these, and processes of that version ignore them.
 _ADDED: Final = (
     "CREATE TABLE IF NOT EXISTS terms (id INTEGER PRIMARY KEY CHECK (id = 1), terms TEXT NOT NULL)",
-    *TABLES,
+    *RECORD_TABLES,
 )
 _PAGE: Final = 4096
 _START_AFRESH: Final = (

@@ -26,11 +26,10 @@ from typing import Final
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.inspector.catalog import Catalog, ServerEntry
 from tidings.inspector.http.app import make_app
-from tidings.inspector.http.context import Guide, Inspector, Running
+from tidings.inspector.http.context import Guide, Inspector, Running, SavedCalls
 from tidings.inspector.http.exchange import error_facts
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
-from tidings.inspector.http.saved_calls import SavedCalls
 from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session, stop_commands
 

@@ -8,8 +8,7 @@ one widget that draws only the visible rows (`widgets/lists.py`).
 | `app.py`            | the app: the session, the clock, the keys and their actions |
 | `frame.py`          | around every screen: servers, facts, tabs, numbers          |
 | `theme.py`          | the two color schemes                                       |
-| `dialogs.py`        | one line, a confirmation, the keys, a request               |
-| `server_dialogs.py` | servers to add, import and edit; saved sessions             |
+| `dialogs.py`        | one line, the keys, a request, a server, saved sessions     |
 | `screens/`          | one file for each tab, and the questions                    |
 | `widgets/`          | lists, texts, forms, bars                                   |
 """

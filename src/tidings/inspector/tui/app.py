@@ -24,7 +24,7 @@ from tidings.inspector.server import InspectedServer
 from tidings.inspector.servers import SessionServers
 from tidings.inspector.session import Session
 from tidings.inspector.sessions.journal import Journal
-from tidings.inspector.tui import dialogs, server_dialogs
+from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
 from tidings.inspector.tui.screens.calls import ListedPane, PromptCallee, ToolCallee
 from tidings.inspector.tui.screens.live import LivePane
@@ -311,13 +311,13 @@ class InspectorApp(App[None]):
 
     @in_background
     async def action_add(self) -> None:
-        if given := await self.push_screen_wait(server_dialogs.AddServer(self.servers)):
+        if given := await self.push_screen_wait(dialogs.AddServer(self.servers)):
             entry, rename = given
             self._chosen((await self.servers.add(entry, rename=rename)).name)
 
     @in_background
     async def action_import_servers(self) -> None:
-        given = await self.push_screen_wait(server_dialogs.ImportServers(await self.servers.clients()))
+        given = await self.push_screen_wait(dialogs.ImportServers(await self.servers.clients()))
         if not given:
             return
         imported = await self.servers.take(given)
@@ -330,7 +330,7 @@ class InspectorApp(App[None]):
     async def action_edit_server(self) -> None:
         if self.server is not None:
             entry = await self.servers.find(self.server.name)
-            if name := await self.push_screen_wait(server_dialogs.EditServer(self.servers, entry)):
+            if name := await self.push_screen_wait(dialogs.EditServer(self.servers, entry)):
                 self._chosen(name)
 
     @in_background
@@ -356,21 +356,21 @@ class InspectorApp(App[None]):
     def _journal(self) -> Journal | None:
         journal = self.session.journal
         if journal is None or journal.session is None:
-            self.notify(server_dialogs.NOTHING_KEPT, severity="warning", timeout=5)
+            self.notify(dialogs.NOTHING_KEPT, severity="warning", timeout=5)
             return None
         return journal
 
     def action_sessions(self) -> None:
         if (journal := self._journal) is not None:
-            self.push_screen(server_dialogs.Sessions(journal))
+            self.push_screen(dialogs.Sessions(journal))
 
     def action_name_session(self) -> None:
         if (journal := self._journal) is not None and journal.session is not None:
-            self.attempt(server_dialogs.name_session(self, journal, journal.session))
+            self.attempt(dialogs.name_session(self, journal, journal.session))
 
     def action_export_session(self) -> None:
         if (journal := self._journal) is not None and journal.session is not None:
-            self.attempt(server_dialogs.export_to_file(self, journal, journal.session))
+            self.attempt(dialogs.export_to_file(self, journal, journal.session))
 
     def action_scheme(self) -> None:
         self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"

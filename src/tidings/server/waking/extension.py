@@ -2,9 +2,15 @@
 
 The extension `io.modelcontextprotocol/tasks` belongs to the modern era, and to requests that declare it: each request
 says for itself what its sender can do. Whoever declares nothing gets plain results.
+
+A `subscriptions/listen` may follow tasks: a notification says what `tasks/get` would say at that moment. A stream that
+begins is told at once of tasks that are over or wait for input, because their client has something to do. From then on
+it is told of every change, on whatever replica that happens.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
@@ -17,7 +23,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from tidings._kit.text import size_text
 from tidings.bus.shared import LARGEST_VALUE
-from tidings.errors import LimitReached
+from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import Adapter
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_errors, scope_of
@@ -26,15 +32,80 @@ from tidings.server.notify import CALLER, REVOKED, TASKS, ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import expiry_of, holder_of, origin_of
 from tidings.server.stop import StopBudget
-from tidings.server.waking.following import TaskFeed
 from tidings.server.waking.hints import Hints, Shows
 from tidings.server.waking.looks import LOOK_KEY, Look, QuickLooks
-from tidings.server.waking.record import Json, TaskRecord
-from tidings.server.waking.running import RunningTasks, TaskMode
-from tidings.server.waking.store import TaskStore, UnknownTask
+from tidings.server.waking.running import LOOK_SECONDS, RunningTasks, TaskMode
+from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import ResourceReader
 from tidings.server.waking.tool import TOOL, TOOL_NAME, Refused, refusal
 from tidings.server.waking.waiting import Waits
+
+logger = logging.getLogger(__name__)
+
+
+class TaskFeed:
+    """Delivers the changes of some tasks, which are keys by their ids, until `close` is called or all are over."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        state_of: Callable[[str], Awaitable[TaskRecord]],
+        tasks: Mapping[str, str],
+        deliver: Callable[[TaskFrame], None],
+    ) -> None:
+        self._store = store
+        self._state_of = state_of
+        self._deliver = deliver
+        self._left = {key: task for task, key in tasks.items()}
+        self._told: dict[str, tuple[str, float]] = {}
+        self._due = set(self._left)
+        self._news = asyncio.Event()
+        self._news.set()
+        for key in self._left:
+            store.watch(key, self._changed)
+        self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    def close(self) -> None:
+        """Ends it."""
+        self._worker.cancel()
+        for key in tuple(self._left):
+            self._leave(key)
+
+    def _changed(self, key: str) -> None:
+        self._due.add(key)
+        self._news.set()
+
+    async def _work(self) -> None:
+        while self._left:
+            with suppress(TimeoutError):  # Nobody says that the process of a task has died.
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._news.wait()
+            self._news.clear()
+            due, self._due = self._due or set(self._left), set[str]()
+            for key in due.intersection(self._left):
+                try:
+                    await self._tell(key)
+                except TransportError:
+                    pass  # It is looked at again.
+                except UnknownTask:
+                    self._leave(key)
+                except Exception:
+                    logger.exception("The state of a task could not be sent.")
+
+    async def _tell(self, key: str) -> None:
+        record = await self._state_of(key)
+        before, now = self._told.get(key), (record.status, record.updated)
+        self._told[key] = now
+        if now != before and (before is not None or record.status != "working"):
+            task = self._left[key]
+            self._deliver(TaskFrame(task, record.details(task)))
+        if record.is_final:
+            self._leave(key)
+
+    def _leave(self, key: str) -> None:
+        del self._left[key]
+        self._store.unwatch(key, self._changed)
+
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _LONGEST_ID: Final = 128

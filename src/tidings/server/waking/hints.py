@@ -17,7 +17,7 @@ from tidings.server.core import scope_of
 from tidings.server.modern import is_modern
 from tidings.server.policy import RequestContext
 from tidings.server.principals import origin_of
-from tidings.server.waking.record import Json
+from tidings.server.waking.store import Json
 
 _MOST_CLIENTS: Final = 500
 _MOST_READ: Final = 200  # Resources that are remembered for one client.

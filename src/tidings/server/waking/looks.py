@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Final, cast
 
 from tidings.server.http_exchange import ASGIApp, Message, Receive, Scope, Send, header_of
-from tidings.server.waking.record import TaskRecord
+from tidings.server.waking.store import TaskRecord
 
 LOOK_KEY: Final = "tidings.look"  # In the scope of a request: its `Look`.
 

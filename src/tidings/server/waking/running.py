@@ -47,8 +47,7 @@ from tidings.server.core import Core, rpc_error, scope_of, weight_of
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, holder_of
 from tidings.server.stop import CALLS, FLUSH, StopBudget
-from tidings.server.waking.record import Json, TaskRecord
-from tidings.server.waking.store import TaskStore, UnknownTask
+from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tidings._kit.diff import DiffLine, differing, grouped, make_hunk
 from tidings._kit.text import counted, harmless, shortened
-from tidings.server.waking.record import Json
+from tidings.server.waking.store import Json
 from tidings.server.waking.texts import Text
 
 TOOL_NAME: Final = "wait_for_change"

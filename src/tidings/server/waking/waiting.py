@@ -29,8 +29,7 @@ from tidings.server.notify import ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, holder_of, origin_of, principal_of
 from tidings.server.subscriber import Frame, Subscriber
-from tidings.server.waking.record import Json, TaskRecord
-from tidings.server.waking.store import TaskStore, UnknownTask
+from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader
 from tidings.server.waking.tool import (
     TOOL_NAME,

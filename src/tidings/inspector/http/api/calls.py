@@ -6,9 +6,8 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from tidings.inspector import forms, snippets
-from tidings.inspector.http.context import running_of, server_of
+from tidings.inspector.http.context import KINDS, running_of, server_of
 from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, one_of
-from tidings.inspector.http.saved_calls import KINDS
 
 ROUTES: Final = Routes("/api")
 
