@@ -236,12 +236,7 @@ class Live:
         borrowing = Borrowing(shared, self, keep_alive_seconds())
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
 
-    async def run_stdio_async(
-        self,
-        *,
-        channel: Sequence[str] = (),
-        **details: Any,
-    ) -> None:
+    async def run_stdio_async(self, *, channel: Sequence[str] = (), **details: Any) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop.
 
         Changes of the URIs and prefixes in `channel` are sent to hosts with channels. `details` are the further

@@ -20,16 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
-from tidings.changes import (
-    BEHIND_KEY,
-    CURSOR_KEY,
-    FEATURES,
-    RECOVERED_KEY,
-    SINCE_KEY,
-    Cursor,
-    Filter,
-    ResourceUpdated,
-)
+from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Cursor, Filter, ResourceUpdated
 from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes

@@ -260,12 +260,7 @@ class SqliteBus(SharedBus[SqliteThread]):
         # One log each time the bus is entered: an earlier thread may not have closed its own yet.
         self._new_session = lambda: SqliteThread(
             SqliteLog(
-                absolute,
-                history=history or History(),
-                clock=clock,
-                durable=durable,
-                timeout=timeout,
-                private=private,
+                absolute, history=history or History(), clock=clock, durable=durable, timeout=timeout, private=private
             ),
             poll=poll,
             listeners=self._listeners,

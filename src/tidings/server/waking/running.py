@@ -305,14 +305,7 @@ class TaskRun:
     task: "asyncio.Task[None]"
 
     def __init__(
-        self,
-        ctx: RequestContext,
-        call_next: CallNext,
-        store: TaskStore,
-        key: str,
-        *,
-        waking: Waking,
-        kept: KeptResult,
+        self, ctx: RequestContext, call_next: CallNext, store: TaskStore, key: str, *, waking: Waking, kept: KeptResult
     ) -> None:
         session = ctx.session
         info = session.client_params.client_info if session.client_params is not None else None
@@ -320,10 +313,7 @@ class TaskRun:
             ctx.protocol_version, info, session.client_capabilities, outbound=self
         )
         self._ctx = replace(
-            ctx,
-            session=ServerSession(self, self._connection),
-            close_sse_stream=None,
-            close_standalone_sse_stream=None,
+            ctx, session=ServerSession(self, self._connection), close_sse_stream=None, close_standalone_sse_stream=None
         )
         self._call_next = call_next
         self._store = store

@@ -227,12 +227,7 @@ class Waits:
     """The waits of this process."""
 
     def __init__(
-        self,
-        core: Core,
-        store: TaskStore,
-        waking: Waking,
-        reader: ResourceReader,
-        known_uris: Callable[[], list[str]],
+        self, core: Core, store: TaskStore, waking: Waking, reader: ResourceReader, known_uris: Callable[[], list[str]]
     ) -> None:
         self._core = core
         self._store = store
