@@ -13,7 +13,7 @@ from mcp_types import JSONRPCError, JSONRPCRequest
 
 from tests.client.misbehaving import Asked, Log, site
 from tidings.client.config import ClientConfig
-from tidings.client.sdk_logging import LOGGERS, quiet
+from tidings.client.sdk_seam import LOGGERS, quiet
 from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.transports.http import open_transport
 

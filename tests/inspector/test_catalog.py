@@ -21,7 +21,7 @@ from tidings.inspector.catalog import (
 )
 from tidings.inspector.catalog.entry import keep_secrets
 from tidings.inspector.catalog.file import LARGEST
-from tidings.inspector.client_link import ConnectionSpec
+from tidings.inspector.server import ConnectionSpec
 
 WEATHER = ServerEntry(
     "weather",

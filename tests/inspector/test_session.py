@@ -18,8 +18,8 @@ from tests.server.serving import ROOT, eventually, serving
 from tidings import LiveServer
 from tidings.errors import NotConnected, NotSupported
 from tidings.inspector.catalog.entry import ServerEntry
-from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 from tidings.inspector.sessions.saved import list_sessions, load_session
 from tidings.inspector.view.fold import replay
@@ -126,7 +126,7 @@ async def test_reconnecting_waits_for_what_comes_of_it(tmp_path: Path) -> None:
 async def test_several_servers_at_once_leave_the_interpreter_as_it_was(tmp_path: Path) -> None:
     program = (
         "import asyncio, gc, sys\n"
-        "from tidings.inspector.client_link import ConnectionSpec\n"
+        "from tidings.inspector.server import ConnectionSpec\n"
         "from tidings.inspector.session import Session\n"
         "async def main():\n"
         "    async with Session() as session:\n"

@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tidings.inspector.catalog import ServerEntry
-from tidings.inspector.client_link import ConnectionSpec
-from tidings.inspector.server import InspectedServer
+from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.session import Session
 
 

@@ -7,7 +7,7 @@
 | `targets`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
 | `transports` | HTTP, SSE, commands, and the tap on what goes over the wire |
 | `connection`, `link`, `http_health`, `failures` | one link after another, and the errors by name |
-| `sdk_seam`, `sdk_logging` | the SDK's private parts, and its log kept quiet |
+| `sdk_seam` | the SDK's private parts, and its log kept quiet |
 | `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
 | `tasks`, `task_wire`, `task_stream`, `legacy_tasks` | calls that the server runs as tasks, in both eras |
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |

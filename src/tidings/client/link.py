@@ -37,8 +37,7 @@ from tidings.client.config import ClientConfig
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable, with_wait
 from tidings.client.http_health import HttpHealth
 from tidings.client.queue import QueueEntry
-from tidings.client.sdk_logging import quiet
-from tidings.client.sdk_seam import InMemoryTransport
+from tidings.client.sdk_seam import InMemoryTransport, quiet
 from tidings.client.silence import WatchStream
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.task_wire import TasksDeclared

@@ -16,7 +16,7 @@ from tidings.inspector.catalog.catalog import ImportedServers, free_name
 from tidings.inspector.catalog.clients import FoundClient, find_clients
 from tidings.inspector.catalog.entry import keep_secrets
 from tidings.inspector.catalog.targets import resolve
-from tidings.inspector.client_link import ConnectionSpec
+from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 
 

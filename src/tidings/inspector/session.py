@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidings._kit.bounded_json import as_size
 from tidings._kit.process import signal_group
-from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.kept_tasks import KeptTasks
 from tidings.inspector.records import Record, SessionLimits
-from tidings.inspector.server import InspectedServer
+from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.view.fold import fold_session
 from tidings.inspector.view.rings import Ring

@@ -13,10 +13,9 @@ import anyio
 import httpx2
 
 from tidings import LiveServer
-from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.serve import ServePlan, Serving
-from tidings.inspector.server import InspectedServer
+from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.session import Session
 
 OURS = {"X-Tidings": "1"}

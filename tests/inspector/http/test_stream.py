@@ -12,9 +12,9 @@ import pytest
 
 from tests.inspector.http.page import PATIENCE, Page, opened
 from tests.inspector.http.sample import sample
-from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.http import feed as feeding
 from tidings.inspector.http.feed import MOST_STREAMS, EventStream, PageFeed
+from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 
 from tests.inspector.tui.terminal import PATIENCE
 from tidings.inspector.catalog import ServerEntry
-from tidings.inspector.client_link import ConnectionSpec
 from tidings.inspector.records import Record
+from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 from tidings.inspector.tui.app import InspectorApp
 

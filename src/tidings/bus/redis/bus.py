@@ -18,8 +18,7 @@ from typing import Final
 from tidings._kit.backoff import Pauses
 from tidings.bus import Entry, History
 from tidings.bus.redis.connection import PAUSES, RedisConnection, Server
-from tidings.bus.redis.log import RedisLog, explain
-from tidings.bus.redis.records import RedisRecords
+from tidings.bus.redis.log import RedisLog, RedisRecords, explain
 from tidings.bus.shared import NOWHERE, BrokerBus, Engine, Listeners, NewEntries, Waiting
 from tidings.changes import Cursor
 from tidings.errors import BusMismatch, BusUnavailable

@@ -29,8 +29,7 @@ from tidings.changes import KEEP_ALIVE_HEADER
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig, Timeouts
 from tidings.client.http_health import HttpHealth
-from tidings.client.sdk_logging import Clean, quiet
-from tidings.client.sdk_seam import TransportStreams, WriteStream
+from tidings.client.sdk_seam import Clean, TransportStreams, WriteStream, quiet
 from tidings.client.silence import stated_interval
 from tidings.client.targets import HttpTarget
 from tidings.client.transports.bodies import ENCODING, BoundedTransport, body_of, words_in
