@@ -19,6 +19,7 @@ from typing import Any, Final
 from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, Pattern
 from tidings._kit.text import expanded, quoted
+from tidings.web.documents.model import LLMPacket, version_hash
 from tidings.web.extract.html.selectors import BadSelector, check_selector
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
@@ -83,12 +84,25 @@ class IgnoreRules:
         return [*map(_ready, ready), *map(_compiled, self.patterns)]
 
 
+def _beside(before: LLMPacket, after: LLMPacket) -> tuple[list[str], list[str]]:
+    """Returns the titles and facts of two versions that are compared. A page may count as modified once a day."""
+    names = {**before.get("facts", {}), **after.get("facts", {})} if "facts" in before and "facts" in after else {}
+
+    def of(packet: LLMPacket) -> list[str]:
+        facts = packet.get("facts", {})
+        values = (facts.get(name, "")[: 10 if name == "modified" else None] for name in names)
+        return [packet["metadata"].get("title", ""), *values]
+
+    # What was stored before there were facts has none to compare, and the title may have been found in another way.
+    return (of(before), of(after)) if "facts" in before else ([], [])
+
+
 def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:
     """Returns whether two versions of a page are the same except for what is ignored.
 
     It takes a while: call it in another thread.
     """
-    if before.packet["hashes"]["content_hash"] == after.packet["hashes"]["content_hash"]:
+    if version_hash(before.packet) == version_hash(after.packet):
         return True
     patterns = ignore.compiled()
 
@@ -114,5 +128,6 @@ def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRule
             same = all(known.get(entry.id) == of_entry(entry) for entry in after.entries)
         else:
             same = cleaned(before.packet["content"]) == cleaned(after.packet["content"])
+            same = same and all(map(str.__eq__, *(map(cleaned, each) for each in _beside(before.packet, after.packet))))
         if len(patterns) == used:
             return same

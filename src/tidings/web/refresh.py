@@ -17,6 +17,7 @@ from typing import NamedTuple
 from anyio import to_thread
 
 from tidings._kit.text import mail_date
+from tidings.web.documents.model import version_hash
 from tidings.web.ignore import IgnoreRules, same_content
 from tidings.web.page_options import FetchOptions
 from tidings.web.pages import AT, Fetching, Validators, newest_of, speaks_for
@@ -214,7 +215,7 @@ class PageRefresher:
         before = await self.store.get(newest.source_id) if newest else None
         if newest and before:
             unchanged = replace(_unchanged(newest), validators=Validators.of(newest.source_id, facts))
-            if newest.content_hash == entry.packet["hashes"]["content_hash"]:
+            if newest.content_hash == version_hash(entry.packet):
                 if speaks_for(page, newest):
                     # Validators from another URL say nothing about where the page is known to be.
                     there = facts.options.get(AT) == page.options.get(AT)
@@ -229,7 +230,7 @@ class PageRefresher:
         source_id = entry.packet["source_id"]
         return Refreshed(
             source_id,
-            entry.packet["hashes"]["content_hash"],
+            version_hash(entry.packet),
             stored=True,
             before=before.packet["source_id"] if before else None,
             listed=put.new or bool(put.gone),

@@ -92,8 +92,9 @@ def test_a_packet_has_every_field() -> None:
     assert one["hashes"] == {
         "content_hash": hashlib.sha256(MARKDOWN.encode()).hexdigest(),
         "raw_hash": hashlib.sha256(b"<p>Harbour</p>").hexdigest(),
+        "version_hash": hashlib.sha256(f"Harbour news\n{MARKDOWN}".encode()).hexdigest(),
     }
-    assert one["source_id"] == source_id(one["original_url"], NOON, one["hashes"]["content_hash"])
+    assert one["source_id"] == source_id(one["original_url"], NOON, one["hashes"].get("version_hash", ""))
     assert one["warnings"] == one["unsafe_instructions_detected"] == []
     assert "raw_excerpt" not in one
 

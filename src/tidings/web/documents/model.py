@@ -89,10 +89,11 @@ class Unsafe(TypedDict):
 
 
 class Hashes(TypedDict):
-    """SHA-256 in hex, of the content and of the bytes as they came."""
+    """SHA-256 in hex."""
 
     content_hash: str
-    raw_hash: str
+    raw_hash: str  # of the bytes as they came
+    version_hash: NotRequired[str]  # of content, title and facts: two versions with the same one are the same
 
 
 class NormalizedContent(TypedDict):
@@ -113,6 +114,7 @@ class NormalizedContent(TypedDict):
     citations: list[Citation]
     unsafe_instructions_detected: list[Unsafe]
     warnings: list[PacketWarning]
+    facts: NotRequired[dict[str, str]]  # what the page states for programs: price, availability, version and similar
 
 
 class LLMPacket(NormalizedContent):
@@ -159,6 +161,11 @@ _FRONT = frozenset(("", "/", "/index.html", "/index.htm", "/index.php"))
 def content_hash(content: str) -> str:
     """Returns the SHA-256 of a content, in hex."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def version_hash(packet: LLMPacket) -> str:
+    """Returns the hash by which two versions of a page are told apart."""
+    return packet["hashes"].get("version_hash") or packet["hashes"]["content_hash"]
 
 
 def source_id(address: str, retrieved_at: datetime, hash_of_content: str) -> str:

@@ -62,7 +62,10 @@ def normalise(
     content = disarm(kept.markdown)
     blocks = blocks_of(content)
     key_blocks = _key_blocks(blocks)
-    hash_of_content = model.content_hash(content)
+    facts = {name: _line(value, _FIELD) for name, value in extracted.facts.items()}
+    hashes = model.Hashes(content_hash=model.content_hash(content), raw_hash=hashlib.sha256(response.body).hexdigest())
+    title = _line(extracted.title, _TITLE)
+    hashes["version_hash"] = model.content_hash("\n".join([title, *map("=".join, facts.items()), content]))
     url = model.canonical(extracted.canonical_url, response.url, response.status)
     unsafe = _unsafe(extracted, kept, response)
     warnings = _warnings(extracted, response)
@@ -72,7 +75,7 @@ def normalise(
         message += " The hidden parts of it are left out of the content." if kept.found else ""
         warnings.append(_warning("injection_detected", message))
     metadata: dict[str, str | int | None] = {
-        "title": _line(extracted.title, _TITLE),
+        "title": title,
         "site_name": _line(extracted.site_name, _FIELD),
         "author": _line(extracted.author, _FIELD),
         "published_at": _line(extracted.published_at, _FIELD),
@@ -81,7 +84,7 @@ def normalise(
         "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown, extracted.language),
     }
     packet = LLMPacket(
-        source_id=model.source_id(address or response.requested, response.retrieved_at, hash_of_content),
+        source_id=model.source_id(address or response.requested, response.retrieved_at, hashes["version_hash"]),
         original_url=response.requested,
         canonical_url=url,
         retrieved_at=response.retrieved_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -102,7 +105,8 @@ def normalise(
         ],
         unsafe_instructions_detected=unsafe,
         warnings=warnings,
-        hashes=model.Hashes(content_hash=hash_of_content, raw_hash=hashlib.sha256(response.body).hexdigest()),
+        hashes=hashes,
+        facts=facts,
     )
     if response.url != response.requested:
         packet["final_url"] = response.url

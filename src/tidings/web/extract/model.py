@@ -1,7 +1,7 @@
 """The types of extraction, and the Markdown helpers that readers share."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidings.web.extract.prescan import TreeBounds
@@ -76,6 +76,7 @@ class Extracted:
     hidden: tuple[str, ...] = ()
     concealed: tuple[tuple[int, int], ...] = ()  # The spans of such text in `markdown`, as start and end, in order.
     entries: tuple[FeedEntry, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])  # What the page states for programs, by name.
     memory: str = ""  # The blocks of the page, and which were chosen; see `html.memory`.
     # The reason why there is no text: "empty", "script-only", "login" or "scanned"; None if there is.
     empty: str | None = None

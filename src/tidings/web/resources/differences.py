@@ -10,6 +10,7 @@ from anyio import to_thread
 from tidings.server.families import ResourceMissing
 from tidings.web.documents.difference import diff, diff_feeds
 from tidings.web.documents.invisible import disarm
+from tidings.web.documents.model import LLMPacket
 from tidings.web.resources.addresses import address, source_id_of
 from tidings.web.resources.listing import shown_title
 from tidings.web.store.model import StoredPage, StoredVersion, Version
@@ -68,7 +69,21 @@ def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, in
     # Whether the last line ends with a newline matters to no reader.
     old, new = (f"{entry.packet['content'].rstrip()}\n" for entry in (before, after))
     found = diff(old, new)
-    return f"lines added: {found.added:,}, removed: {found.removed:,}", found.text, found.added, found.removed
+    facts = disarm("".join(f"{line}\n" for line in changed_facts(before.packet, after.packet)))
+    return f"lines added: {found.added:,}, removed: {found.removed:,}", facts + found.text, found.added, found.removed
+
+
+def changed_facts(before: LLMPacket, after: LLMPacket) -> list[str]:
+    """Returns a line for the title and each fact that changed: `price 49.90 → 44.90 EUR`."""
+    was, now = before.get("facts", {}), after.get("facts", {})
+    titles = [{"title": each["metadata"].get("title", "")} for each in (before, after)]
+    lines: list[str] = []
+    for old, new in (titles, (was, now)) if "facts" in before else ():
+        for name in {**old, **new}:
+            if old.get(name) != new.get(name):
+                unit = f" {now['currency']}" if name == "price" and "currency" in now else ""
+                lines.append(f"{name} {old.get(name) or '(none)'} → {new.get(name) or '(none)'}{unit}")
+    return lines
 
 
 def newest_of(page: StoredPage) -> Version:

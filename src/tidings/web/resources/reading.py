@@ -75,6 +75,7 @@ async def _page(store: Store, page: StoredPage) -> ReadResourceContents:
         "url": page.address,
         **claimed(packet),
         "title": shown_title(packet["metadata"].get("title"), page.address),
+        "facts": packet.get("facts", {}),
         "source_id": packet["source_id"],
         "retrieved_at": packet["retrieved_at"],
         "warnings": packet["warnings"],

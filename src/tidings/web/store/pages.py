@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from tidings.web.documents.model import page_id as page_id_of
+from tidings.web.documents.model import version_hash
 from tidings.web.documents.normalise import without_hashes
 from tidings.web.store import rows
 from tidings.web.store.model import (
@@ -39,7 +40,7 @@ _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
 
 def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
     """Keeps the facts that a fetch gives about the page. Returns whether its content changed, in the same variant."""
-    content_hash, variant = entry.packet["hashes"]["content_hash"], rows.variant_of(facts.options)
+    content_hash, variant = version_hash(entry.packet), rows.variant_of(facts.options)
     known, last, url, unannounced = at.do(
         "SELECT content_hash, variant, url, untold FROM pages WHERE page_id = ?", entry.page_id
     ).fetchone() or ("", "", None, 0)
@@ -155,7 +156,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         retrieved=round(datetime.fromisoformat(packet["retrieved_at"]).timestamp() * 1e6),
         retrieved_at=packet["retrieved_at"],
         content_type=rows.clean(packet["content_type"]),
-        content_hash=hashes["content_hash"],
+        content_hash=version_hash(packet),
         raw_hash=hashes["raw_hash"],
         raw_type=rows.clean(entry.raw_type or packet["content_type"]) if "raw" in parts else None,
         options=rows.options_text(facts.options),

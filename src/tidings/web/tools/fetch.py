@@ -103,6 +103,8 @@ def _shown(page: Fetched, output: Output, room: int, spare: int, start: int) -> 
         **signed(packet),
         **claimed(packet),
     )
+    if facts := packet.get("facts"):
+        shown["facts"] = facts
     if packet["warnings"]:
         shown["warnings"] = packet["warnings"]
     if packet["unsafe_instructions_detected"]:
@@ -146,6 +148,8 @@ def _text(page: PageRead) -> str:
         " · ".join(filter(None, facts)),
         f"source_id {page['source_id']}, page {page['page_uri']}",
     ]
+    if facts := page.get("facts"):
+        lines.append("Facts: " + ", ".join(f"{name} {value}" for name, value in facts.items()))
     lines += [f"Note: {disarm(warning['message'])}" for warning in page.get("warnings", ())]
     if page.get("unsafe_instructions_detected"):
         lines.append(

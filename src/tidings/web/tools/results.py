@@ -46,6 +46,7 @@ class PageRead(TypedDict):
     end: int
     total: int
     left_out: NotRequired[str]
+    facts: NotRequired[dict[str, str]]
     warnings: NotRequired[list[PacketWarning]]
     unsafe_instructions_detected: NotRequired[list[Unsafe]]
     packet: NotRequired[dict[str, Any]]

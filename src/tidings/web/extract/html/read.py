@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
+from tidings.web.extract.html.facts import facts_of
 from tidings.web.extract.html.features import KINDS
 from tidings.web.extract.html.memory import Prior, remembered
 from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
@@ -102,6 +103,7 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
         paywall = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
         found = replace(found, warnings=(paywall, *found.warnings))
     found = replace(with_metadata(found, page), hidden=page.hidden, empty=_emptiness(page, found))
+    found = replace(found, facts=facts_of(page, found.title or ""))
     if found.empty is None or (text := described(page)) is None:
         return found
     message = f"the page shows nothing ({found.empty}): this is how it describes itself"

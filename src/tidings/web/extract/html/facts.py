@@ -1,0 +1,180 @@
+"""Facts that a page states for programs: price, availability, rating, dates, version.
+
+They come from JSON-LD, microdata, and OpenGraph and other meta tags, in this order; a price and an availability also
+from the words near the title, if nothing states them. They are those of the page's subject. On a page with several
+products that are none of each other's variants there is no subject, and the text has to tell.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from tidings._kit.bounded_json import as_dict, as_list
+from tidings.web.extract.html.page import HtmlPage, iso_date, types_of
+from tidings.web.extract.html.tree import Element
+
+_GOODS_TYPES = "Product ProductGroup IndividualProduct ProductModel Vehicle Car"
+_THING_TYPES = (
+    "Book Movie SoftwareApplication MobileApplication WebApplication SoftwareSourceCode VideoGame Event MusicEvent "
+    "SportsEvent Course Hotel JobPosting Recipe Offer AggregateOffer Article NewsArticle BlogPosting TechArticle"
+)
+_GOODS: Final = frozenset(_GOODS_TYPES.split())
+_THINGS: Final = _GOODS.union(_THING_TYPES.split())
+_OTHERS: Final = ("isRelatedTo", "isSimilarTo", "isAccessoryOrSparePartFor", "itemListElement", "mentions", "about")
+_PARTS: Final = ("offers", "aggregateRating", "hasVariant")
+_ORDER = "price currency availability rating version status starts ends published modified"
+_METAS: Final = {
+    "price": "product:sale_price:amount product:price:amount og:price:amount price twitter:data1",
+    "currency": "product:sale_price:currency product:price:currency og:price:currency pricecurrency",
+    "availability": "product:availability og:availability availability",
+    "rating": "ratingvalue og:rating",
+    "version": "softwareversion docsearch:version doc:version",
+    "published": "article:published_time datepublished",
+    "modified": "article:modified_time og:updated_time datemodified last-modified",
+}
+_SIMPLE: Final = {  # Properties of schema.org, by the fact that they state.
+    "softwareVersion": "version",
+    "version": "version",
+    "datePublished": "published",
+    "dateModified": "modified",
+    "startDate": "starts",
+    "endDate": "ends",
+    "validThrough": "ends",
+    "eventStatus": "status",
+    "ratingValue": "rating",
+    "availability": "availability",
+    "priceCurrency": "currency",
+}
+_PRICES: Final = ("price", "lowPrice", "highPrice")
+_AMOUNT: Final = re.compile(r"\d{1,3}(?:[.,'\s]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d{1,4})?")
+_CURRENCY: Final = re.compile(r"[$€£¥₹₽₩₺]|\b(?:USD|EUR|GBP|JPY|CHF|SEK|NOK|DKK|PLN|CZK|AUD|CAD|INR|CNY|kr|zł)\b")
+_STOCK: Final = re.compile(
+    r"(?:currently |temporarily )?(?:in stock|out of stock|sold out|unavailable|available now"
+    r"|back ?order(?:ed)?|pre-?order|auf lager|nicht verfügbar|ausverkauft|en stock|rupture de stock|agotado)\W*",
+    re.IGNORECASE,
+)
+_OLD: Final = re.compile(r"old|was|list-?price|regular|original|strike|compare|before|del\b|uvp|rrp")
+_NEAR: Final = 80  # blocks after the title
+_MOST: Final = 12  # prices
+
+
+def facts_of(page: HtmlPage, title: str) -> dict[str, str]:
+    """Returns the facts, by name, in a fixed order: also the title of the window, if it is not that of the page."""
+    found: dict[str, list[str]] = {}
+    for source in (_in_data, _in_microdata, _in_metas, _in_text):
+        stated: dict[str, list[str]] = {}
+        for name, value in source(page):
+            stated.setdefault(name, []).append(value)
+        found = {**stated, **found}
+    prices = sorted(dict.fromkeys(found.get("price", [])), key=_number)[:_MOST]
+    facts = {name: found[name][0] for name in _ORDER.split() if name in found}
+    if len(prices) > 1:
+        facts["price"] = ", ".join(prices)
+    if "price" not in facts:
+        facts.pop("currency", None)
+    if page.title and title not in page.title:
+        facts["window title"] = page.title[:500]
+    return facts
+
+
+def _number(text: str) -> float:
+    return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text) else 0.0
+
+
+def _amount(value: object) -> str | None:
+    """Returns an amount as a plain number: "1.299,00 €" is 1299.00."""
+    text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    if (found := _AMOUNT.search(text[:60])) is None:
+        return None
+    whole, mark, cents = found[0], "", ""
+    if last := re.search(r"[.,](\d{1,2}|\d{4})$", whole):
+        whole, mark, cents = whole[: last.start()], ".", last[1]
+    return re.sub(r"\D", "", whole) + mark + cents
+
+
+def _value(name: str, value: object) -> str | None:
+    if name == "price":
+        return _amount(value)
+    text = " ".join(str(value).split())[:100] if isinstance(value, str | int | float) else ""
+    if name in ("published", "modified", "starts", "ends"):
+        return iso_date(text)
+    return re.sub(r"^https?://schema\.org/", "", text) or None
+
+
+def _in_data(page: HtmlPage) -> Iterator[tuple[str, str]]:
+    """Yields the facts of the subject in JSON-LD, with its offers and its rating."""
+    others = {id(one) for each in page.data for key in _OTHERS for one in _inside(each.get(key))}
+    things = [one for one in page.data if not _THINGS.isdisjoint(types_of(one)) and id(one) not in others]
+    nested = {id(inner) for one in things for value in one.values() for inner in _inside(value)}
+    subjects = [one for one in things if id(one) not in nested]
+    goods = [one for one in subjects if not _GOODS.isdisjoint(types_of(one))]
+    if len({str(one.get("name")) for one in goods}) > 1:
+        subjects = [one for one in subjects if one not in goods]
+    for one in subjects:
+        yield from _stated(one)
+        for key in _PARTS:
+            for part in _inside(one.get(key)):
+                yield from _stated(part)
+
+
+def _stated(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key in _PRICES:
+        if found := _value("price", part.get(key)):
+            yield "price", found
+    for key, name in _SIMPLE.items():
+        if found := _value(name, part.get(key)):
+            yield name, found
+
+
+def _inside(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield (one := as_dict(cast("object", value)))
+        value = list(one.values())
+    for inner in as_list(value) if depth < 6 else ():
+        if isinstance(inner, dict | list):
+            yield from _inside(cast("object", inner), depth + 1)
+
+
+def _in_microdata(page: HtmlPage) -> Iterator[tuple[str, str]]:
+    kinds = [(element, kind.rpartition("/")[2]) for element, kind in page.blocks.noted["itemtype"]]
+    goods = [element for element, kind in kinds if kind in _GOODS]
+    things = goods[:1] or [element for element, kind in kinds if kind in _THINGS][:1]
+    if len(goods) > 1 and not all(one in set(goods[0].iter("*")) for one in goods[1:]):
+        return
+    for thing in things:
+        for element in thing.iter():
+            names = element.get("itemprop") or "" if isinstance(element.tag, str) else ""
+            for key in names.split():
+                name = "price" if key in _PRICES else _SIMPLE.get(key)
+                if name and (found := _value(name, _microdata(element))):
+                    yield name, found
+
+
+def _microdata(element: Element) -> str:
+    said = next((value for key in ("content", "datetime", "href") if (value := element.get(key))), None)
+    return said if said is not None else "".join(element.itertext())
+
+
+def _in_metas(page: HtmlPage) -> Iterator[tuple[str, str]]:
+    for name, keys in _METAS.items():
+        for key in keys.split():
+            said = page.metas.get(key, "")
+            if key == "twitter:data1" and page.metas.get("twitter:label1", "").lower() != "price":
+                continue
+            if found := _value(name, said):
+                yield name, found
+                break
+
+
+def _in_text(page: HtmlPage) -> Iterator[tuple[str, str]]:
+    """Yields a price that is named so, and an availability, from the blocks after the title."""
+    blocks = page.blocks.blocks
+    first = next((number for number, block in enumerate(blocks) if block.node.tag == "h1"), None)
+    for block in blocks[first : first + _NEAR] if first is not None else ():
+        if block.words <= 6 and _STOCK.fullmatch(block.text):
+            yield "availability", block.text.strip(" .!")
+        names = " ".join(each.key for each in (block.node, block.node.parent) if each is not None).lower()
+        currency = _CURRENCY.search(block.text) if block.words <= 8 and "price" in names else None
+        if currency and not _OLD.search(names) and (found := _amount(block.text)):
+            yield "price", found
+            yield "currency", currency[0]
