@@ -243,7 +243,7 @@ async def test_a_client_starts_it_and_talks_to_it(notes: Path, era: str) -> None
         async with tidings.connect(command, era=era) as client:
             called = await client.call_tool("read", {"paths": ["A"]})
     assert called.result is not None
-    assert called.result.structured_content["notes"][0]["text"] == "hello\n"
+    assert called.result.content[0].text.endswith(" ===\n\nhello")
 
 
 @contextmanager

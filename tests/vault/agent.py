@@ -1,5 +1,6 @@
 """An agent at a vault server, for the tests of its tools: through a real client, in memory."""
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import anyio
 from mcp import Client
+from mcp_types import CallToolResult
 
 from tidings.vault.server import VaultServer
 
@@ -28,8 +30,7 @@ class Agent:
         result = await self.client.call_tool(tool, arguments)
         self.text = result.content[0].text
         assert not result.is_error, self.text
-        assert result.structured_content is not None
-        return result.structured_content
+        return data_of(result)
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """What a tool says that cannot do what it is asked."""
@@ -51,6 +52,22 @@ class Agent:
 
     def on_disk(self, path: str) -> str:
         return (self.root / path).read_bytes().decode()
+
+
+def data_of(result: CallToolResult) -> dict[str, Any]:
+    """The data of a result. The texts of notes are only in its text, after the line that names each."""
+    if result.structured_content is not None:
+        return result.structured_content
+    text = result.content[0].text  # type: ignore[union-attr]
+    notes: list[dict[str, Any]] = [dict(note) for note in (result.meta or {})["dev.tidings/notes"]]
+    parts = re.split(r"(?m)^=== .* ===\n", text)[1:]
+    for note, part in zip(notes, parts, strict=True):
+        shown = part.removeprefix(f"{note.get('note', '')}\n").removeprefix("\n")
+        first, _, last = note["lines"].partition("-")
+        count = int(last or first) - int(first) + 1 if int(first) else 0
+        lines = shown.split("\n")[:count]
+        note["text"] = "".join(f"{line}\n" for line in lines)
+    return {"notes": notes, "rest": "\n".join(parts[-1:])}
 
 
 def put(root: Path, files: Mapping[str, str | bytes]) -> None:

@@ -37,8 +37,10 @@ from tidings.server.http_exchange import (
     Receive,
     Scope,
     Send,
+    bounded,
     header_bytes,
     header_of,
+    is_limited,
     respond,
 )
 
@@ -77,6 +79,7 @@ class BorrowedStream(HttpExchange):
         "_direct",
         "_incomplete",
         "_keep_alive",
+        "_limited",
         "_on_event",
         "_on_over",
         "_on_start",
@@ -96,9 +99,16 @@ class BorrowedStream(HttpExchange):
     )
 
     def __init__(
-        self, send: Send, receive: Receive | None = None, keep_alive: float | None = None, header_weight: int = 0
+        self,
+        send: Send,
+        receive: Receive | None = None,
+        keep_alive: float | None = None,
+        header_weight: int = 0,
+        *,
+        limited: bool = False,
     ) -> None:
         super().__init__(header_weight)
+        self._limited = limited
         self._send = send
         self._keep_alive = keep_alive  # Seconds between the SDK's keep-alives, which the reader is told.
         self._direct = is_servers_own(send)
@@ -152,7 +162,7 @@ class BorrowedStream(HttpExchange):
             self.answered = self.ended = True  # The SDK sees that the response is over.
             await self.refusal.send(self._send)
             return
-        await self._send(_stated(message, self._keep_alive) if starts else message)
+        await self._send(_stated(message, self._keep_alive) if starts else bounded(message, limited=self._limited))
         self.answered = True
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if starts and self._on_start is not None:
@@ -375,7 +385,7 @@ class Borrowing:
         if weight > MOST_HEADER_BYTES:
             await respond(send, 431, _TOO_MANY_HEADERS)
         elif _carries_changes(scope):
-            stream = BorrowedStream(send, receive, self._keep_alive, weight)
+            stream = BorrowedStream(send, receive, self._keep_alive, weight, limited=is_limited(scope))
             await self._lend(stream, scope, receive, send)
         else:
             with self._lender.request_started().one(send, receive):
@@ -397,7 +407,9 @@ class Borrowing:
             # silence. This tells the client of a handshake that its stream begins at once.
             return send(_stated(message, None if named else self._keep_alive))
 
-        scope[EXCHANGE_KEY] = answer = LegacyExchange(receive, say, weight, is_handshake=named is None, check=check)
+        scope[EXCHANGE_KEY] = answer = LegacyExchange(
+            receive, say, weight, is_handshake=named is None, limited=is_limited(scope), check=check
+        )
         try:
             await self.app(scope, answer.receive, answer.send)
         except asyncio.CancelledError:

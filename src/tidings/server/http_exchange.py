@@ -2,10 +2,15 @@
 
 A request for which there is no room is refused with HTTP 429 or 503, a time to come back, and the JSON-RPC error. The
 handler that refuses it runs inside the SDK, and leaves its `HttpRefusal` here.
+
+The clients of the Python SDK accept no event above 1 MiB, and lose their connection at a larger one. A larger answer of
+the legacy era over streamable HTTP is plain JSON instead, for which there is no limit. Over SSE, and where an answer
+has begun as a stream, these clients get an error.
 """
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
@@ -25,6 +30,14 @@ MOST_HEADER_BYTES: Final = 65_536
 _HEADER_BYTES: Final = 130  # That a header takes, beside its text.
 _MARKS: Final = (b",", b":", b"[", b"{")  # In JSON, there are at least as many of these as values.
 _MARK_BYTES: Final = 80  # That a value takes, beside its text.
+LARGEST_EVENT: Final = 1_000_000  # Bytes of an event of the legacy era.
+# The longest time, in seconds, that an answer is held back because it may be too large for an event. A tool may take
+# long, and its caller is to see that the server has heard.
+_HELD_SECONDS: Final = {b"resources/read": 10.0, b"tools/call": 1.0}
+_ANSWER: Final = re.compile(
+    rb"(?:[a-z]+: [^\r\n]*\r\n)*?data: "
+    rb'(\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*+"),"(?:result|error)":[^\r\n]*)\r\n'
+)
 _WAIT_FOR_ROOM: Final = 5  # Seconds, after which a client that was refused may come back.
 
 
@@ -81,6 +94,31 @@ class HttpRefusal:
         await respond(send, self._status, self._body, b"application/json", wait=self._wait)
 
 
+def large_answer(message: Message) -> re.Match[bytes] | None:
+    """Returns the JSON of an answer in an event that is too large, and its id, as two groups."""
+    body: bytes = message.get("body", b"")
+    return _ANSWER.match(body) if len(body) > LARGEST_EVENT else None
+
+
+def is_limited(scope: Scope) -> bool:
+    """Returns whether a request comes from a client of the Python SDK, which accepts no event above 1 MiB."""
+    return (header_of(scope, b"user-agent") or b"").startswith(b"python-httpx")
+
+
+def bounded(message: Message, *, limited: bool) -> Message:
+    """Returns a part of a stream: for a `limited` client, an error in the place of an answer that is too large."""
+    if not limited or (found := large_answer(message)) is None:
+        return message
+    cure = "Ask for a part of it, or connect over streamable HTTP if this is SSE."
+    why = (
+        f"The answer has {len(found[1]):,} bytes, and your client accepts at most {LARGEST_EVENT:,} as an event. {cure}"
+    )
+    error = LimitReached(why, data={"limit": "event", "max": LARGEST_EVENT, "scope": "request"})
+    failure = {"code": INTERNAL_ERROR, "message": error.message, "data": error_data(error)}
+    written = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (found[2], json.dumps(failure).encode())
+    return {**message, "body": b"event: message\r\ndata: %b\r\n\r\n" % written}
+
+
 class HttpExchange:
     """A request that may be refused. Its weight is the memory that it takes for as long as it is kept."""
 
@@ -117,11 +155,25 @@ class LegacyExchange(HttpExchange):
     """The exchange of a message of the legacy era. It ends with `over`.
 
     The SDK begins its answer before the outcome is known. So the beginning is held back until something follows it, if
-    the outcome may be a refusal. And the SDK keeps the last request of a session until the next one: the web server's
-    own `receive` and `send` would keep the connection and all its buffers.
+    the outcome may be a refusal or a large answer; in the latter case for a few seconds at most. And the SDK keeps the
+    last request of a session until the next one: the web server's own `receive` and `send` would keep the connection
+    and all its buffers.
     """
 
-    __slots__ = ("_check", "_is_handshake", "_may_refuse", "_receive", "_send", "_start", "_task", "refused")
+    __slots__ = (
+        "_begun",
+        "_check",
+        "_held_seconds",
+        "_is_handshake",
+        "_limited",
+        "_may_refuse",
+        "_receive",
+        "_send",
+        "_start",
+        "_task",
+        "_timer",
+        "refused",
+    )
 
     def __init__(
         self,
@@ -130,6 +182,7 @@ class LegacyExchange(HttpExchange):
         header_weight: int = 0,
         *,
         is_handshake: bool,
+        limited: bool = False,
         check: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(header_weight)
@@ -137,12 +190,18 @@ class LegacyExchange(HttpExchange):
         self._send = send
         self._check = check
         self._is_handshake = self._may_refuse = is_handshake
+        self._limited = limited
+        self._held_seconds = 0.0
         self._start: Message | None = None
+        self._begun: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._task = None if check is None else asyncio.current_task()
         self.refused: bool = False
 
     def over(self) -> None:
         """Forgets the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._receive, self._send, self._check, self._task = _disconnected, _dropped, None, None
 
     async def receive(self) -> Message:
@@ -151,6 +210,7 @@ class LegacyExchange(HttpExchange):
         body: bytes = message.get("body", b"")
         self.weigh(body)
         self._may_refuse = self._may_refuse or b"resources/subscribe" in body
+        self._held_seconds = max([self._held_seconds, *(_HELD_SECONDS[name] for name in _HELD_SECONDS if name in body)])
         if self._check is not None and not message.get("more_body", False):
             check, self._check = self._check, None
             try:
@@ -164,9 +224,14 @@ class LegacyExchange(HttpExchange):
         if self.refused:
             return
         if message["type"] == "http.response.start":
-            if self._may_refuse and header_of(message, SESSION_ID) is not None:
+            may_refuse = self._may_refuse and header_of(message, SESSION_ID) is not None
+            if may_refuse or (self._held_seconds and _is_stream(message)):
                 self._start = message
+                if not may_refuse:
+                    self._timer = asyncio.get_running_loop().call_later(self._held_seconds, self._begin_now)
                 return
+        elif self._begun is not None:
+            await self._begun
         elif self._start is not None:
             start, self._start = self._start, None
             if self.refusal is not None:
@@ -174,8 +239,24 @@ class LegacyExchange(HttpExchange):
                     self.refusal, cancels=self._is_handshake
                 )  # Otherwise the SDK would keep the session.
                 return
+            if (large := large_answer(message)) is not None:
+                self.refused = True  # The SDK's event is not sent.
+                await self._send_json(start, large[1])
+                return
             await self._send(start)
-        await self._send(_retrying(message))
+        await self._send(_retrying(bounded(message, limited=self._limited)))
+
+    def _begin_now(self) -> None:
+        if self._start is not None:
+            start, self._start = self._start, None
+            self._begun = asyncio.ensure_future(self._send(start))
+
+    async def _send_json(self, start: Message, body: bytes) -> None:
+        """Sends an answer as a whole, in the place of a stream of events that begins so."""
+        stays = [(name, value) for name, value in start["headers"] if name not in (b"content-type", b"cache-control")]
+        length = (b"content-length", b"%d" % len(body))
+        await self._send({**start, "headers": [*stays, (b"content-type", b"application/json"), length]})
+        await self._send({"type": "http.response.body", "body": body})
 
     async def _refuse(self, refusal: HttpRefusal, *, cancels: bool) -> None:
         self.refused = True
@@ -185,6 +266,10 @@ class LegacyExchange(HttpExchange):
             if cancels and self._task is not None:
                 self._task.cancel()
                 await asyncio.sleep(0)
+
+
+def _is_stream(start: Message) -> bool:
+    return (header_of(start, b"content-type") or b"").startswith(b"text/event-stream")
 
 
 async def _disconnected() -> Message:

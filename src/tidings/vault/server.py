@@ -13,6 +13,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 
+from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
@@ -37,13 +38,12 @@ from tidings.vault.resources import listing, render
 from tidings.vault.resources.addresses import FAMILY, parse_address
 from tidings.vault.resources.render import RenderedResource
 from tidings.vault.tools import lookup, tools
-from tidings.vault.tools.results import refusals_told
+from tidings.vault.tools.results import NOTES_META, refusals_told
 
 logger = logging.getLogger(__name__)
 
 _READ_SECONDS = 10.0  # The wait for the first build, if a resource is not in the index yet.
 _EVERYTHING = "vault://*"
-_SHOWING = ("read", "daily_note")  # The tools whose results are notes.
 _WRITING_ONE = ("write", "edit", "append")
 _READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ENDLESS = (*COMPUTED, "vault://daily/")
@@ -185,7 +185,7 @@ class VaultServer(ExactServer):
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the notes that a tool has read or written."""
         data: dict[str, Any] = result.get("structuredContent") or {}
-        notes: list[dict[str, str]] = data.get("notes", []) if tool in _SHOWING else []
+        notes = as_dicts(as_dict(result.get("_meta")).get(NOTES_META))
         read = [data] if tool in _WRITING_ONE else notes
         return [file_uri(note["path"]) for note in read if "path" in note]
 

@@ -201,7 +201,7 @@ def test_characters_that_windows_or_links_cannot_have_are_refused_for_new_names_
 ) -> None:
     vault = Vault([tmp_path])
     path = f"What{character}/Why{character}.md"
-    with pytest.raises(BadPath, match="Windows|links"):
+    with pytest.raises(BadPath, match=r"Windows|links"):
         vault.locate(path, creating=True)
     assert vault.locate(path) == tmp_path / path
     (tmp_path / path).parent.mkdir()

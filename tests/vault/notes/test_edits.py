@@ -1,5 +1,7 @@
 """Changes to the text of a note."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -51,6 +53,36 @@ not a heading
 
 - [ ] elsewhere ^here
 """
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ReplaceText("a", "b" * 2_000_000, all=True),
+        ReplaceText("\n", "x" * 2_000_000, all=True),
+        ReplaceSection("H", "x" * 10_000_001),
+        SetProperty("p", "x" * 10_000_001),
+    ],
+)
+def test_a_text_that_would_be_too_large_is_refused_before_it_is_made(edit: Edit) -> None:
+    """Three thousand places and two million characters would take six gigabytes."""
+    text = "# H\n" + "a\n" * 3_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(EditRefused, match=r"are allowed|longer than"):
+            apply_edits(text, [edit])
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_text_that_occurs_too_often_is_not_replaced() -> None:
+    with pytest.raises(EditRefused, match="more than 100,000 times"):
+        apply_edits("a" * 5_000_000, [ReplaceText("a", "", all=True)])
+
+
+def test_a_text_that_is_too_large_already_can_be_made_smaller() -> None:
+    assert apply_edits("a" * 10_000_005 + "b", [ReplaceText("b", "")]) == "a" * 10_000_005
 
 
 def test_a_text_is_replaced_where_it_stands() -> None:

@@ -1,5 +1,6 @@
 """The tools that look at a vault, as an agent uses them."""
 
+import json
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -168,18 +169,27 @@ async def test_what_does_not_fit_is_named_with_how_to_get_it(tmp_path: Path) -> 
     assert note["text"] + rest["text"] == "12345678\n" * 100
 
 
+async def test_each_text_is_sent_once(tmp_path: Path) -> None:
+    text = "A line of some length.\n" * 500
+    async with at(tmp_path, {"A.md": text, "B.md": "b\n"}) as agent:
+        for tool, arguments in (("read", {"paths": ["A", "B"]}), ("daily_note", {"append": text})):
+            result = (await agent.client.call_tool(tool, arguments)).model_dump_json(by_alias=True)
+            assert len(result) < 1.1 * len(json.dumps(text)), tool
+            assert "A line of some length." in result
+
+
 async def test_several_notes_share_the_room(tmp_path: Path) -> None:
     files = {"A.md": "a\n" * 20, "B.md": "b\n" * 20, "C.md": "c\n"}
     async with at(tmp_path, files) as agent:
         got = await agent.call("read", paths=["A", "B", "C"], max_tokens=15)
     assert [(note["path"], note["lines"]) for note in got["notes"]] == [("A.md", "1-20"), ("B.md", "1-10")]
-    assert got["problems"] == ["Not read, for lack of room: C. Ask for them again, or raise max_tokens."]
+    assert agent.text.endswith("\n\nNot read, for lack of room: C. Ask for them again, or raise max_tokens.")
 
 
 async def test_one_missing_note_does_not_keep_the_others_back(agent: Agent) -> None:
     got = await agent.call("read", paths=["Lonely", "Plam", "../secret"])
     assert [note["path"] for note in got["notes"]] == ["Lonely.md"]
-    missing, outside = got["problems"]
+    missing, outside = agent.text.split("\n")[-3::2]
     assert missing == "Plam: There is no file 'Plam'. Did you mean 'Projects/Plan.md'?"
     assert outside.startswith("../secret: ")
 

@@ -469,7 +469,7 @@ async def test_a_template_that_is_missing_is_said_and_the_note_made_without(tmp_
     async with at(tmp_path, {".obsidian/daily-notes.json": '{"template": "Nope"}'}) as agent:
         made = await agent.call("daily_note", date="2026-01-31", create=True)
         assert made["notes"][0]["text"] == ""
-        assert made["problems"][0].startswith("The template of daily notes was left out: ")
+        assert "\n\nThe template of daily notes was left out: " in agent.text
 
 
 # The disk

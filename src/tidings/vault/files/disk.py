@@ -21,10 +21,10 @@ from tidings.vault.files.folders import OpenFolder, replace
 from tidings.vault.files.outcomes import FileWritten, explained
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
-from tidings.vault.notes.model import version_of
+from tidings.vault.notes.model import LARGEST_TEXT, version_of
 
 Make = Callable[[FileContent | None], str]  # Makes a file's new text from its current content; None if it is new.
-LARGEST_WRITE: Final = 10_000_000  # Bytes of a file.
+LARGEST_WRITE: Final = LARGEST_TEXT  # Bytes of a file.
 LARGEST_READ: Final = 20_000_000
 _PATIENCE: Final = 5.0  # Seconds to wait for a program that is saving a file, or keeps changing it.
 _ATTEMPTS_LINKED: Final = 20  # Attempts to change a file with several names in place, before it gets one of its own.

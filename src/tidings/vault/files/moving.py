@@ -37,6 +37,7 @@ TRASH = ".trash"
 # Files that systems and programs leave in any folder.
 _LITTER = frozenset({".DS_Store", ".localized", ".directory", ".gitkeep", ".keep", ".nomedia"})
 _MOST_NAMES = 10_000
+_MOST_IN_FILE = 200_000  # Links in one file that are looked at: more would take too much memory.
 _MOST_LINKS, _LONGEST_LINK = 200, 200  # Links of one file that are named, and characters of each that are shown.
 
 
@@ -200,6 +201,10 @@ def _plan(
             continue
         except (OSError, ValueError) as error:
             skipped.append(Skipped(path, str(error)))
+            continue
+        if sum(map(content.text.count, ("[[", "](", "]:"))) > _MOST_IN_FILE:
+            why = f"It may have more than {_MOST_IN_FILE:,} links, which are too many to look at. Edit them by hand."
+            skipped.append(Skipped(path, why))
             continue
         text, dead = links.updated(disk.vault.split(path)[1], content.text)
         if dead:

@@ -9,18 +9,20 @@ edit of the same call has changed can no longer be named.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tidings._kit.diff import common_end, common_start, unified
 from tidings._kit.suggest import closest
 from tidings._kit.text import applied, quoted
 from tidings.vault.notes import sections
-from tidings.vault.notes.model import TextChange
+from tidings.vault.notes.model import LARGEST_TEXT, TextChange
 from tidings.vault.notes.property_edits import remove_property, set_property
 from tidings.vault.notes.sections import NEWLINE, EditRefused, own_newline, with_newlines
 
 _MOST_LINES = 120  # Lines of a diff that are shown.
 _WIDTH = 400  # Characters of a line that are shown.
+_MOST_PLACES = 100_000  # Places that one edit may change.
 _MOST_COMPARED = 1_500  # Lines of each side that are compared one by one.
 # The mark of an item, a task, a heading or a quote. New text without a mark keeps the old one.
 _MARK = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[^\n]\][ \t]+)?|#{1,6}[ \t]+|>[ \t]*)")
@@ -110,6 +112,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     for at, edit in enumerate(edits):
         try:
             changes = [places.change(at, edit, now)] if isinstance(edit, ReplaceLines) else _changes(now, edit)
+            _check_size(now, changes)
         except EditRefused as refusal:
             if len(edits) == 1:
                 raise
@@ -117,6 +120,14 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
         now = applied(now, changes)
         places.move(changes)
     return now
+
+
+def _check_size(text: str, changes: Sequence[TextChange]) -> None:
+    """Refuses changes that would make a text too large, before it is made."""
+    size = len(text) + sum(len(change.text) - (change.end - change.start) for change in changes)
+    if size > max(LARGEST_TEXT, len(text)):
+        allowed = f"{LARGEST_TEXT:,} are allowed. Write several notes."
+        raise EditRefused(f"The text would have {size:,} characters, and {allowed}")
 
 
 def _changes(
@@ -137,19 +148,22 @@ def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
     if not edit.find:
         raise EditRefused("The text to find is empty. Give the text to replace, or use append to add to the note.")
     # A line ending in the text to find matches any: callers do not see which one a note has.
-    found = list(re.finditer(r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find))), text))
+    pattern = r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find)))
+    found = [match.span() for match in islice(re.finditer(pattern, text), _MOST_PLACES + 1)]
     if not found:
         first = max(NEWLINE.split(edit.find[:10_000]), key=len).strip()
         lines = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
         near = closest(first, lines, key=lambda line: line[:120])
         hint = f"The nearest is line {lines[near[0]]}: {quoted(near[0])}." if near else "Read the note again."
         raise EditRefused(f"The text {quoted(edit.find)} does not occur. {hint}")
+    if len(found) > _MOST_PLACES:
+        raise EditRefused(f"The text occurs more than {_MOST_PLACES:,} times. Give more of what surrounds it.")
     if len(found) > 1 and not edit.all:
-        where = sections.named_lines(sections.line_of(text, match.start()) for match in found[:50])
+        where = sections.named_lines(sections.line_of(text, start) for start, _ in found[:50])
         cure = "Give more of what surrounds it, or set all=true."
         raise EditRefused(f"The text occurs {len(found)} times ({where}). {cure}")
     new = with_newlines(edit.replace, own_newline(text))
-    return [TextChange(match.start(), match.end(), new) for match in found]
+    return [TextChange(start, end, new) for start, end in found]
 
 
 def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:

@@ -6,7 +6,9 @@ Offsets count characters of the note's text; lines count from 1. Imports little,
 import unicodedata
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+LARGEST_TEXT: Final = 10_000_000  # Bytes of a file that is written, and characters of a text that is made for one.
 
 Kind = Literal["note", "canvas", "base", "attachment"]
 

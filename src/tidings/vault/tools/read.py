@@ -22,6 +22,7 @@ from tidings.vault.index import graph
 from tidings.vault.notes import sections
 from tidings.vault.notes.sections import EditRefused, line_starts
 from tidings.vault.resources.render import iso
+from tidings.vault.tools import results
 from tidings.vault.tools.lookup import meant
 from tidings.vault.tools.results import ExcerptResult, Info, answer
 from tidings.vault.view import VaultView, daily_places, iso_date, local_today
@@ -142,8 +143,7 @@ def read(
         problems.append(f"Not read, for lack of room: {', '.join(unread)}. Ask for them again, or raise max_tokens.")
     if not pieces:
         raise EditRefused("\n".join(problems))
-    data: dict[str, Any] = {"notes": pieces} | ({"problems": problems} if problems else {})
-    return answer("\n\n".join([*map(_shown, pieces), *problems]), data)
+    return results.texts("\n\n".join([*map(_shown, pieces), *problems]), pieces)
 
 
 def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: int) -> ExcerptResult:
@@ -182,7 +182,7 @@ def _shown(piece: ExcerptResult) -> str:
     whole = piece["lines"] == (f"1-{total}" if total > 1 else str(total)) and not piece.get("left_out")
     which = f"{count} line{'' if total == 1 else 's'}" if whole else f"lines {piece['lines']} of {count}"
     head = f"=== {piece['path']} (version {piece['version']}, {which}) ==="
-    said = [*filter(None, [head, piece.get("note")]), "", piece["text"].rstrip("\n")]
+    said = [*filter(None, [head, piece.get("note")]), "", piece["text"].removesuffix("\n")]
     return "\n".join([*said, *filter(None, [piece.get("left_out")])])
 
 

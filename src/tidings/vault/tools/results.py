@@ -5,8 +5,9 @@ something was left out. Empty keys are left out. A refusal names the cause and t
 of the server, which the SDK logs.
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NotRequired
+from typing import Any, Final, NotRequired
 
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
@@ -53,13 +54,6 @@ class ExcerptResult(TypedDict):
     total_lines: int
     left_out: NotRequired[str]
     note: NotRequired[str]
-
-
-class Pieces(TypedDict):
-    """Notes that were read."""
-
-    notes: list[ExcerptResult]
-    problems: NotRequired[list[str]]
 
 
 class WriteResult(TypedDict):
@@ -170,9 +164,19 @@ class Structure(TypedDict):
 Info = dict[str, Any]  # Facts about a note or about the whole vault.
 
 
+NOTES_META: Final = "dev.tidings/notes"
+"""The facts about the notes in a result, in its `_meta`: path, version, lines."""
+
+
 def answer(text: str, data: Any) -> CallToolResult:
     """Returns a result: `text` to read, `data` for programs."""
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
+
+
+def texts(text: str, notes: Sequence[ExcerptResult]) -> CallToolResult:
+    """Returns a result with the texts of notes, each once: several hosts show structured content, or else the text."""
+    facts = [{name: value for name, value in note.items() if name != "text"} for note in notes]
+    return CallToolResult(content=[TextContent(type="text", text=text)], _meta={NOTES_META: facts})
 
 
 _NAMED = (BadPath, BadQuery, EditRefused, ResourceMissing, IndexBlocked, IndexDamaged, WriteRefused, WriteFailed)

@@ -76,7 +76,7 @@ class ReadTools:
         block: Annotated[str, Field(description="Block id, as in '^abc123'")] = "",
         lines: Annotated[str, Field(description="As in '12-40' or '12-'")] = "",
         max_tokens: MaxTokens = 8000,
-    ) -> Annotated[CallToolResult, results.Pieces]:
+    ) -> CallToolResult:
         """Read notes, or one section, block or range of lines of each. Each comes with its `version`, for `if_match`
         when you change it.
         """
@@ -139,7 +139,7 @@ class ReadTools:
         max_tokens: MaxTokens = 8000,
         append: SkipJsonSchema[str] = "",
         create: SkipJsonSchema[bool] = False,
-    ) -> Annotated[CallToolResult, results.Pieces]:
+    ) -> CallToolResult:
         """Read a daily note."""
         # Whoever knows the tool from a server that writes may ask for more than is offered here.
         if append:
@@ -264,7 +264,7 @@ class WriteTools(ReadTools):
         create: Annotated[bool, Field(description="Create it from the app's template if missing")] = False,
         if_match: IfMatch = "",
         max_tokens: MaxTokens = 8000,
-    ) -> Annotated[CallToolResult, results.Pieces]:
+    ) -> CallToolResult:
         """Read a daily note, create it, or add to it, where the app's own settings have it."""
         day, note = read.parse_day(date), ""
         path = await self.library.ask(lambda view: read.daily_path(view, day))

@@ -23,6 +23,7 @@ from tidings.vault.tools.lookup import no_such_tag
 from tidings.vault.tools.results import answer
 from tidings.vault.view import VaultView, daily_places
 
+_MOST_EDITS: Final = 1_000
 _MOST: Final = 200  # The largest number of changed files that are named.
 _SOURCES: Final = """SELECT DISTINCT path FROM links JOIN files ON files.id = links.file
     WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path"""
@@ -48,6 +49,8 @@ def parse_edits(asked: Sequence[Edit]) -> list[edits.Edit]:
     """Turns the agent's edits into changes of a text. Raises `EditRefused` if one is not clear."""
     if not asked:
         raise EditRefused('There is nothing to do. Give at least one edit, as in {"find": "old", "content": "new"}.')
+    if len(asked) > _MOST_EDITS:
+        raise EditRefused(f"These are {len(asked):,} edits. Make at most {_MOST_EDITS:,} at once, or `write` the note.")
     return [_parse(edit, f"Edit {number}: " if len(asked) > 1 else "") for number, edit in enumerate(asked, 1)]
 
 
