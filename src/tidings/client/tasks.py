@@ -369,10 +369,6 @@ class Tasks:
         if before is None or (before.status, before.message, before.ttl) != (state.status, state.message, state.ttl):
             self.events.emit(TaskChanged(task))
 
-    def hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        """Takes a notification. Returns True if it is about tasks."""
-        return self.stream.hear(method, params)
-
     def _heard(self, state: TaskState) -> None:
         if (follower := self._followers.get(state.task_id)) is not None:
             self.absorb(follower.task, state)

@@ -277,7 +277,7 @@ class ClientWiring:
         with within(trace_of(meta) or NO_TRACE):
             if (change := event_from_wire(method, params)) is not None:
                 self._note_change(change, method, meta)
-            if self.tasks.hear(method, params) or (self._feed is not None and self._feed.hear(method, params)):
+            if self.tasks.stream.hear(method, params) or (self._feed is not None and self._feed.hear(method, params)):
                 return True
             if (event := notification_event(method, params)) is not None:
                 self.events.emit(event)

@@ -205,7 +205,7 @@ class Live:
         if mode not in (True, False, "required"):
             raise ValueError(f"task is True, False or 'required', not {mode!r}.")
         if self._waking is not None:
-            self._waking.run_as_task(tool, mode)
+            self._waking.running.modes[tool] = mode
         elif mode == "required":
             raise ValueError(f"The tool {tool!r} has to run as a task, but this server has none: waking is None.")
 
@@ -275,7 +275,7 @@ class Live:
         """Ends the tools that run as tasks, if the last user leaves: they use what the server's lifespan has."""
         with anyio.CancelScope(shield=True):
             if self._waking is not None and self._users.count == 1:
-                await self._waking.end(StopBudget(asyncio.get_running_loop().time))
+                await self._waking.running.end(StopBudget(asyncio.get_running_loop().time))
 
     async def _start(self) -> None:
         await self._bus.__aenter__()
@@ -316,7 +316,7 @@ class Live:
         finally:  # After a second Ctrl-C, the event loop cancels all of the above.
             self._calls.break_off()
             if self._waking is not None:
-                self._waking.break_off()
+                self._waking.running.break_off()
             await broken_off.leave()
 
     async def _leave_bus(self) -> None:
@@ -341,7 +341,7 @@ class Live:
         if self._waking is not None:
             self._waking.begin_stop()
         with answers_held_open():
-            tasks = [] if self._waking is None else [self._waking.end(budget)]
+            tasks = [] if self._waking is None else [self._waking.running.end(budget)]
             await asyncio.gather(self._calls.end(budget), *tasks)
         await _at_most(budget.left(FLUSH), self._flush(), "The bus does not accept the last changes")
         subscribers = tuple(core.hub)

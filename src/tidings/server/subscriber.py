@@ -483,3 +483,20 @@ class Subscriber(ABC):
         if self._idle is not None:
             self._idle.set()
             self._idle = None
+
+
+class Collector(Subscriber):
+    """A subscriber without a stream or a session, which collects what it hears of."""
+
+    era = "any"
+    __slots__ = ()
+
+    @property
+    def can_cut(self) -> bool:
+        return False
+
+    def _encode(self, frame: Frame) -> bytes:
+        raise NotImplementedError  # It has no stream.
+
+    async def _notify(self, frames: Sequence[Frame]) -> None:
+        raise NotImplementedError  # It has no session.

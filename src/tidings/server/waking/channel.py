@@ -22,7 +22,7 @@ from tidings.server.config import Waking
 from tidings.server.core import Core
 from tidings.server.policy import RequestContext
 from tidings.server.principals import origin_of
-from tidings.server.subscriber import Frame, Subscriber
+from tidings.server.subscriber import Collector, Frame
 from tidings.server.waking.changes import Describe, described_by_uri, described_lines
 
 CAPABILITY: Final = "claude/channel"
@@ -34,10 +34,9 @@ _LOST: Final = "It is not known what has changed. Read again what you rely on."
 Send = Callable[[SessionMessage], Awaitable[None]]
 
 
-class _Collector(Subscriber):
+class _Collector(Collector):
     """A subscriber that collects the URIs of what others have changed."""
 
-    era = "any"
     __slots__ = ("changed", "lost", "more")
 
     def __init__(self, subscriptions: Sequence[str], core: Core) -> None:
@@ -53,10 +52,6 @@ class _Collector(Subscriber):
         self.lost = False
         self.more = asyncio.Event()
 
-    @property
-    def can_cut(self) -> bool:
-        return False
-
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         for frame in frames:
             if isinstance(frame.change, ResourceUpdated) and frame.origin != origin_of(None):
@@ -68,12 +63,6 @@ class _Collector(Subscriber):
     def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
         self.lost = True
         self.more.set()
-
-    def _encode(self, frame: Frame) -> bytes:
-        raise NotImplementedError  # It has no stream.
-
-    async def _notify(self, frames: Sequence[Frame]) -> None:
-        raise NotImplementedError  # It has no session.
 
     def _cut(self) -> None: ...
 

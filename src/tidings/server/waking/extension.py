@@ -31,10 +31,9 @@ from tidings.server.modern import TaskFrame, is_modern
 from tidings.server.notify import CALLER, REVOKED, TASKS, ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import expiry_of, holder_of, origin_of
-from tidings.server.stop import StopBudget
 from tidings.server.waking.hints import Hints, Shows
 from tidings.server.waking.looks import LOOK_KEY, Look, QuickLooks
-from tidings.server.waking.running import LOOK_SECONDS, RunningTasks, TaskMode
+from tidings.server.waking.running import LOOK_SECONDS, RunningTasks
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import ResourceReader
 from tidings.server.waking.tool import TOOL, TOOL_NAME, Refused, refusal
@@ -138,7 +137,7 @@ class WakingExtension:
         self._server = server = adapter.lowlevel
         self._store = TaskStore(core)
         self._hints = Hints(shows) if waking.hints else None
-        self._running = RunningTasks(core, self._store, waking, adapter)
+        self.running = RunningTasks(core, self._store, waking, adapter)
         self._waits = Waits(core, self._store, waking, ResourceReader(server, ours), adapter.known)
         if server.get_request_handler("resources/read") is not None:
             # A server that has resources alone gets the one tool: hosts wait with tools.
@@ -163,27 +162,15 @@ class WakingExtension:
         if uri is None or uri.startswith(TASKS):
             self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
 
-    def run_as_task(self, tool: str, mode: TaskMode) -> None:
-        """Lets the calls of a tool run as tasks, or not."""
-        self._running.modes[tool] = mode
-
     def begin_stop(self) -> None:
         """Answers the calls that wait."""
         self._waits.begin_stop()
-        self._running.begin_stop()
-
-    async def end(self, budget: StopBudget) -> None:
-        """Ends the tools that run as tasks."""
-        await self._running.end(budget)
-
-    def break_off(self) -> None:
-        """Breaks off what still runs, because there is no time for `end`."""
-        self._running.break_off()
+        self.running.begin_stop()
 
     async def aclose(self) -> None:
         """Lets go of all tasks. Waits that are pending stay so on the bus."""
         await self._waits.aclose()
-        await self._running.aclose()
+        await self.running.aclose()
 
     # Requests that others serve
 
@@ -212,10 +199,10 @@ class WakingExtension:
 
     async def _call_or_start(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Calls another tool, or lets it run as a task."""
-        mode = self._running.modes.get((ctx.params or {}).get("name", ""), False)
+        mode = self.running.modes.get((ctx.params or {}).get("name", ""), False)
         if mode and declares_tasks(ctx):
             with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-                return self._enveloped(ctx, await self._running.call(ctx, partial(self._call, call_next=call_next)))
+                return self._enveloped(ctx, await self.running.call(ctx, partial(self._call, call_next=call_next)))
         if mode == "required":
             raise _undeclared()
         return await self._call(ctx, call_next)
@@ -288,13 +275,13 @@ class WakingExtension:
             return await self._waits.state(ctx, key, record)
         if record.asked:  # Another replica may have got an answer just now.
             record = await self._store.find(key, sure_for=0.0)
-        return await self._running.checked(key, record)
+        return await self.running.checked(key, record)
 
     def _is_unchanged(self, key: str, record: TaskRecord) -> bool:
         """Returns whether `state_of` would find this record, which is not final, without asking anybody."""
         if self._core.stopping or record.asked or self._store.sure_view(key) is not record:
             return False
-        return self._waits.is_idle(key) if record.kind == "wait" else self._running.runs(key)
+        return self._waits.is_idle(key) if record.kind == "wait" else self.running.runs(key)
 
     async def _update(self, ctx: RequestContext, params: UpdateTaskParams) -> Json:
         key = await self._key(ctx, params)

@@ -14,8 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 from tidings.server.http_exchange import ASGIApp, Message, Receive, Scope, Send, header_of
 from tidings.server.waking.store import TaskRecord
@@ -31,37 +32,27 @@ _DIFFERING: Final = frozenset({b"content-length", b"traceparent", b"tracestate",
 _OWN_TO_A_RESPONSE: Final = frozenset({b"set-cookie", b"content-encoding", b"transfer-encoding"})
 
 
+@dataclass(slots=True)
 class Look:
     """One look at a task, for the handler to say what it has found."""
 
-    __slots__ = ("expires", "key", "record")
-
-    def __init__(self) -> None:
-        self.key = ""
-        self.record: TaskRecord | None = None
-        self.expires: float | None = None  # The end of the caller's token, in seconds since the epoch.
+    key: str = ""
+    record: TaskRecord | None = None
+    expires: float | None = None  # The end of the caller's token, in seconds since the epoch.
 
 
+@dataclass(slots=True)
 class _Answer:
     """The answer to a request, of which everything around its id is known."""
 
-    __slots__ = ("_headers", "_result", "after", "before", "digest", "key", "record", "until")
-
-    def __init__(
-        self,
-        around_id: tuple[bytes, bytes],
-        digest: bytes,
-        look: Look,
-        headers: list[tuple[bytes, bytes]],
-        result: bytes,
-    ) -> None:
-        self.before, self.after = around_id
-        self.digest = digest
-        self.key = look.key
-        self.record = cast("TaskRecord", look.record)
-        self.until = 0.0
-        self._headers = headers
-        self._result = result
+    before: bytes
+    after: bytes
+    digest: bytes
+    key: str
+    record: TaskRecord
+    headers: list[tuple[bytes, bytes]]
+    result: bytes
+    until: float
 
     def id_in(self, body: bytes) -> bytes | None:
         """Returns the id in the same request as this was the answer to; None if it is another one."""
@@ -70,8 +61,8 @@ class _Answer:
         return body[start:end] if same and _ID.fullmatch(body, start, end) else None
 
     async def send(self, send: Send, request_id: bytes) -> None:
-        body = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, self._result)
-        headers = [*self._headers, (b"content-length", b"%d" % len(body))]
+        body = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, self.result)
+        headers = [*self.headers, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -116,8 +107,14 @@ class QuickLooks:
             return received.pop() if received else await receive()
 
         await app(scope, again, response.send)
-        if look.record is not None and not look.record.is_final and (around := _around_id(body)) is not None:
-            self._keep(task, around, digest, look, response)
+        record, result = look.record, response.result
+        if record is None or record.is_final or result is None or (around := _around_id(body)) is None:
+            return
+        seconds = self._seconds if look.expires is None else min(self._seconds, look.expires - time.time())
+        until = time.monotonic() + seconds
+        self._answers[task] = _Answer(*around, digest, look.key, record, response.headers, result, until)
+        if len(self._answers) > _MOST:
+            self._answers.popitem(last=False)
 
     def _find(self, task: bytes, digest: bytes) -> _Answer | None:
         answer = self._answers.get(task)
@@ -128,17 +125,6 @@ class QuickLooks:
             return None
         self._answers.move_to_end(task)
         return answer
-
-    def _keep(
-        self, task: bytes, around_id: tuple[bytes, bytes], digest: bytes, look: Look, response: "_Response"
-    ) -> None:
-        if (result := response.result) is None:
-            return
-        seconds = self._seconds if look.expires is None else min(self._seconds, look.expires - time.time())
-        answer = self._answers[task] = _Answer(around_id, digest, look, response.headers, result)
-        answer.until = time.monotonic() + seconds
-        if len(self._answers) > _MOST:
-            self._answers.popitem(last=False)
 
 
 class _Response:

@@ -28,7 +28,7 @@ from tidings.server.core import RIGHTS_CHANGED, Core, scope_of, weight_of
 from tidings.server.notify import ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, holder_of, origin_of, principal_of
-from tidings.server.subscriber import Frame, Subscriber
+from tidings.server.subscriber import Collector, Frame
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader
 from tidings.server.waking.tool import (
@@ -52,14 +52,13 @@ _MOST_ORIGINS: Final = 1_000  # Callers of whom it is known what they have waite
 _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for, is let go of after this time.
 
 
-class Wait(Subscriber):
+class Wait(Collector):
     """A subscriber that collects the changes of what it waits for.
 
     It is ready when they have been quiet for a while, when the log was lost, or when its time is up. It then calls
     `when_ready`, and goes on to collect. The changes of its own caller do not count, unless `own` is set.
     """
 
-    era = "any"
     __slots__ = (
         "_core",
         "_end_of_quiet",
@@ -115,10 +114,6 @@ class Wait(Subscriber):
         self.cursor = since  # Of a reader that has everything that was collected.
         self.lost = False  # It is not known what has changed.
         self.interrupted = False  # It ended before its time.
-
-    @property
-    def can_cut(self) -> bool:
-        return False
 
     @property
     def is_settling(self) -> bool:
@@ -188,12 +183,6 @@ class Wait(Subscriber):
         if self._timer is not None:
             self._timer.cancel()
         self._place.release()
-
-    def _encode(self, frame: Frame) -> bytes:
-        raise NotImplementedError  # It has no stream.
-
-    async def _notify(self, frames: Sequence[Frame]) -> None:
-        raise NotImplementedError  # It has no session.
 
     def _cut(self) -> None:
         self.end()
