@@ -180,6 +180,21 @@ async def test_several_inspectors_share_the_file_of_tasks(tmp_path: Path) -> Non
     assert await one.of("server") == [second]
 
 
+async def test_inspectors_that_write_at_the_same_time_keep_the_tasks_of_both(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.json"
+    both = [KeptTasks(path), KeptTasks(path)]
+
+    def write(kept: KeptTasks, number: int) -> None:
+        for each in range(20):
+            task = KeptTask(f"{number} {each}", None, {}, None)
+            kept._write({("s", task.id): task})
+
+    async with anyio.create_task_group() as tasks:
+        for number, kept in enumerate(both):
+            tasks.start_soon(anyio.to_thread.run_sync, write, kept, number)
+    assert len(await KeptTasks(path).of("s")) == 40
+
+
 async def test_arguments_that_are_too_large_are_not_kept(tmp_path: Path) -> None:
     kept = KeptTasks(tmp_path / "tasks.json")
     kept.keep("server", KeptTask("a", "write", {"x": "y" * 100_000}, None))

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 _MOST_KEPT: Final = 1_000  # Tasks of one server. The oldest beyond that are forgotten.
 _LARGEST_ARGUMENTS: Final = 2**16
 _LARGEST_FILE: Final = 2**27
+_LOCK_SECONDS: Final = 5.0  # For which another inspector may be writing.
 _GATHER: Final = 0.05  # Seconds between two writes, in which changes are gathered.
 
 
@@ -96,29 +97,30 @@ class KeptTasks:
         }
 
     def _write(self, changes: Mapping[tuple[str, str], KeptTask | None]) -> None:
-        now = time.time()
-        servers = {
-            server: {each.id: each for each in kept.values() if each.ends is None or each.ends > now}
-            for server, kept in self._read().items()
-        }
+        if (path := self._path) is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with files.locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
+                files.replace_file(path, dumps({"servers": self._changed(changes)}).encode(), always=True)
+        except OSError as error:
+            logger.warning("tasks are not kept for the next run: %s cannot be written (%s)", path, error.strerror)
+
+    def _changed(self, changes: Mapping[tuple[str, str], KeptTask | None]) -> dict[str, Any]:
+        """Returns the content of the file with these changes."""
+        servers, now = self._read(), time.time()
         for (server, task_id), task in changes.items():
             kept = servers.setdefault(server, {})
             if task is None:
                 kept.pop(task_id, None)
             else:
                 kept[task_id] = task
-            while len(kept) > _MOST_KEPT:
-                del kept[next(iter(kept))]
-        named = {
-            server: {each.id: each._asdict() for each in kept.values()} for server, kept in servers.items() if kept
-        }
-        if self._path is None:
-            return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.replace_file(self._path, dumps({"servers": named}).encode(), always=True)
-        except OSError as error:
-            logger.warning("tasks are not kept for the next run: %s cannot be written (%s)", self._path, error.strerror)
+        made: dict[str, Any] = {}
+        for server, kept in servers.items():
+            last = [each for each in kept.values() if each.ends is None or each.ends > now][-_MOST_KEPT:]
+            if last:
+                made[server] = {each.id: each._asdict() for each in last}
+        return made
 
 
 def _task(task_id: str, found: dict[str, Any]) -> KeptTask:
