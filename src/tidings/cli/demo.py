@@ -38,8 +38,8 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
         raise Refusal(packages_missing("The demo", missing, extra="vault,web"))
     listening, address = listen_for_page("127.0.0.1", port)
 
-    from tidings.inspector.http.app import STATIC
     from tidings.inspector.http.gate import Key
+    from tidings.inspector.http.serve import STATIC
 
     key = Key(address.port)
     url = f"{address.url.removesuffix('/mcp')}/#token={key.token}"

@@ -106,7 +106,7 @@ def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_onl
         return ()
     from tidings.errors import BadTarget
     from tidings.inspector.catalog import Catalog
-    from tidings.inspector.catalog.targets import resolve
+    from tidings.inspector.catalog.catalog import resolve
 
     try:
         found = tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)

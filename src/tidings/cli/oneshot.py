@@ -23,8 +23,8 @@ from tidings.cli.exits import ALL, ending, failed
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, TidingsError
 from tidings.inspector.catalog import Catalog, user_catalog
+from tidings.inspector.catalog.catalog import resolve
 from tidings.inspector.catalog.entry import ServerEntry
-from tidings.inspector.catalog.targets import resolve
 
 TOKEN_VARIABLE: Final = "TIDINGS_BEARER_TOKEN"  # noqa: S105 - the name of a variable
 """Not TIDINGS_TOKEN, the token of the user's own servers: it must not be sent to other servers."""

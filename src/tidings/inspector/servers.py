@@ -12,10 +12,9 @@ from pathlib import Path
 
 from tidings._kit.suggest import did_you_mean
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
-from tidings.inspector.catalog.catalog import ImportedServers, free_name
+from tidings.inspector.catalog.catalog import ImportedServers, free_name, resolve
 from tidings.inspector.catalog.clients import FoundClient, find_clients
 from tidings.inspector.catalog.entry import keep_secrets
-from tidings.inspector.catalog.targets import resolve
 from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 

@@ -9,8 +9,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.inspector.http.page import OURS, Page, opened
-from tidings.inspector.http.app import API
 from tidings.inspector.http.gate import ENTER, Gate, Key
+from tidings.inspector.http.serve import API
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,7 @@ import httpx2
 import psutil
 import pytest
 
-from tidings.inspector.http.app import Assets
-from tidings.inspector.http.serve import can_open, delete_redirect, make_redirect
+from tidings.inspector.http.serve import Assets, can_open, delete_redirect, make_redirect
 
 SERVER = """
 import json, sys

@@ -8,11 +8,10 @@ The file is `{"mcpServers": {name: entry}}` (see `entry`), readable for its owne
 other programs: any file with `mcpServers` or `servers` in it can be read as a catalog. Nothing here imports the SDK.
 """
 
-from tidings.inspector.catalog.catalog import Catalog, exported
+from tidings.inspector.catalog.catalog import Catalog, exported, resolve
 from tidings.inspector.catalog.clients import find_clients
 from tidings.inspector.catalog.entry import LOG_LEVELS, ServerEntry
 from tidings.inspector.catalog.file import CatalogError, user_catalog
-from tidings.inspector.catalog.targets import resolve
 
 __all__ = [
     "LOG_LEVELS",

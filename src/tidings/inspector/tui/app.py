@@ -36,8 +36,7 @@ from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.theme import SCHEMES, in_background, theme
 from tidings.inspector.tui.widgets.bars import Bar
-from tidings.inspector.tui.widgets.entries import Table
-from tidings.inspector.tui.widgets.lists import RowList
+from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.tui.words import one_line
 
 EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports servers of other clients."

@@ -29,9 +29,8 @@ from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import export_session
 from tidings.inspector.tui.theme import in_background, inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
-from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
-from tidings.inspector.tui.widgets.lists import RowList
+from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.tui.widgets.text import PlainPage, TextView
 from tidings.inspector.tui.words import one_line, size
 from tidings.inspector.view.view import ServerView

@@ -18,9 +18,8 @@ from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
-from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Complete, Form
-from tidings.inspector.tui.widgets.lists import Draw, RowList
+from tidings.inspector.tui.widgets.lists import Draw, RowList, Table
 from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import RequestView

@@ -11,7 +11,7 @@ from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.theme import KINDS
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, Parts
-from tidings.inspector.tui.widgets.entries import ArrivingEntries
+from tidings.inspector.tui.widgets.lists import ArrivingEntries
 from tidings.inspector.tui.widgets.text import TextPage
 from tidings.inspector.tui.words import clock, one_line, took
 from tidings.inspector.view.items import ChangeView

@@ -16,9 +16,8 @@ from tidings.inspector.forms import Field, form
 from tidings.inspector.tui.screens.requests import message_pages
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
-from tidings.inspector.tui.widgets.entries import Table
 from tidings.inspector.tui.widgets.forms import Form
-from tidings.inspector.tui.widgets.lists import RowList
+from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, TextView, json_page
 from tidings.inspector.tui.words import one_line, took
 from tidings.inspector.view.items import QuestionView, RequestView

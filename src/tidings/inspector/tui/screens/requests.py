@@ -10,7 +10,7 @@ from tidings._kit.bounded_json import as_dict, is_cut, shown
 from tidings._kit.text import counted, rough_duration
 from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
 from tidings.inspector.tui.widgets.bars import BarPart, Line
-from tidings.inspector.tui.widgets.entries import Table
+from tidings.inspector.tui.widgets.lists import Table
 from tidings.inspector.tui.widgets.text import (
     JoinedPage,
     Prose,

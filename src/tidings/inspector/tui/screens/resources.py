@@ -17,8 +17,7 @@ from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
 from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
-from tidings.inspector.tui.widgets.entries import Table
-from tidings.inspector.tui.widgets.lists import RowList
+from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.tui.words import clock, one_line, size
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView

@@ -10,8 +10,7 @@ from textual.containers import Horizontal, Vertical
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Line
-from tidings.inspector.tui.widgets.entries import ArrivingEntries, RowSource
-from tidings.inspector.tui.widgets.lists import Column, Draw, RowList
+from tidings.inspector.tui.widgets.lists import ArrivingEntries, Column, Draw, RowList, RowSource
 from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import ServerView
