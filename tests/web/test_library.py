@@ -590,3 +590,10 @@ async def test_a_packed_page_is_read() -> None:
 
         assert "raining" in fetched.entry.packet["content"]
         assert "On rain" in fetched.entry.packet["raw_excerpt"]
+
+
+async def test_a_page_that_must_not_be_stored_is_requested_each_time() -> None:
+    async with shelf({"/": html(ARTICLE, Cache_Control="private, No-Store")}) as here:
+        for _ in range(3):
+            assert not (await here.library.fetch(here.site.url())).from_cache
+        assert len(here.requests()) == 3

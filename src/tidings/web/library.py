@@ -15,7 +15,7 @@ from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.urls import parse
 from tidings.web.ignore import IgnoreRules
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import Fetching, Got, Renders, Validators, last_request, newest_of, speaks_for
+from tidings.web.pages import NO_STORE, Fetching, Got, Renders, Validators, last_request, newest_of, speaks_for
 from tidings.web.refresh import PageRefresher, PageUnknown, Refreshed
 from tidings.web.site_map import Mapper, SiteMap
 from tidings.web.store.model import PutOutcome, StoredPage, StoredVersion, Version
@@ -103,7 +103,7 @@ class WebLibrary:
     async def _cached(self, page: StoredPage, url: str, options: FetchOptions) -> Fetched | None:
         ttl = self.cache_ttl if options.cache_ttl is None else options.cache_ttl
         newest = await self._comparable(page, url, options)
-        if newest is None or page.age(self.store.clock()) >= ttl:
+        if newest is None or page.age(self.store.clock()) >= ttl or page.options.get(NO_STORE):
             return None
         entry = await self.store.get(newest.source_id)
         if entry is None or entry.packet["status"] >= 400:

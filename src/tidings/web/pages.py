@@ -36,6 +36,7 @@ from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
 from tidings.web.page_options import FetchOptions, RenderOptions
 from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Version
 
+NO_STORE: Final = "no_store"  # a key in the options of a stored page: true if its site forbids to answer from a store
 AT: Final = "at"  # a key in the options of a stored page: the URL where it was found, if its own URL redirected
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -275,7 +276,9 @@ class Fetching:
             options.address(url),
             etag=response.etag,
             last_modified=response.last_modified,
-            options=options.to_json(url) | ({AT: response.url} if response.url != url else {}),
+            options=options.to_json(url)
+            | ({AT: response.url} if response.url != url else {})
+            | ({NO_STORE: True} if "no-store" in response.headers.get("cache-control", "").lower() else {}),
         )
         return Got(response.headers, entry, facts, extracted.empty)
 

@@ -11,6 +11,7 @@ from tests.web.fetch.servers import (
     ROOMY,
     Ask,
     Names,
+    Page,
     Time,
     fetcher,
     in_turn,
@@ -487,3 +488,40 @@ async def test_what_a_redirect_says_is_not_read_to_its_end() -> None:
     pages = {"/": text(b"x" * 1_000_000, 302, Location="/page"), "/page": text("here")}
     async with site(pages) as here, fetcher() as fetch:
         assert (await fetch.fetch(Request(here.url()))).body == b"here"
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        ('<meta http-equiv="refresh" content="0; url=/new">', "new"),
+        ("<META CONTENT='3;URL=\"/new?a=1&amp;b=2\"' HTTP-EQUIV=Refresh>", "new"),
+        ('<meta http-equiv="refresh" content="300; url=/new">', "old"),
+        ('<meta http-equiv="refresh" content="5">', "old"),
+        ('<meta http-equiv="refresh" content="0; url=/old">', "old"),
+        ('<noscript><meta http-equiv="refresh" content="0; url=/new"></noscript>', "old"),
+        ('<!-- <meta http-equiv="refresh" content="0; url=/new"> -->', "old"),
+        ('<meta http-equiv="refresh" content="0; url=javascript:alert(1)">', "old"),
+    ],
+)
+async def test_a_meta_refresh_is_a_redirect_if_it_comes_soon(head: str, found: str) -> None:
+    page = text(f"<html><head>{head}</head><body>old</body></html>", Content_Type="text/html")
+    async with site({"/old": page, "/new": text("new")}) as here, fetcher() as fetch:
+        response = await fetch.fetch(Request(here.url("/old"), headers={"x-key": "1"}))
+
+        assert found in response.body.decode()
+        assert (response.redirects == (here.url("/old"),)) == (found == "new")
+        assert any("leads on to" in note for note in response.notes) == (found == "new" or "300" in head)
+
+
+async def test_a_meta_refresh_is_under_the_rules_of_redirects() -> None:
+    def leads(target: str) -> Page:
+        return text(f'<meta http-equiv=refresh content="0;url={target}">', Content_Type="text/html")
+
+    pages = {"/in": leads("http://10.0.0.1/"), "/a": leads("/b"), "/b": leads("/a")}
+    async with site(pages) as here, fetcher() as fetch:
+        with pytest.raises(Blocked):
+            await fetch.fetch(Request(here.url("/in")))
+        with pytest.raises(TooManyRedirects):
+            await fetch.fetch(Request(here.url("/a")))
+        with pytest.raises(TooManyRedirects):
+            await fetch.fetch(Request(here.url("/in"), max_redirects=0))

@@ -324,3 +324,39 @@ async def test_many_bad_requests_at_once_leave_room_for_a_good_one() -> None:
             for _ in range(12):
                 tasks.start_soon(harm)
         assert (await fetch.fetch(Request(here.url()))).body == b"well"
+
+
+SECOND = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\r\nsmuggled"
+
+
+@pytest.mark.parametrize("excess", [b"x" * 50, SECOND, b"\r\n" + SECOND])
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_bytes_beyond_an_answer_are_its_error_and_not_the_next_answer(excess: bytes, chunked: bool) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+    body = (
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" if chunked else b"Content-Length: 5\r\n\r\nhello"
+    )
+
+    async def long(ask: Ask) -> None:
+        await ask.send(head + body + excess)
+
+    async with site({"/long": long, "/next": text("mine")}) as here, fetcher() as fetch:
+        with pytest.raises(BadAnswer, match="more bytes than it announced"):
+            await fetch.fetch(Request(here.url("/long"), respect_robots=False))
+        for _ in range(3):
+            assert (await fetch.fetch(Request(here.url("/next"), respect_robots=False))).body == b"mine"
+
+
+async def test_bytes_that_come_after_an_answer_are_not_the_next_answer() -> None:
+    late = anyio.Event()
+
+    async def long(ask: Ask) -> None:
+        await ask.reply(b"hello")
+        await ask.send(SECOND)
+        late.set()
+
+    async with site({"/long": long, "/next": text("mine")}) as here, fetcher() as fetch:
+        with suppress(BadAnswer):
+            await fetch.fetch(Request(here.url("/long"), respect_robots=False))
+        await late.wait()
+        assert (await fetch.fetch(Request(here.url("/next"), respect_robots=False))).body == b"mine"

@@ -6,7 +6,8 @@ goes to a checked address and the name is not resolved again, so a second, diffe
 effect.
 
 HTTP/2 where the server supports it. No proxy, no cookies, no settings from the environment. Every failure is a
-`FetchError`. An answer that is not read to its end closes its connection, because the server might go on sending.
+`FetchError`. An answer that is not read to its end closes its connection, because the server might go on sending. So
+does one with more bytes than it announced: they would be taken for the answer to the next request.
 """
 
 import socket
@@ -215,7 +216,18 @@ class HttpAnswer:
             async with aclosing(cast("AsyncGenerator[bytes]", aiter(stream))) as chunks:
                 async for chunk in chunks:
                     yield chunk
+        self._check_end()
         self.complete = True
+
+    def _check_end(self) -> None:
+        """Has the connection closed if more came than the answer. Raises `BadAnswer`, unless no body was expected."""
+        connection = getattr(getattr(self._response.stream, "_stream", None), "_connection", None)
+        state: Any = getattr(connection, "_h11_state", None)  # None with HTTP/2, where answers cannot run together
+        if state is not None and state.trailing_data[0]:
+            state.send_failed()  # httpcore closes a connection in this state
+            if self.status not in (204, 304):
+                message = f"{self._url} sent more bytes than it announced; the fault is at the server"
+                raise BadAnswer(message, url=str(self._url))
 
 
 class Client:

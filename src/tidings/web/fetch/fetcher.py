@@ -6,6 +6,7 @@ One deadline covers all of it. Every answer of a server is a `Response`, whateve
 there is none.
 """
 
+import html
 import re
 import ssl
 import time
@@ -64,6 +65,15 @@ _RESERVED = {
     **dict.fromkeys(("if-modified-since", "if-unmodified-since"), "use last_modified"),
     **dict.fromkeys(("if-range", "range"), "only whole pages are fetched"),
 }
+
+_UNREAD = re.compile(rb"<!--.*?(?:-->|$)|<(noscript|script|style|template)\b.*?(?:</\1|$)", re.IGNORECASE | re.DOTALL)
+_META = re.compile(rb"<meta\s[^>]{0,2000}>", re.IGNORECASE)
+_REFRESH = re.compile(rb"""http-equiv\s*=\s*["']?refresh\b""", re.IGNORECASE)
+_TARGET = re.compile(
+    rb"""content\s*=\s*["']?\s*(\d{1,5})[\d.]*\s*[;,]\s*(?:url\s*=\s*)?['"]?([^'">\s]+)""", re.IGNORECASE
+)
+_LOOKED_AT = 64 * 1024  # bytes of a page that are searched for a meta refresh
+_SOON = 10  # seconds after which a page with a meta refresh is a redirect
 
 _VALIDATORS = ("if-none-match", "if-modified-since")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -170,6 +180,24 @@ def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
         cause = f"it redirects more than {most} times (the last time to {url})"
         raise TooManyRedirects(f"{start} cannot be fetched: {cause}; allow more with max_redirects", url=str(start))
     return url
+
+
+def _refreshed(response: Response, call: FetchCall) -> str | None:
+    """Returns the target of a page that leads on by a meta refresh. One that does so late, or to itself, stays."""
+    if response.status != 200 or "html" not in response.content_type.lower() or call.plan.cut:
+        return None
+    head = _UNREAD.sub(b"", response.body[:_LOOKED_AT])
+    for tag in _META.findall(head):
+        if _REFRESH.search(tag) and (found := _TARGET.search(tag)):
+            location = html.unescape(found[2].decode("utf-8", "replace"))
+            with suppress(FetchError):
+                target = join(parse(response.url), location)
+                if str(target) != response.url:
+                    after = int(found[1])
+                    how = "by a meta refresh" if after <= _SOON else f"after {after} s, which was not waited for"
+                    call.notes.append(f"{response.url} leads on to {target} {how}.")
+                    return location if after <= _SOON else None
+    return None
 
 
 async def _body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> tuple[bytes, bool]:
@@ -303,7 +331,7 @@ class Fetcher:
             if plan.respect_robots:
                 await self._ask_robots(url, call)
             response = await self._hop(url, plan.headers(own=own), call)
-            location = response.headers.get("location") if response.status in _REDIRECTS else None
+            location = response.headers.get("location") if response.status in _REDIRECTS else _refreshed(response, call)
             if location is None:
                 if response.status == 429:
                     call.notes.append(f"{url.host} reports too many requests (status 429).")
