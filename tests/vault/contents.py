@@ -18,8 +18,7 @@ def contents(index: Index) -> Rows:
     paths = dict(ask("SELECT id, path FROM files").fetchall())
     columns = "path, folder, name, kind, size, mtime, inode, hash, title, words, properties, problem"
     found: Rows = {"files": sorted(ask(f"SELECT {columns} FROM files"), key=repr)}
-    found["fts"] = sorted((paths[number], *row) for number, *row in ask("SELECT rowid, title, body FROM fts"))
-    for table in ROWS:
+    for table in ("texts", *ROWS):
         rows = ask(f"SELECT * FROM {table}").fetchall()
         found[table] = sorted(((paths[number], *row) for number, *row in rows), key=repr)
     found["tag_counts"] = sorted(ask("SELECT * FROM tag_counts"))

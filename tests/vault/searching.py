@@ -1,12 +1,12 @@
 """An index of notes that a test writes down, and what is found in it."""
 
 import re
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
+from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import make_entry
 from tidings.vault.notes.model import IndexEntry, Kind, Stamp
 from tidings.vault.notes.parse import parse
@@ -35,9 +35,9 @@ def indexed(root: Path, notes: Mapping[str, str]) -> Index:
     return index
 
 
-def found(connection: sqlite3.Connection, query: str) -> set[str]:
+def found(queries: Queries, query: str) -> set[str]:
     """The paths that a query finds, all of them."""
-    result = search(connection, query, limit=10_000)
+    result = search(queries, query, limit=10_000)
     assert result.problem is None
     assert result.exact
     assert result.total == len(result.hits)

@@ -53,8 +53,6 @@ class TranslatedPattern:
     """A pattern in the engine's syntax, and what is known of every match."""
 
     text: str
-    words: tuple[str, ...]
-    """Words in lower case that occur, as whole words, in every match. A full-text index can narrow a search by them."""
     literal: str
     """The longest text that occurs in every match, perhaps in another case; empty if it has less than 3 characters."""
 
@@ -106,8 +104,8 @@ def translated(pattern: str, *, longest: int = LONGEST, most_repeated: int = MOS
         walk.step(piece)
     text = "".join(walk.text)
     if walk.alternatives:
-        return TranslatedPattern(text, (), "")
-    return TranslatedPattern(text, tuple(dict.fromkeys(walk.words())), walk.literal())
+        return TranslatedPattern(text, "")
+    return TranslatedPattern(text, walk.literal())
 
 
 def _check_length(pattern: str, longest: int) -> None:
@@ -162,11 +160,6 @@ class _Walk:
             self._grow(self._last)
             self._runs.append([])
         self.text.append(_in_engines_syntax(piece))
-
-    def words(self) -> list[str]:
-        """Returns the words that stand between two certain characters that belong to no word."""
-        inner = re.compile(r"(?<=[^A-Za-z0-9])[A-Za-z0-9]+(?=[^A-Za-z0-9])")
-        return [word.lower() for run in self._runs for word in inner.findall("".join(run))]
 
     def literal(self) -> str:
         longest = max((part for run in self._runs for part in "".join(run).split(_BETWEEN)), key=len)

@@ -30,7 +30,7 @@ from tidings.vault.notes.sections import section
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import MARKDOWN, find_file, iso
 from tidings.vault.search.search import SearchPage, search
-from tidings.vault.search.tree import Or, Phrase, Query, Within
+from tidings.vault.search.tree import Or, Phrase, Query, Regex, Within
 from tidings.vault.view import VaultView, daily_dates, daily_note, daily_places, hidden_from_search, local_today
 
 Content = list[ContentBlock]
@@ -403,7 +403,8 @@ def _names(text: str) -> dict[str, tuple[int, str]]:
 def _mentioning(view: VaultView, file: FileRow) -> Iterator[_Suggestion]:
     for name in islice(dict.fromkeys([file.title, *view.queries.aliases(file.path)]), 5):
         if len(name) > 2:
-            for hit in _search(view, Within("content", Phrase(name))).hits:
+            whole = Regex(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])")
+            for hit in _search(view, Within("content", whole)).hits:
                 lines = [f"line {match.line}: {one_line(match.text, 200)}" for match in hit.matches]
                 yield hit.path, "; ".join(lines) or name
 
@@ -440,6 +441,4 @@ def _similar(view: VaultView, text: str) -> Iterator[_Suggestion]:
 
 
 def _search(view: VaultView, query: Query) -> SearchPage:
-    return search(
-        view.queries.connection, query, limit=2 * _SUGGESTED, matches=1, hidden=hidden_from_search(view.vault)
-    )
+    return search(view.queries, query, limit=2 * _SUGGESTED, matches=1, hidden=hidden_from_search(view.vault))

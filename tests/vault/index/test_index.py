@@ -58,7 +58,7 @@ def test_all_that_is_in_a_note_is_in_its_rows(index: Index) -> None:
     (file,) = found["files"]
     assert file[:6] == ("Folder/My note.md", "Folder", "my note", "note", len(NOTE), 7)
     assert json.loads(file[-2])["rating"] == 5
-    assert found["fts"] == [("Folder/My note.md", "My note", NOTE)]
+    assert [(path, title, body) for path, title, _, body in found["texts"]] == [("Folder/My note.md", "My note", NOTE)]
     assert [row[2:4] for row in found["tags"]] == [
         ("one", "one"),
         ("two", "two"),
@@ -229,7 +229,7 @@ def test_readers_in_other_threads_are_not_disturbed_by_the_writer(index: Index) 
             while not done.is_set():
                 with reader.snapshot():
                     files = reader.connection.execute("SELECT count(*) FROM files").fetchone()
-                    texts = reader.connection.execute("SELECT count(*) FROM fts").fetchone()
+                    texts = reader.connection.execute("SELECT count(*) FROM texts").fetchone()
                     if files != texts or files[0] % 3 != 1:
                         wrong.append((files, texts))
         except sqlite3.Error as error:

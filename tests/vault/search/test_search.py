@@ -1,6 +1,5 @@
 """What searches find in real notes, and how it is shown."""
 
-import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from tests.vault.searching import entry, found, indexed
 from tidings.vault.index.index import Index
+from tidings.vault.index.queries import Queries
 from tidings.vault.search.query import BadQuery
 from tidings.vault.search.search import SearchHit, SearchPage, search
 from tidings.vault.search.text import LineMatch
@@ -59,8 +59,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
 
 
 @pytest.fixture
-def connection(index: Index) -> sqlite3.Connection:
-    return index.queries.connection
+def queries(index: Index) -> Queries:
+    return index.queries
 
 
 APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
@@ -74,24 +74,29 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("APPLE pie", {APPLES, PLAN}),
         ('"apple pie"', {APPLES}),
         ('"an apple, and"', {PLAN}),
-        ('"apple and"', {PLAN}),
-        ('"appl"', set()),
-        ("pple", set()),
-        ("creme BRULEE", {APPLES}),
-        ("crème", {APPLES}),
-        ("ca naive unde", {EMOJI}),
-        ("straße", {EMOJI}),
-        ("αβγσ", {EMOJI}),
+        ('"apple and"', set()),
+        ('"apple\npie"', set()),
+        ('"appl"', {APPLES, PLAN, JAPAN}),
+        ("pple", {APPLES, PLAN, JAPAN}),
+        ("pp", {APPLES, PLAN, JAPAN}),
+        ("pple ie", {APPLES, PLAN}),
+        ("creme", set()),
+        ("CRÈME brûlÉE", {APPLES}),
+        ("cre\u0300me", {APPLES}),
+        ("ça naïve ünde", {EMOJI}),
+        ("traße", {EMOJI}),
+        ("αβγς", {EMOJI}),
+        ("αβγσ", set()),
         ("привет", {EMOJI}),
         ("plan", {PLAN}),
         ("content:plan", set()),
-        ("photo", {PLAN, PHOTO}),
-        ('""', set(NOTES)),
+        ("photo", {PLAN}),
+        ('""', set(NOTES) - {BASE, PHOTO}),
         # Combined
         ("juice OR tokyo", {APPLES, JAPAN}),
         ("apple -pie", {JAPAN}),
         ("apple -(pie juice)", {PLAN, JAPAN}),
-        ("-apple", {BOARD, BASE, PHOTO, EMOJI}),
+        ("-apple", {BOARD, EMOJI}),
         ("apple -#shop", {PLAN, JAPAN}),
         ("#shop OR 🎉", {APPLES, EMOJI}),
         ("(C++ OR tokyo) apple", {APPLES, JAPAN}),
@@ -102,17 +107,22 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("c#", set()),
         ("foo-bar", {APPLES}),
         ("foo-b", {APPLES}),
-        ("oo-bar", set()),
+        ("oo-bar", {APPLES}),
+        ("oo-b", {APPLES}),
+        ("+ and", {APPLES}),
         ("foo.bar", set()),
         ("me@here.org", {PLAN}),
         ("a.b", {PLAN}),
         ("brûlée!", {APPLES}),
         ('"and foo-bar"', {APPLES}),
-        ('"and foo-ba"', set()),
+        ('"nd foo-ba"', {APPLES}),
         ("🎉", {EMOJI}),
         ("party🎉", set()),
         ("++", {APPLES}),
         ("[[Apples]]", {PLAN}),
+        ("[[", {PLAN}),
+        ("[[app", {PLAN}),
+        ("ples]]", {PLAN}),
         # Words without spaces
         ("日本", {JAPAN}),
         ("首都です", {JAPAN}),
@@ -124,9 +134,11 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("日本X", set()),
         # Tags
         ("tag:#fruit", {APPLES}),
-        ("#FRUIT/red", {APPLES}),
+        ("tag:FRUIT/red", {APPLES}),
         ("tag:#fru", set()),
-        ("#nocode", set()),
+        ("tag:#nocode", set()),
+        ("#nocode", {PLAN}),
+        ("#fru", {PLAN}),
         ("tag:(#shop #fruit)", {APPLES}),
         # Names
         ("file:app", {APPLES}),
@@ -146,10 +158,10 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("match-case:happycat", set()),
         ("match-case:HappyC", {PLAN}),
         ("match-case:(HappyCat ignore-case:APPLE)", {PLAN}),
-        ("match-case:Creme", set()),
+        ("match-case:crème", set()),
         ("match-case:content:apple", {APPLES, PLAN, JAPAN}),
         ("match-case:/happy/", set()),
-        ("-match-case:apple", {BOARD, BASE, PHOTO, EMOJI}),
+        ("-match-case:apple", {BOARD, EMOJI}),
         # Places
         ("line:(apple pie)", {APPLES, PLAN}),
         ("line:(apple juice)", {APPLES}),
@@ -162,13 +174,13 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ('line:"apple pie"', {APPLES}),
         ("line:match-case:An", {APPLES, PLAN}),
         ("line:#shop", {APPLES}),
-        ("-line:(apple pie)", {JAPAN, BOARD, BASE, PHOTO, EMOJI}),
+        ("-line:(apple pie)", {JAPAN, BOARD, EMOJI}),
         ("block:(nocode fruit)", {PLAN}),
         ("block:(nocode mail)", set()),
-        ("block:(creme shop)", set()),
-        ("section:(creme shop)", {APPLES}),
-        ("section:(creme juice)", set()),
-        ("section:(status creme)", set()),
+        ("block:(crème shop)", set()),
+        ("section:(crème shop)", {APPLES}),
+        ("section:(crème juice)", set()),
+        ("section:(status crème)", set()),
         # Tasks
         ('task:""', {APPLES}),
         ("task:buy", {APPLES}),
@@ -179,7 +191,7 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("task-done:bake", {APPLES}),
         ("task-done:(bake -buy)", {APPLES}),
         ("task-todo:(match-case:Buy OR /^bake/)", set()),
-        ("-task:buy -apple", {BOARD, BASE, PHOTO, EMOJI}),
+        ("-task:buy -apple", {BOARD, EMOJI}),
         # Properties
         ("[status]", {APPLES, PLAN}),
         ("[Status:done]", {APPLES}),
@@ -188,6 +200,8 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("[status:-done]", {PLAN}),
         ("-[status:done] [status]", {PLAN}),
         ("[status:match-case:done]", set()),
+        ('[status:"in progress"]', {PLAN}),
+        ('[status:"in"]', set()),
         ("[status:/^in/]", {PLAN}),
         ("[people:(ann bob)]", {PLAN}),
         ("[rating:4]", {APPLES}),
@@ -205,14 +219,18 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         # What the index knows
         ("modified:2024-05-01", {APPLES}),
         ("modified:<2024-05-02", {APPLES}),
-        ("modified:>2024-05-05", {PHOTO, EMOJI}),
+        ("modified:>2024-05-05", {EMOJI}),
         ("size:>210", {APPLES}),
-        ("in:work", {PLAN, JAPAN, BOARD, BASE}),
+        ("in:work", {PLAN, JAPAN, BOARD}),
         ("in:Work/Sub", {JAPAN}),
         ("in:Wor", set()),
         ("kind:canvas", {BOARD}),
         ("kind:note -apple", {EMOJI}),
-        ("pears", {BOARD, BASE}),
+        ("pears", {BOARD}),
+        ("kind:attachment", {PHOTO}),
+        ("file:.png photo", set()),
+        ("file:.png -photo", {PHOTO}),
+        ("-path:work", {APPLES, EMOJI, PHOTO}),
         ("has:task", {APPLES}),
         ("has:todo has:done", {APPLES}),
         ("has:link", {PLAN}),
@@ -238,18 +256,18 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ("/100%_/", set()),
     ],
 )
-def test_a_query_finds(connection: sqlite3.Connection, query: str, paths: set[str] | None) -> None:
+def test_a_query_finds(queries: Queries, query: str, paths: set[str] | None) -> None:
     if paths is None:
         with pytest.raises(BadQuery):
-            search(connection, query)
+            search(queries, query)
         return
-    assert found(connection, query) == paths
+    assert found(queries, query) == paths
 
 
 def test_a_hit_shows_the_lines_that_match_with_the_most_terms_first_chosen(tmp_path: Path) -> None:
     text = "one\nnothing\ntwo\none two\r\none\n"
     index = indexed(tmp_path, {"A.md": text})
-    result = search(index.queries.connection, "one two -three", matches=2)
+    result = search(index.queries, "one two -three", matches=2)
     (hit,) = result.hits
     assert hit.matches == (LineMatch(1, "one"), LineMatch(4, "one two"))
     assert hit.lines == 4
@@ -265,7 +283,7 @@ def test_a_hit_shows_the_lines_that_match_with_the_most_terms_first_chosen(tmp_p
         ("#shop", [11]),
         ("task:b", [11, 12]),
         ("task-done:bake", [12]),
-        ("section:(creme shop)", [10, 11]),
+        ("section:(crème shop)", [10, 11]),
         ('block:(pie -"")', []),
         ("line:#shop", [11]),
         ('task-todo:""', [11]),
@@ -276,8 +294,8 @@ def test_a_hit_shows_the_lines_that_match_with_the_most_terms_first_chosen(tmp_p
         ("apples -file:x", [11]),
     ],
 )
-def test_lines_are_shown_for_each_kind_of_term(connection: sqlite3.Connection, query: str, lines: list[int]) -> None:
-    hits = {hit.path: hit for hit in search(connection, query).hits}
+def test_lines_are_shown_for_each_kind_of_term(queries: Queries, query: str, lines: list[int]) -> None:
+    hits = {hit.path: hit for hit in search(queries, query).hits}
     assert [match.line for match in hits[APPLES].matches if APPLES in hits] == lines if lines else True
     if lines:
         assert hits[APPLES].lines == len(lines)
@@ -286,46 +304,44 @@ def test_lines_are_shown_for_each_kind_of_term(connection: sqlite3.Connection, q
 def test_a_long_line_is_shortened_around_the_match(tmp_path: Path) -> None:
     words = " ".join(f"word{n}" for n in range(1000))
     index = indexed(tmp_path, {"A.md": words.replace("word500", "needle"), "B.md": "x" * 500 + "-needle-" + "y" * 500})
-    first, second = (
-        hit.matches[0].text for hit in search(index.queries.connection, "needle", context=60, sort="path").hits
-    )
+    first, second = (hit.matches[0].text for hit in search(index.queries, "needle", context=60, sort="path").hits)
     assert first.startswith("…word49")
     assert first.endswith("…")
     assert "needle" in first
     assert len(first) <= 62
     assert second.startswith("…x")
     assert "-needle-yy" in second
-    assert search(index.queries.connection, "word0", context=20).hits[0].matches[0].text == "word0 word1 word2…"
+    assert search(index.queries, "word0", context=20).hits[0].matches[0].text == "word0 word1 word2…"
     index.close()
 
 
 def test_pages_follow_each_other_in_an_order_that_paths_complete(tmp_path: Path) -> None:
     index = indexed(tmp_path, {f"{n:02}.md": "same text" for n in range(25)})
-    connection = index.queries.connection
+    queries = index.queries
     expected = [f"{n:02}.md" for n in range(25)]
     for query in ("same", "same -/nothing/"):
-        pages = [search(connection, query, limit=10, offset=offset) for offset in (0, 10, 20, 30)]
+        pages = [search(queries, query, limit=10, offset=offset) for offset in (0, 10, 20, 30)]
         assert [hit.path for page in pages for hit in page.hits] == expected
         assert [page.total for page in pages] == [25] * 4
-        newest = search(connection, query, limit=3, sort="modified")
+        newest = search(queries, query, limit=3, sort="modified")
         assert [hit.path for hit in newest.hits] == ["24.md", "23.md", "22.md"]
-        assert search(connection, query, limit=0) == SearchPage(25, True, (), None)
+        assert search(queries, query, limit=0) == SearchPage(25, True, (), None)
     index.close()
 
 
 def test_a_word_in_the_title_is_worth_more(tmp_path: Path) -> None:
     index = indexed(tmp_path, {"A.md": "plan " * 3 + "x " * 50, "Plan.md": "x " * 50, "Z.md": "x " * 50 + "plan"})
-    hits = search(index.queries.connection, "plan").hits
+    hits = search(index.queries, "plan").hits
     assert [hit.path for hit in hits] == ["Plan.md", "A.md", "Z.md"]
     assert hits[0].score > hits[1].score > hits[2].score > 0
-    hits = search(index.queries.connection, "plan OR #none").hits
+    hits = search(index.queries, "plan OR #none").hits
     assert [hit.path for hit in hits] == ["Plan.md", "A.md", "Z.md"]
     index.close()
 
 
-def test_what_the_app_hides_is_not_found_nor_counted(connection: sqlite3.Connection) -> None:
+def test_what_the_app_hides_is_not_found_nor_counted(queries: Queries) -> None:
     for query in ("apple", "/apple/", "-nothing kind:note apple"):
-        result = search(connection, query, hidden=lambda path: path.startswith("Work/"))
+        result = search(queries, query, hidden=lambda path: path.startswith("Work/"))
         assert [hit.path for hit in result.hits] == [APPLES]
         assert result.total == 1
 
@@ -337,19 +353,19 @@ def test_equal_indexes_give_equal_results_however_they_came_about(tmp_path: Path
     index.apply([entry(path, NOTES[path]) for path in (JAPAN, PLAN, APPLES)])
     again = indexed(tmp_path, NOTES)
     for query in ("apple", "pie OR apple", "apple -pie", "/pie/"):
-        assert search(index.queries.connection, query) == search(again.queries.connection, query)
+        assert search(index.queries, query) == search(again.queries, query)
     index.close()
     again.close()
 
 
-def test_days_are_counted_back_from_now(connection: sqlite3.Connection) -> None:
+def test_days_are_counted_back_from_now(queries: Queries) -> None:
     now = datetime(2024, 5, 7, 18, 0, tzinfo=UTC)
-    assert {hit.path for hit in search(connection, "modified:1d", now=now).hits} == {EMOJI}
-    assert {hit.path for hit in search(connection, "modified:yesterday", now=now).hits} == {PHOTO}
+    assert {hit.path for hit in search(queries, "modified:1d", now=now).hits} == {EMOJI}
+    assert {hit.path for hit in search(queries, "modified:yesterday kind:attachment", now=now).hits} == {PHOTO}
 
 
-def test_a_tree_can_be_searched_for(connection: sqlite3.Connection) -> None:
-    result = search(connection, Word("juice"))
+def test_a_tree_can_be_searched_for(queries: Queries) -> None:
+    result = search(queries, Word("juice"))
     assert result.hits == (
         SearchHit(APPLES, "Apples", result.hits[0].score, (LineMatch(15, "apple juice ^juice"),), 1),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.vault.searching import indexed
-from tidings._kit.patterns import BadPattern, compiled, translated
+from tidings._kit.patterns import BadPattern, compiled
 from tidings.vault.index.index import Index
 from tidings.vault.search import search as module
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime
@@ -27,7 +27,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 @pytest.mark.parametrize("query", [EXPLODING, f"word {EXPLODING}", f"line:{EXPLODING}", f"-{EXPLODING}"])
 def test_a_regular_expression_that_explodes_is_given_up_and_said_so(index: Index, query: str) -> None:
-    result = search(index.queries.connection, query, timeout=0.6)
+    result = search(index.queries, query, timeout=0.6)
     assert not result.exact
     assert result.problem is not None
     assert "The regular expression was given up on" in result.problem
@@ -37,7 +37,7 @@ def test_a_regular_expression_that_explodes_is_given_up_and_said_so(index: Index
 
 @pytest.mark.parametrize("query", [f"[key:{EXPLODING}]", f"task:{EXPLODING}"])
 def test_it_is_also_given_up_where_sql_asks(index: Index, query: str) -> None:
-    result = search(index.queries.connection, query, timeout=0.6)
+    result = search(index.queries, query, timeout=0.6)
     assert result.problem is not None
     assert "The regular expression was given up on" in result.problem
     assert not result.exact
@@ -45,10 +45,10 @@ def test_it_is_also_given_up_where_sql_asks(index: Index, query: str) -> None:
 
 @pytest.mark.parametrize("query", ["word", "/word/", '""', "[key]", "task:x"])
 def test_without_time_nothing_is_found_and_the_reason_is_said(index: Index, query: str) -> None:
-    result = search(index.queries.connection, query, timeout=0)
+    result = search(index.queries, query, timeout=0)
     assert (result.hits, result.exact) == ((), False)
     assert result.problem is not None
-    assert search(index.queries.connection, query).problem is None
+    assert search(index.queries, query).problem is None
 
 
 def test_lines_that_there_is_no_time_for_are_left_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,25 +57,24 @@ def test_lines_that_there_is_no_time_for_are_left_out(index: Index, monkeypatch:
 
     monkeypatch.setattr(module, "matching_lines", late)
     with pytest.raises(sqlite3.OperationalError):
-        search(index.queries.connection, "word")
+        search(index.queries, "word")
     monkeypatch.setattr(Deadline, "passed", lambda _: True)
-    connection = index.queries.connection
     monkeypatch.setattr(module, "_STEPS", 10**9)
-    hits = search(connection, "word", limit=1).hits
+    hits = search(index.queries, "word", limit=1).hits
     assert [(hit.path, hit.matches, hit.lines) for hit in hits] == [("000.md", (), 0)]
 
 
 def test_an_error_of_the_database_is_not_taken_for_a_lack_of_time(index: Index) -> None:
     index.queries.connection.execute("ALTER TABLE tags RENAME TO gone")
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        search(index.queries.connection, "tag:#a")
+        search(index.queries, "tag:#a")
 
 
 def test_the_total_is_a_lower_bound_when_much_would_have_to_be_read_for_it(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_COUNTED", 300)
-    result = search(index.queries.connection, "/w[o]rd/", limit=3)
+    result = search(index.queries, "/w[o]rd/", limit=3)
     assert [hit.path for hit in result.hits] == ["000.md", "001.md", "002.md"]
     assert 3 < result.total < 30
     assert not result.exact
@@ -125,46 +124,21 @@ def test_patterns_are_understood_as_in_javascript(pattern: str, text: str) -> No
     assert compiled(pattern, ignore_case=True, multiline=True, dotall=False).search(text)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "words", "literal"),
-    [
-        ("foo bar baz", ("bar",), "foo bar baz"),
-        (r"\bFoo\b", ("foo",), "Foo"),
-        ("foo", (), "foo"),
-        (r"\s+foo\s+", ("foo",), "foo"),
-        (r"\s*foo\s*", (), "foo"),
-        ("-ab-c?d", ("ab",), "-ab-"),
-        (" a|b ", (), ""),
-        (" (a) b ", ("b",), " b "),
-        (" [a]b ", (), ""),
-        (" ab+ ", (), ""),
-        (r" a\. ", ("a",), " a. "),
-        ("(?i) ab ", ("ab",), " ab "),
-        ("é ab é", ("ab",), " ab "),
-        ("ab.cde", (), "cde"),
-    ],
-)
-def test_the_words_that_a_match_must_hold_are_known(pattern: str, words: tuple[str, ...], literal: str) -> None:
-    assert translated(pattern).words == words
-    assert translated(pattern).literal == literal
-
-
-@pytest.mark.parametrize("filler", ["x\n", "é\n"])
-def test_a_long_text_is_looked_through_in_slices_while_there_is_time(filler: str) -> None:
-    text = "word\n" + filler * 300_000 + "Word\nwor"
+@pytest.mark.parametrize("filler", ["x\n", "é\n", "İ\n"])
+def test_the_places_of_a_term_are_those_of_the_text_itself(filler: str) -> None:
+    text = "word\n" + filler * 30_000 + "Word\nwor"
     at = len(text)
     assert list(Finder(Word("word")).spans(text, Deadline(60))) == [(0, 4), (at - 8, at - 4)]
-    assert list(Finder(Phrase("word wor")).spans(text, Deadline(60))) == [(at - 8, at)]
+    assert list(Finder(Phrase("word\nwor")).spans(text, Deadline(60))) == [(at - 8, at)]
     assert list(Finder(Word("Word"), match_case=True).spans(text, Deadline(60))) == [(at - 8, at - 4)]
-    with pytest.raises(OutOfTime):
-        Finder(Word("absent")).found(text, Deadline(0))
+    assert not Finder(Word("absent")).found(text, Deadline(0))
 
 
 def test_a_hundred_terms_are_not_too_many(index: Index) -> None:
     for joint in (" ", " OR ", " OR tag:#a "):
-        assert search(index.queries.connection, joint.join(["word"] * 50)).total == 30
+        assert search(index.queries, joint.join(["word"] * 50)).total == 30
     nested = "-(a OR b " * 6 + "word" + ")" * 6
-    assert search(index.queries.connection, nested).problem is None
+    assert search(index.queries, nested).problem is None
 
 
 def test_a_regular_expression_is_not_begun_without_time() -> None:

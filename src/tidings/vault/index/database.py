@@ -1,8 +1,8 @@
 """The index as a database: its tables (`schema.sql`), its place, its lock.
 
 A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
-are numbered by `n` in the order of the text. `fts` has the searchable text under the same id: the `title`, and as
-`body` the whole text. Targets of links are not stored: they depend on which other files exist, and are resolved when
+are numbered by `n` in the order of the text. `texts` has the text under the same id, `fts` its words (see `words.py`).
+Targets of links are not stored: they depend on which other files exist, and are resolved when
 needed, over `files.name` and `links.name`. `tag_counts` is derived, with a row also for each tag that others are nested
 in. Names in `name` and `key` columns are made by `notes.model.key`.
 
@@ -36,9 +36,9 @@ ROWS: Final = {"tags": 3, "links": 9, "headings": 3, "blocks": 2, "tasks": 3, "p
 
 SCHEMA: Final = Schema(
     application_id=0x54494456,  # "TIDV"
-    version=2,  # Raised with every change of the tables, or of how a file is read.
+    version=3,  # Raised with every change of the tables, or of how a file is read.
     tables=statements_in(Path(__file__).with_name("schema.sql")),
-    checked=("files", "fts", "tag_counts", "meta", *ROWS),
+    checked=("files", "texts", "fts", "words", "tag_counts", "meta", *ROWS),
     pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),
 )
 _WORDING: Final = Wording(

@@ -20,13 +20,16 @@ from tidings.vault.index import database
 from tidings.vault.index.database import ROWS
 from tidings.vault.index.queries import Queries, upward
 from tidings.vault.index.read_file import Row, Same, name_key
-from tidings.vault.notes.model import IndexEntry, Stamp
+from tidings.vault.index.words import folded
+from tidings.vault.notes.model import SEARCHED, IndexEntry, Stamp
 
 Rows = Mapping[str, Iterable[Row]]  # By table, made while they are stored, so that not all of them exist at once.
 
 INSERTS: Final = {
     "files": "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "fts": "INSERT INTO fts (rowid, title, body) VALUES (?, ?, ?)",
+    "texts": "INSERT INTO texts VALUES (?, ?, ?, ?)",
+    "fts": "INSERT INTO fts (rowid, title, headings, body) VALUES (?, ?, ?, ?)",
+    "words": "INSERT OR IGNORE INTO words (word) VALUES (?)",
     **{table: f"INSERT INTO {table} VALUES (?, ?{', ?' * columns})" for table, columns in ROWS.items()},  # noqa: S608
 }
 _LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
@@ -41,7 +44,8 @@ def collect(files: Sequence[tuple[int, IndexEntry]]) -> Rows:
 
     return {
         "files": (_file(id_, entry) for id_, entry in files),
-        "fts": ((id_, entry.title, entry.text) for id_, entry in files),
+        "texts": ((id_, *_texts(entry)) for id_, entry in files),
+        "fts": ((id_, *map(folded, _texts(entry))) for id_, entry in files if entry.kind in SEARCHED),
         **{table: contents(table) for table in ROWS},
     }
 
@@ -62,6 +66,11 @@ def _file(id_: int, entry: IndexEntry) -> Row:
         *entry.stamp,
         *(entry.hash, entry.title, entry.words, entry.properties, entry.problem),
     )
+
+
+def _texts(entry: IndexEntry) -> tuple[str, str, str]:
+    """Returns the title of a file, its headings and its text."""
+    return entry.title, "\n".join(text for _, text, _ in entry.rows.get("headings", ())), entry.text
 
 
 class _First(NamedTuple):
@@ -167,6 +176,7 @@ class Index:
         self.queries = Queries(self._database.connection, self._mounts)
         self.is_built = bool(self._ask("SELECT 1 FROM meta WHERE key = ?", ("built",)))
         """It was equal to the disk once, now or at an earlier start."""
+        self._words: set[str] = set()  # Those that are stored already, while the index is built.
 
     @property
     def is_first(self) -> bool:
@@ -188,6 +198,7 @@ class Index:
         """Begins with an empty index, because this one is damaged. All readers have to be closed before."""
         self._database.renew()
         self.is_built = False
+        self._words.clear()
         self.queries = Queries(self._database.connection, self._mounts)
 
     def explained(self, error: sqlite3.Error) -> Exception:
@@ -238,6 +249,7 @@ class Index:
         with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('built', '')")
         self.is_built = True
+        self._words.clear()
 
     def apply(self, entries: Sequence[IndexEntry], gone: Sequence[str] = (), same: Sequence[Same] = ()) -> None:
         """Stores files that were read, and forgets those that are `gone`. Of the `same`, only the stamps are stored."""
@@ -272,10 +284,14 @@ class Index:
             rows = dict(collect([(id_, new[path]) for path, id_ in ids.items()]))
             rows = dict(cleaned(rows)) if clean else rows
             tag_rows = rows["tags"] = list(rows["tags"])  # Stored, and counted below.
+            words = {word for path in ids for word in new[path].vocabulary.split("\n")} - self._words
+            rows["words"] = ((word,) for word in sorted(words))
             for table, some in rows.items():
                 connection.executemany(INSERTS[table], some)
             tags.add(tag_rows, {id_: path for path, id_ in ids.items()})
             tags.store()
+        if not self.is_built:
+            self._words |= words
 
     def _ask(self, question: str, about: tuple[str] | dict[str, str]) -> list[tuple[Any, ...]]:
         try:
@@ -301,7 +317,11 @@ def _forget(connection: sqlite3.Connection, ids: Iterable[int], *, keep: set[int
     every = [(id_,) for id_ in sorted(ids)]
     for table in ROWS:
         connection.executemany(f"DELETE FROM {table} WHERE file = ?", every)  # noqa: S608
-    connection.executemany("DELETE FROM fts WHERE rowid = ?", every)
+    old = f"SELECT id, texts.title, headings, body FROM texts JOIN files USING (id) WHERE id = ? AND kind IN {SEARCHED}"  # noqa: S608
+    texts = (row for id_ in every for row in connection.execute(old, id_))
+    forget = "INSERT INTO fts (fts, rowid, title, headings, body) VALUES ('delete', ?, ?, ?, ?)"
+    connection.executemany(forget, ((id_, *map(folded, text)) for id_, *text in texts))
+    connection.executemany("DELETE FROM texts WHERE id = ?", every)
     connection.executemany("DELETE FROM files WHERE id = ?", [row for row in every if row[0] not in keep])
 
 

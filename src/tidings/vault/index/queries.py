@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
+from tidings.vault.index.words import Vocabulary
 from tidings.vault.notes.model import Kind, NoteTask, key
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
@@ -96,6 +97,7 @@ class Queries:
     def __init__(self, connection: sqlite3.Connection, mounts: Sequence[str] = ("",)) -> None:
         self.connection = connection
         self.mounts = tuple(mounts)
+        self.vocabulary = Vocabulary(connection)
 
     def close(self) -> None:
         self.connection.close()
@@ -118,8 +120,8 @@ class Queries:
         return FileRow(*row) if row else None
 
     def text(self, path: str) -> str | None:
-        """Returns the searchable text of a file: of a note, all of it."""
-        body = "SELECT body FROM fts WHERE rowid = (SELECT id FROM files WHERE path = ?)"
+        """Returns the text of a file: of a note, all of it; of a canvas, its words."""
+        body = "SELECT body FROM texts WHERE id = (SELECT id FROM files WHERE path = ?)"
         row = self.connection.execute(body, (path,)).fetchone()
         return row[0] if row else None
 

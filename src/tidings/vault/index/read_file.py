@@ -20,10 +20,11 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from tidings._kit.bounded_json import as_float
 from tidings._kit.files import READING
 from tidings.vault.files.saves import is_settled
+from tidings.vault.index.words import distinct_words
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
 from tidings.vault.notes.links import link_name
-from tidings.vault.notes.model import IndexEntry, Kind, Note, Stamp, key, version_of
+from tidings.vault.notes.model import SEARCHED, IndexEntry, Kind, Note, Stamp, key, version_of
 
 logger = logging.getLogger(__name__)
 
@@ -83,17 +84,19 @@ def make_entry(
     """Returns the entry of a file; of one that was not read, if only the first three are given."""
     problems = [each for each in (problem, note and note.problem) if each]
     name = path.rpartition("/")[2]
+    title = note.title if note else name if kind == "attachment" else name.rpartition(".")[0]
     return IndexEntry(
         path,
         kind,
         stamp,
         version,
         text,
-        note.title if note else name if kind == "attachment" else name.rpartition(".")[0],
+        title,
         note.words if note else 0,
         _json(note.properties) if note else "{}",
         " ".join(problems) or None,
         {table: rows for table, find in _FOUND.items() if (rows := [*find(note)])} if note else {},
+        distinct_words((title, text)) if kind in SEARCHED else "",
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 LARGEST_TEXT: Final = 10_000_000  # Bytes of a file that is written, and characters of a text that is made for one.
 
 Kind = Literal["note", "canvas", "base", "attachment"]
+SEARCHED: Final = ("note", "canvas")  # The kinds of files that words are searched in.
 
 
 class Stamp(NamedTuple):
@@ -99,6 +100,7 @@ class IndexEntry(NamedTuple):
     properties: str  # A JSON object.
     problem: str | None  # The reason why it was not read, or not as it is; or the problem with its properties.
     rows: Mapping[str, Sequence[tuple[Any, ...]]]  # Its rows, by table of the index.
+    vocabulary: str  # The distinct words of its text and title, one in each line.
 
 
 class TextChange(NamedTuple):

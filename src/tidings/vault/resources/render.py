@@ -276,7 +276,7 @@ def search(view: VaultView, address: VaultAddress) -> Json:
     """Returns the results of a search, newest first: this order changes only with them. Raises `BadAddress`."""
     try:
         found = find(
-            view.queries.connection,
+            view.queries,
             parse_query(address.argument),
             limit=_size(address),
             offset=address.offset,

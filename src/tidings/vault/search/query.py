@@ -2,18 +2,18 @@ r"""The search language: Obsidian's, with a few additions. Turns a text into a t
 
 | written | finds |
 |---|---|
-| `apple pie` | both words, in a note or in its name; a word matches from its beginning (`app` finds *Apple*) |
-| `"apple pie"` | whole words that follow each other; `\"` is the character itself |
+| `apple pie` | both, in a note or canvas or in its name, also as parts of words (`ppl` finds *Apple*) |
+| `"apple pie"` | these characters, with the space; `\"` is the character itself |
 | `apple OR pie`, `apple -pie`, `(a OR b) c` | either; one without the other; groups. `AND`, `NOT` work too |
-| `C++`, `foo-bar`, `me@here.org`, `[[A note]]` | exactly these characters, from the beginning of a word |
+| `C++`, `foo-bar`, `#work`, `[[A note]]` | exactly these characters |
 | `/\d{4}-\d\d/` | a regular expression as in JavaScript; `/…/s` lets `.` match line ends |
-| `tag:#work`, `#work` | the tag or one below it (`#work/now`), never in code |
-| `file:plan`, `path:"Projects/A"` | part of the file's name; part of its path |
+| `tag:#work` | the tag or one below it (`#work/now`), never in code |
+| `file:plan`, `path:"Projects/A"` | part of the name of any file; part of its path |
 | `content:word` | in the text, not in the name |
 | `line:(a b)`, `block:(a b)`, `section:(a b)` | all in one line; one paragraph or list item; between two headings |
 | `task:call`, `task-todo:call`, `task-done:""` | in a task; in an open one; in a done one (`""`: any) |
-| `match-case:Pie`, `ignore-case:pie` | with case and accents; without them (the default) |
-| `[status]`, `[status:done]`, `["due date":2024]` | notes with the property; with this value |
+| `match-case:Pie`, `ignore-case:pie` | with upper and lower case as written; in any case (the default) |
+| `[status]`, `[status:done]`, `["due date":"May 1"]` | notes with the property; with this in its value; as its value |
 | `[status:(a OR b)]`, `[rating:>3]`, `[due:<2024-05-01]`, `[status:null]` | either value; numbers; dates; no value |
 | `modified:today`, `modified:7d`, `modified:>2024-05` | on that day; in the last 7 days (h, d, w, m, y); after it |
 | `size:>10kb` | larger than that |
@@ -21,8 +21,8 @@ r"""The search language: Obsidian's, with a few additions. Turns a text into a t
 | `kind:canvas` | note, canvas, base or attachment |
 | `has:task` | also todo, done, link, embed, attachment, tag, property, alias, heading, block, problem |
 
-Case and accents are ignored. In scripts without spaces (Chinese, Japanese, Thai …) a word is found anywhere. A
-backslash takes the special meaning from a character: `\-a`, `\#a`, `a\:b`.
+Only notes and canvases are found, unless the query has `file:`, `path:` or `kind:`. A backslash takes the special
+meaning from a character: `\-a`, `\[a`, `a\:b`.
 """
 
 import re
@@ -125,7 +125,6 @@ _OPERATOR = re.compile(r"([A-Za-z][A-Za-z-]*):")
 _VALUE = re.compile(r'"[^"]{1,40}"|\([^()]{1,40}\)|[^\s()\[\]"]{1,40}(?=[\s)]|\Z)')
 _REGEX = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+)/([a-z]*)")
 _LINK = re.compile(r"\[\[.*?\]\]", re.DOTALL)  # Stands for its characters, so that a link needs no quotes.
-_TAG = re.compile(r"(?=[^\s]*[^\W\d])[\w/-]+|(?=[^\s]*-)[\w/-]+")
 
 
 def parse_query(text: str) -> Query:
@@ -269,19 +268,14 @@ class _QueryParser:
             case "[" if link := _LINK.match(self.text, self.at):
                 self.at = link.end()
                 return tree.Phrase(link[0])
-            case "[":
+            case "[" if not self.text.startswith("[[", self.at):
                 return self._property()
             case _:
                 return self._compared() or self._operator() or self._plain()
 
     def _plain(self) -> Query:
-        start = self.at
         word = self.word()
-        if self.inside == "[" and word == "null":
-            return tree.Empty()
-        if self.text[start] == "#" and self._tags_allowed() and _TAG.fullmatch(word, 1):
-            return tree.TagTerm(word[1:].strip("/"))
-        return tree.Word(word)
+        return tree.Empty() if self.inside == "[" and word == "null" else tree.Word(word)
 
     def _closed(self, closer: str, query: Query, what: str, cure: str, start: int) -> Query:
         """Skips the closer of a query, or says that it is missing."""
@@ -349,7 +343,7 @@ class _QueryParser:
         return query
 
     def _tag(self, start: int) -> Query:
-        if not self._tags_allowed():
+        if self.inside in {"file", "path", "["}:
             self._refuse_inside("tag", start)
         if self.text[self.at] == "(":
             return self._argument("tag")
@@ -403,9 +397,6 @@ class _QueryParser:
             return tree.Compared(found[0], text)
         cure = "write a number or a date directly after it"
         raise self.bad(f"The {found[0]} at {{}} compares with nothing", cure, start)
-
-    def _tags_allowed(self) -> bool:
-        return self.inside not in {"file", "path", "["}
 
     def _refuse_inside(self, name: str, start: int) -> None:
         if self.inside:

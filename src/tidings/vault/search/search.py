@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from tidings.vault.index.queries import Queries
 from tidings.vault.search.matching import Deadline, OutOfTime, SearchTooSlow
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.sql import Condition, Sort, Sql, Translator, selection
@@ -40,7 +41,7 @@ class SearchPage(NamedTuple):
 
 
 def search(
-    connection: sqlite3.Connection,
+    queries: Queries,
     query: Query | str,
     *,
     limit: int = 20,
@@ -52,7 +53,7 @@ def search(
     timeout: float = 2.0,
     now: datetime | None = None,
 ) -> SearchPage:
-    """Searches the index behind a connection, in the thread that may use it. Raises `BadQuery`.
+    """Searches the index, in the thread that may use it. Raises `BadQuery`.
 
     The connection's progress handler is used during the search. At most `limit` hits are returned, after the first
     `offset`; equal ones are in the order of their paths. At most `matches` lines of a file are shown, and `context`
@@ -60,13 +61,14 @@ def search(
     `now` is the time from which `modified:7d` counts back, with the time zone of days.
     """
     query = parse_query(query) if isinstance(query, str) else query
+    connection = queries.connection
     now = now or datetime.now(UTC).astimezone()
     deadline = Deadline(timeout)
     if hidden is not None:
         connection.create_function("vault_hidden", 1, hidden, deterministic=True)
     connection.set_progress_handler(deadline.passed, _STEPS)
     try:
-        translator = Translator(connection, deadline, now)
+        translator = Translator(queries, deadline, now)
         run = _SearchRun(
             connection, query, deadline, translator, limit=limit, offset=offset, sort=sort, hidden=hidden is not None
         )
@@ -160,7 +162,8 @@ class _SearchRun:
     def _candidates(
         self, condition: Condition, questions: list[Condition], page: Sql = ("", ())
     ) -> Iterator[tuple[Candidate, float]]:
-        sql, values = selection(self.query, condition, questions, sort=self.sort, hidden=self.hidden, page=page)
-        for id_, path, title, score, rows, *answers in self.connection.execute(sql, values):
+        ranks = self.translator.ranks(self.query)
+        sql, values = selection(self.query, condition, questions, ranks, sort=self.sort, hidden=self.hidden, page=page)
+        for id_, path, kind, title, score, rows, *answers in self.connection.execute(sql, values):
             self.rows = rows
-            yield Candidate(self.connection, id_, path, title, answers), -score or 0.0  # not -0.0
+            yield Candidate(self.connection, id_, path, kind, title, answers), -score or 0.0  # not -0.0

@@ -1,31 +1,32 @@
 """A query as one SQL statement on `files AS f`.
 
-The condition is exact if SQL can decide it. Regular expressions, case and `line:` need the text itself (see `text.py`);
-for them the condition only excludes what cannot match. Words become one expression of the full-text index as far as
-possible, which also ranks. Names, property values and tasks are short, so SQL asks Python about each (`vault_test`).
+The condition is exact if SQL can decide it. Regular expressions, case, phrases and `line:` need the text itself (see
+`text.py`); for them the condition only excludes what cannot match. Words, also parts of words, become one expression of
+the full-text index as far as possible. Names, property values and tasks are short, so SQL asks Python about each
+(`vault_test`); also about all texts, for a term that is in most of them, or in no word.
 """
 
 import posixpath
 import re
-import sqlite3
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Final, Literal
 
-from tidings._kit.patterns import TranslatedPattern, translated
-from tidings.vault.notes.model import key
+from tidings._kit.patterns import translated
+from tidings.vault.index.queries import Queries
+from tidings.vault.index.words import folded, words_in
+from tidings.vault.notes.model import SEARCHED, key
 from tidings.vault.search import tree
-from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, fold, parted, unparted
+from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, forms_of
 from tidings.vault.search.query import sizes, times
 from tidings.vault.search.tree import Query
 
 Value = str | int | float
 Sql = tuple[str, tuple[Value, ...]]  # An expression, and the values of its question marks.
 
-_MOST_KNOWN: Final = 10_000
+_MOST_KNOWN, _LONGEST_KNOWN = 10_000, 200
+_NOWHERE: Final = '"\ue000"'  # No text has this word.
 _A_DATE: Final = "GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'"
 _HAS: Final = {
     "task": "SELECT file FROM tasks",
@@ -43,7 +44,15 @@ _HAS: Final = {
 }
 _STATUS = {"task": "", "task-todo": " AND t.status = ' '", "task-done": " AND t.status <> ' '"}
 Sort = Literal["relevance", "modified", "path"]
-_BM25: Final = "bm25(fts, 8.0, 1.0)"  # Lower is better; only in a query on the full-text index itself. Titles weigh 8.
+_HAS_TEXT: Final = f"f.kind IN {SEARCHED}"
+_MOST_WORDS: Final = 250  # Words with the same part that the full-text index is asked for; reading all texts is faster.
+# Lower is better; only in a query on the full-text index itself. Such weights put titles first, and then headings:
+# however often a word is in a text, that counts for less.
+_BM25: Final = "bm25(fts, 1e6, 1e3, 1.0)"
+_IN_TITLE: Final = "SELECT rowid AS id, -100.0 AS score FROM fts WHERE fts MATCH ?"  # Also a part of a word.
+_MOST_RANKED: Final = 8  # Terms that are looked for in titles.
+# Words that are told apart by the full-text index as they are here. Some Greek letters, for example, are not.
+_SIMPLE: Final = re.compile("[0-9a-z\u00e0-\u00f6\u00f8-\u00ff\u0100-\u017e\u0430-\u045f\uac00-\ud7a3]+")
 # Rounded, so that no last digit decides what paths should. Words that most files have differ by a millionth.
 _ORDER: Final = {"relevance": "round(c.score, 12), f.path", "modified": "f.mtime DESC, f.path", "path": "f.path"}
 
@@ -54,7 +63,7 @@ class Row:
 
     column: str
     match_case: bool
-    name: Callable[[str], str] | None = None  # Takes the name from a path. In names, terms are found anywhere.
+    name: Callable[[str], str] | None = None  # Takes the name from a path.
     property: str = ""  # The key of the property whose values these are: any item of a list may match.
 
 
@@ -85,7 +94,7 @@ def fact(name: tree.FactName, text: str, now: datetime) -> Sql:
         case "kind":
             return "f.kind = ?", (text,)
         case "in":
-            folder = fold(text)
+            folder = key(text)
             inside = "substr(vault_fold(folder) || '/', 1, ?) = ?"
             folders = f"WITH d AS MATERIALIZED (SELECT DISTINCT folder FROM files) SELECT folder FROM d WHERE {inside}"  # noqa: S608
             return f"f.folder IN ({folders})", (len(folder) + 1, f"{folder}/")
@@ -98,7 +107,7 @@ def _compared(operator: str, text: str) -> Sql:
         return f"(t.number {operator} ? OR (t.number IS NULL AND {date[0]}))", (number, *date[1])
     if re.match(r"[0-9]{4}-[0-9]{2}", text):
         return date
-    return f"(t.number IS NULL AND t.text <> '' AND vault_fold(t.text) {operator} ?)", (fold(text),)
+    return f"(t.number IS NULL AND t.text <> '' AND vault_fold(t.text) {operator} ?)", (key(text),)
 
 
 def _number(text: str) -> float | None:
@@ -133,14 +142,15 @@ class Where:
 class Translator:
     """Translates one query for a connection, and answers the questions of SQL to Python."""
 
-    def __init__(self, connection: sqlite3.Connection, deadline: Deadline, now: datetime) -> None:
+    def __init__(self, queries: Queries, deadline: Deadline, now: datetime) -> None:
+        self._vocabulary = queries.vocabulary
         self._deadline = deadline
         self._now = now
         self._tests: list[Callable[[str], bool]] = []
         self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
         self.slow = 0  # The number of texts on which a regular expression took too long.
-        connection.create_function("vault_test", 2, self._test, deterministic=True)
-        connection.create_function("vault_fold", 1, fold, deterministic=True)
+        queries.connection.create_function("vault_test", 2, self._test, deterministic=True)
+        queries.connection.create_function("vault_fold", 1, key, deterministic=True)
 
     def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
         match query:
@@ -157,7 +167,7 @@ class Translator:
             case tree.Within():
                 return self._within(query, where)
             case tree.Word() | tree.Phrase() | tree.Regex():
-                return _term(query, where)
+                return self._term(query, where)
             case tree.TagTerm(name):
                 sql, values = tagged(name)
                 sql = f"f.id IN (SELECT file FROM tags WHERE {sql})"  # noqa: S608
@@ -168,6 +178,61 @@ class Translator:
             case _:
                 raise AssertionError(query)  # The parser lets nothing else in.
         return Condition(sql, values, exact=not where.loose)
+
+    def ranks(self, query: Query) -> Sql:
+        """Returns a statement for the scores of files: by whole words, and by titles with a part of one."""
+        texts = ranking(query)
+        whole = " OR ".join(
+            dict.fromkeys(f"({_column(_phrase(words_in(folded(text))), each)})" for text, each in texts)
+        )
+        titles = [self._form(text.lower(), Where()).match for text, each in texts[:_MOST_RANKED] if not each.body]
+        scored = f"SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?"  # noqa: S608
+        matches = ([whole] if whole else []) + [f"title : ({match})" for match in titles if match]
+        return " UNION ALL ".join([scored, *[_IN_TITLE] * len(matches)][: len(matches)]), tuple(matches)
+
+    def _term(self, term: tree.Word | tree.Phrase | tree.Regex, where: Where) -> Condition:
+        if isinstance(term, tree.Regex):
+            literal = translated(term.pattern).literal
+            return replace(self._form(literal.lower(), where), exact=False) if literal else Condition(exact=False)
+        if not term.text:
+            return Condition()
+        known = [self._form(form, where) for form in forms_of(term.text.lower())]
+        if not all(each.match for each in known):
+            return self._scanned(term, where)
+        found = _any(known)
+        return replace(found, exact=found.exact and not where.match_case)
+
+    def _form(self, text: str, where: Where) -> Condition:
+        """Returns the condition that the full-text index has for a text; an empty one if reading is faster."""
+        spaced = folded(text)
+        words = [word for word in words_in(spaced) if any(map(str.isalnum, word))]
+        if not words:
+            return Condition(exact=False)
+        first, *others = words
+        starts, ends = spaced.startswith(first), spaced.endswith((first, *others)[-1])
+        if starts:  # It may be the end of a longer word.
+            words = self._vocabulary.having(first, "contains" if ends and not others else "ends", _MOST_WORDS)
+            if words is None:
+                return Condition(exact=False)
+        else:
+            words = [first]
+        star = "*" if ends and (others or not starts) else ""
+        match = " OR ".join(_phrase([word, *others]) + star for word in words) or _NOWHERE
+        exact = spaced.strip() == first and not others and (_SIMPLE.fullmatch(first) is not None or len(first) == 1)
+        return Condition(match=_column(match, where), exact=exact)
+
+    def _scanned(self, term: tree.Word | tree.Phrase, where: Where) -> Condition:
+        """Reads all texts: for characters that are in no word, and for parts that most texts have."""
+        if term.text.isascii() and term.text.lower() == term.text.upper():  # SQLite alone is faster.
+            body, title = (f"instr({text}, ?)" for text in ("(SELECT body FROM texts WHERE id = f.id)", "f.title"))
+            sql = body if where.body else f"({title} OR {body})"
+            return Condition(f"({_HAS_TEXT} AND {sql})", (term.text,) * sql.count("?"))
+        finder, deadline = Finder(term, match_case=where.match_case), self._deadline
+        self._tests.append(lambda text: finder.found(text, deadline))
+        number = len(self._tests) - 1
+        sql = "vault_test(?, (SELECT body FROM texts WHERE id = f.id))"
+        sql, values = (sql, (number,)) if where.body else (f"(vault_test(?, f.title) OR {sql})", (number, number))
+        return Condition(f"({_HAS_TEXT} AND {sql})", values)
 
     def _within(self, query: tree.Within, where: Where) -> Condition:
         scope, part = query.scope, query.part
@@ -218,14 +283,10 @@ class Translator:
 
     def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
         finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
-        if name is None:
-            self._tests.append(lambda text: finder.found(text, deadline))
-        elif isinstance(term, tree.Regex):
-            self._tests.append(lambda text: finder.found(name(text), deadline))
+        if row.property and isinstance(term, tree.Phrase):
+            self._tests.append(finder.is_whole)
         else:
-            normal = partial(unicodedata.normalize, "NFC") if row.match_case else fold
-            wanted = normal(term.text)
-            self._tests.append(lambda text: wanted in normal(name(text)))
+            self._tests.append(lambda text: finder.found(name(text) if name else text, deadline))
         return len(self._tests) - 1
 
     def _test(self, number: int, text: str | None) -> bool:
@@ -238,23 +299,22 @@ class Translator:
             except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
                 self.slow += 1
                 known = False
-            if len(self._known) < _MOST_KNOWN:
+            if len(self._known) < _MOST_KNOWN and len(text) <= _LONGEST_KNOWN:
                 self._known[number, text] = known
         return known
 
 
-def ranking(query: Query, where: Where = Where()) -> list[str]:  # noqa: B008
-    """Returns the expression of the full-text index that ranks files: each word of the query."""
+def ranking(query: Query, where: Where = Where()) -> list[tuple[str, Where]]:  # noqa: B008
+    """Returns the texts by which files are ranked: each word or phrase of the query that must not be missing."""
     match query:
         case tree.And(parts) | tree.Or(parts):
-            return [match for part in parts for match in ranking(part, where)]
+            return [text for part in parts for text in ranking(part, where)]
         case tree.Case(_, part):
             return ranking(part, where)
         case tree.Within(scope, part) if scope not in {"file", "path"}:
             return ranking(part, replace(where, body=True))
-        case tree.Word() | tree.Phrase() | tree.Regex():
-            match = _term(query, where).match
-            return [match] if match else []
+        case tree.Word(text) | tree.Phrase(text) if words_in(folded(text)):
+            return [(text, where)]
         case _:
             return []
 
@@ -278,88 +338,62 @@ def _any(conditions: list[Condition]) -> Condition:
     return Condition(*joined(" OR ", [each.whole() for each in others]), exact=exact)
 
 
+def _phrase(words: list[str]) -> str:
+    return f'"{" ".join(words)}"'
+
+
 def _match(joint: str, parts: list[str]) -> str:
     return joint.join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
 
 
-def _term(term: tree.Word | tree.Phrase | tree.Regex, where: Where) -> Condition:
-    if isinstance(term, tree.Regex):
-        return _narrowed(translated(term.pattern), where)
-    text = unicodedata.normalize("NFC", term.text)
-    whole = isinstance(term, tree.Phrase)
-    words = text.split()
-    if not words:
-        return Condition()
-    strange = any(unparted(c) or not (c.isascii() or c.isalnum()) for word in words for c in word)
-    if strange or not re.search(r"[^\W_]", text):
-        return _scanned(text, where, whole=whole)
-    simple = all(word.isalnum() for word in words)
-    star = "" if (whole and simple) or not text.rstrip()[-1].isalnum() else "*"
-    return Condition(match=_quoted(text, where) + star, exact=simple and not where.match_case)
-
-
-def _narrowed(pattern: TranslatedPattern, where: Where) -> Condition:
-    if pattern.words or not pattern.literal:
-        return Condition(match=_match(" AND ", [_quoted(word, where) for word in pattern.words]), exact=False)
-    like = re.sub(r"[%_\\]", r"\\\g<0>", pattern.literal)
-    columns = ["body"] if where.body else ["body", "title"]
-    sql = " OR ".join(f"{column} LIKE '%' || ? || '%' ESCAPE '\\'" for column in columns)
-    return Condition(f"f.id IN (SELECT rowid FROM fts WHERE {sql})", (like,) * len(columns), exact=False)  # noqa: S608
-
-
-def _scanned(text: str, where: Where, *, whole: bool) -> Condition:
-    """Searches the texts themselves, for characters that the full-text index does not have."""
-
-    def caseless(character: str) -> bool:
-        base = unicodedata.normalize("NFD", character)[0]
-        return character.lower() == character.upper() and not (base.isascii() and base.isalpha())
-
-    runs = re.findall(r"\S+", "".join(c if caseless(c) else " " for c in text))
-    if not runs:
-        return Condition(exact=False)
-    longest = max(runs, key=len)
-    ends = whole and parted(text.rstrip()[-1])
-    exact = longest == text.strip() and not parted(longest[0]) and not ends
-    sql, values = "instr(body, ?)", (longest,)
-    if not where.body:
-        sql, values = f"{sql} OR instr(vault_fold(title), ?)", (longest, longest)
-    return Condition(f"f.id IN (SELECT rowid FROM fts WHERE {sql})", values, exact=exact)  # noqa: S608
-
-
-def _quoted(text: str, where: Where) -> str:
-    escaped = text.replace('"', '""')
-    return f'body : "{escaped}"' if where.body else f'"{escaped}"'
+def _column(expression: str, where: Where) -> str:
+    return f"body : ({expression})" if where.body else expression
 
 
 def selection(
-    query: Query, condition: Condition, asked: list[Condition], *, sort: Sort, hidden: bool, page: Sql
+    query: Query, condition: Condition, asked: list[Condition], ranks: Sql, *, sort: Sort, hidden: bool, page: Sql
 ) -> Sql:
-    """Returns the statement for rows of id, path, title, score, total, and the answers to `asked`."""
-    ranks, score = ("", ()), "0.0"
-    if sort == "relevance" and condition.match:
-        score = _BM25
-    elif sort == "relevance" and (match := " OR ".join(f"({each})" for each in ranking(query))):
-        table = f"r AS MATERIALIZED (SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?),"  # noqa: S608
-        ranks, score = (table, (match,)), "ifnull(r.score, 0.0)"
+    """Returns the statement for rows of id, path, kind, title, score, total, and the answers to `asked`.
+
+    `ranks` selects the scores of files, of which a file may have several.
+    """
+    ranks = ranks if sort == "relevance" else ("", ())
+    score = "ifnull(r.score, 0.0)" if ranks[0] else "0.0"
+    summed = "r AS MATERIALIZED (SELECT id, sum(score) AS score FROM s GROUP BY id),"
+    summed = f"s AS MATERIALIZED ({ranks[0]}), {summed}" if ranks[0] else ""
     answers = [each.whole() for each in asked]
     # The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
     found = _joined(
         f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
         *((f", {sql} AS a{n}", values) for n, (sql, values) in enumerate(answers)),
-        _source(condition, hidden=hidden, ranked=bool(ranks[0])),
+        _source(condition, hidden=hidden, ranked=bool(summed), everywhere=_everywhere(query)),
         (")", ()),
     )
     columns = "".join(f", c.a{n}" for n in range(len(answers)))
     shown = (
-        f"SELECT f.id, f.path, f.title, c.score, (SELECT count(*) FROM c){columns} "  # noqa: S608
+        f"SELECT f.id, f.path, f.kind, f.title, c.score, (SELECT count(*) FROM c){columns} "  # noqa: S608
         "FROM c JOIN files f ON f.id = c.id"
     )
-    return _joined("WITH", ranks, found, (f"{shown} ORDER BY {_ORDER[sort]}", ()), page)
+    return _joined("WITH", (summed, ranks[1]), found, (f"{shown} ORDER BY {_ORDER[sort]}", ()), page)
 
 
-def _source(condition: Condition, *, hidden: bool, ranked: bool) -> Sql:
+def _everywhere(query: Query) -> bool:
+    """Returns whether a query is about all files, and not only about those with a text."""
+    match query:
+        case tree.And(parts) | tree.Or(parts):
+            return any(map(_everywhere, parts))
+        case tree.Not(part) | tree.Case(_, part):
+            return _everywhere(part)
+        case tree.Within("file" | "path") | tree.Fact("kind"):
+            return True
+        case _:
+            return False
+
+
+def _source(condition: Condition, *, hidden: bool, ranked: bool, everywhere: bool) -> Sql:
     source = "FROM fts JOIN files f ON f.id = fts.rowid" if condition.match else "FROM files f"
     terms: list[Sql] = [("fts MATCH ?", (condition.match,))] if condition.match else []
+    terms += [(_HAS_TEXT, ())] if not everywhere and not condition.match else []
     terms += [(condition.sql, condition.values)] if condition.sql else []
     terms += [("NOT vault_hidden(f.path)", ())] if hidden else []
     where = [(f"{'AND' if n else 'WHERE'} {sql}", values) for n, (sql, values) in enumerate(terms)]

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from tidings.vault.notes.model import key
+from tidings.vault.notes.model import SEARCHED, key
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow
 from tidings.vault.search.sql import Condition, Translator, Where
 from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, Scope, TagTerm, Within, Word
@@ -42,12 +42,14 @@ class Candidate:
     connection: sqlite3.Connection
     id: int
     path: str
+    kind: str
     title: str
     answers: Sequence[int]  # The answers of SQL to the questions of the judge.
 
     @cached_property
     def body(self) -> str:
-        row = self.connection.execute("SELECT body FROM fts WHERE rowid = ?", (self.id,)).fetchone()
+        ask = "SELECT body FROM texts WHERE id = ?"
+        row = self.connection.execute(ask, (self.id,)).fetchone() if self.kind in SEARCHED else None
         return row[0] if row else ""
 
     @cached_property
@@ -64,6 +66,8 @@ class Candidate:
 
     def places(self, scope: Scope, anchors: "Sequence[int] | None" = None) -> Iterator[Occurrence]:
         """Yields the lines, blocks, sections or tasks of the file; only those with one of the `anchors` lines."""
+        if self.kind not in SEARCHED:
+            return
         match scope:
             case "line":
                 lines = range(1, len(self.starts) + 1) if anchors is None else anchors
@@ -122,9 +126,10 @@ class Judge:
             case Word() | Phrase() | Regex():
                 finder, deadline = Finder(query, match_case=where.match_case), self._deadline
                 if where.body:
-                    return lambda candidate: finder.found(candidate.body, deadline)
+                    return lambda candidate: candidate.kind in SEARCHED and finder.found(candidate.body, deadline)
                 return lambda candidate: (
-                    finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline)
+                    candidate.kind in SEARCHED
+                    and (finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline))
                 )
             case _:
                 raise AssertionError(query)  # SQL decides all else.

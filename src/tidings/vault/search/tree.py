@@ -9,14 +9,14 @@ FactName = Literal["modified", "size", "has", "kind", "in"]
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word, or the beginning of one."""
+    """Characters without a space. They are found anywhere, also within a word."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Whole words that follow each other. An empty phrase is found in any text."""
+    """Characters in quotation marks. None are found in any text; in the value of a property, they are all of it."""
 
     text: str
 
@@ -67,7 +67,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`part` with case and accents, or without them."""
+    """`part` with upper and lower case as written, or in any case."""
 
     match: bool
     part: "Query"

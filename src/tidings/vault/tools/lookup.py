@@ -60,8 +60,8 @@ def changed_file(view: VaultView, uri: str) -> ChangedItem:
 
 def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
     """Returns the files that match a query. Raises `BadQuery`."""
-    connection, hidden = view.queries.connection, hidden_from_search(view.vault)
-    found = find(connection, query, limit=span.limit, offset=span.offset, sort=sort, hidden=hidden)
+    hidden = hidden_from_search(view.vault)
+    found = find(view.queries, query, limit=span.limit, offset=span.offset, sort=sort, hidden=hidden)
     hits: list[HitResult] = []
     lines: list[str] = []
     for hit in found.hits:
@@ -72,7 +72,7 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallTo
     head = f"{'' if found.exact else 'At least '}{counted(found.total, 'file')} for {query}"
     data = {"total": found.total, "results": hits}
     problem = found.problem or ""
-    if not found.total and not problem and (word := meant_instead(connection, query)):
+    if not found.total and not problem and (word := meant_instead(view.queries, query)):
         problem = f"Did you mean {word!r}?"
     return _said(view, [head, *lines], data, problem, more=span.next(found.total))
 

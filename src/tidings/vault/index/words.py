@@ -1,0 +1,81 @@
+"""The words of texts, as the full-text index has them, and all words of a vault.
+
+A text is indexed in lower case. Each character of a script without spaces (Chinese, Japanese, Thai …) is a word of its
+own, so that a part of a sentence is a sequence of words. In other scripts, a part of a word is found through the
+`Vocabulary`: first the words that contain it, then the files that contain one of these words.
+
+Words are never split where the tokenizer of SQLite does not split, or one of them could be missed. A longer word does
+no harm: SQLite splits it again.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Final, Literal
+
+# Punctuation; Thai, Lao, Tibetan, Myanmar, Khmer, Tai; kana and Han with their extensions.
+_ALONE: Final = re.compile(
+    "[\u00a0\u00ab\u00bb\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u2000-\u206f\u2e80-\u2fff\u3000-\u30ff"
+    "\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff0f\uff1a-\uff20\uff5b-\uff9f\U0001b000-\U0001b16f"
+    "\U00020000-\U0003ffff]"
+)
+_BETWEEN: Final = bytes(n if n > 127 or chr(n).isalnum() else 32 for n in range(256))  # Of ASCII, letters and digits.
+_LONGER: Final = 2  # The largest difference in length of a word and its correction.
+
+Side = Literal["contains", "ends"]
+
+
+def folded(text: str) -> str:
+    """Returns a text as it is indexed."""
+    return text.lower() if text.isascii() else _ALONE.sub(r" \g<0> ", text.lower())
+
+
+def words_in(text: str) -> list[str]:
+    """Returns the words of a text that `folded` returned."""
+    return [word.decode() for word in text.encode(errors="replace").translate(_BETWEEN).split()]
+
+
+def distinct_words(texts: Iterable[str]) -> str:
+    """Returns each word of some texts once, one in each line."""
+    together = folded("\n".join(texts)).encode(errors="replace")
+    return b"\n".join(set(together.translate(_BETWEEN).split())).decode()
+
+
+class Vocabulary:
+    """All words of the index behind a connection, and perhaps some of former texts."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._words = "\n"  # Between line ends.
+        self._last = 0
+
+    def having(self, part: str, side: Side, most: int) -> list[str] | None:
+        """Returns the words that contain `part`, or end with it; None if there are more than `most`."""
+        self._refresh()
+        found: list[str] = []
+        for word in self._find(part if side == "contains" else f"{part}\n"):
+            if len(found) == most:
+                return None
+            found.append(word)
+        return found
+
+    def near(self, word: str) -> list[str]:
+        """Returns the most similar words with the same first letter, the closest first."""
+        self._refresh()
+        least, most = max(0, len(word) - _LONGER - 1), len(word) + _LONGER - 1
+        known = re.findall(rf"(?<=\n){re.escape(word[:1])}[^\n]{{{least},{most}}}(?=\n)", self._words)
+        return get_close_matches(word, known, n=5, cutoff=0.75)
+
+    def _find(self, part: str) -> Iterator[str]:
+        at = self._words.find(part)
+        while at >= 0:
+            start, end = self._words.rfind("\n", 0, at) + 1, self._words.find("\n", at)
+            yield self._words[start:end]
+            at = self._words.find(part, end)
+
+    def _refresh(self) -> None:
+        rows = self._connection.execute("SELECT id, word FROM words WHERE id > ? ORDER BY id", (self._last,)).fetchall()
+        if rows:
+            self._last = rows[-1][0]
+            self._words += "".join(f"{word}\n" for _, word in rows)
