@@ -364,17 +364,27 @@ class Calls:
         self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
 
     async def request(
-        self, method: str, params: Metadata | None, seconds: float | None, *, safe: bool
+        self,
+        method: str,
+        params: Metadata | None,
+        seconds: float | None,
+        *,
+        safe: bool,
+        on_progress: OnProgress | None = None,
+        started: Callable[[QueueEntry], None] | None = None,
     ) -> dict[str, Any]:
         if method.startswith("notifications/"):
             raise ValueError(f"{method} is a notification, which has no answer. Send a request.")
         _sendable("method", {method: None})
         given = _sendable("params", params) or {}
         entry = self.requests.queue.add(method, given)
-        # A copy, because the session adds what its connection needs.
-        return await self.requests.run(
-            entry, lambda link, _: link.send_raw(method, copy.deepcopy(given)), safe=safe, timeout=seconds
-        )
+        if started is not None:
+            started(entry)
+
+        async def send(link: Link, _: QueueEntry) -> dict[str, Any]:
+            return await link.send_raw(method, copy.deepcopy(given))  # A copy: the session adds what its version needs.
+
+        return await self.requests.run(entry, send, safe=safe, timeout=seconds, on_progress=on_progress)
 
     async def ping(self, ask: Callable[[], Awaitable[None]]) -> float:
         """Returns the seconds that the server takes to answer. An error is an answer, too."""

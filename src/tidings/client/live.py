@@ -22,7 +22,7 @@ from tidings.client.events import Event, EventT, Handler
 from tidings.client.link import Era
 from tidings.client.mirrors import Malformed
 from tidings.client.pending import ASK, Pending, Responder
-from tidings.client.queue import RequestQueue
+from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import OnProgress
 from tidings.client.responders import roots_responder, script_responder
 from tidings.client.states import State
@@ -333,17 +333,19 @@ class LiveClient:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - a limit that progress moves
         safe: bool = False,
+        on_progress: OnProgress | None = None,
+        started: Callable[[QueueEntry], None] | None = None,
     ) -> dict[str, Any]:
         """Sends any request through the queue, and returns its result as it is: nothing is checked or cached.
 
-        With `safe` it is sent again if the connection was lost meanwhile.
+        With `safe` it is sent again if the connection was lost meanwhile. `started` gets its entry in `queue`.
 
         Raises:
             EffectUnknown: The connection was lost meanwhile, and `safe` was not given.
             TidingsError: Anything else that went wrong.
             ValueError: It cannot be sent: `params` is not JSON, or `method` is that of a notification.
         """
-        return await self._calls.request(method, params, timeout, safe=safe)
+        return await self._calls.request(method, params, timeout, safe=safe, on_progress=on_progress, started=started)
 
     async def ping(self) -> float:
         """Asks the server whether it is there, outside the queue. Returns the seconds that the answer took.

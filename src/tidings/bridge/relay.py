@@ -1,0 +1,270 @@
+"""`Relay`: passes a request to its server, and what the server asks or reports meanwhile to the one who sent it.
+
+Requests and results pass as they are, without being checked, but for the envelope of each era. A server may ask the
+user something while it works. How the question travels depends on the eras of both sides:
+
+| server | client | the question |
+|---|---|---|
+| legacy | legacy | is asked on the client's own connection |
+| legacy | modern | is the answer to the request, which waits here until the client repeats it with the answers |
+| modern | modern | is the server's answer to the request, and passes as it is |
+| modern | legacy | is asked on the client's connection, and the request is repeated here with the answers |
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from tidings._kit.bounded_json import as_dict, as_text
+from tidings.bridge.names import Json
+from tidings.bridge.upstream import Upstream
+from tidings.client.pending import METHODS, Kind, PendingRequest, refusal
+from tidings.client.queue import QueueEntry
+from tidings.errors import TidingsError
+from tidings.server.policy import RequestContext
+
+_STATE: Final = "tidings-bridge."  # The request state of a question of a legacy server begins with this.
+_ROUNDS: Final = 10  # Of questions that one request to a modern server may lead to.
+_MOST_SUSPENDED: Final = 1_000
+_ENVELOPE: Final = "io.modelcontextprotocol/"  # Keys of `_meta` that belong to one connection.
+_RESOURCE_NOT_FOUND: Final = -32002  # In the legacy era.
+_REQUESTS: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
+_RESULTS: Final[dict[str, Any]] = {
+    "sampling/createMessage": types.CreateMessageResultWithTools | types.CreateMessageResult,
+    "elicitation/create": types.ElicitResult,
+    "roots/list": types.ListRootsResult,
+}
+_ASKABLE: Final[dict[str, str]] = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+
+
+@dataclass(eq=False)
+class RelayedCall:
+    """A request that a server works on, and the client that it is for. A client that repeats it has a new `ctx`."""
+
+    upstream: Upstream
+    ctx: RequestContext
+    entry: QueueEntry | None = None
+    work: "asyncio.Task[Json] | None" = None
+    questions: dict[str, tuple[Json, "asyncio.Future[Any]"]] = field(
+        default_factory=dict[str, "tuple[Json, asyncio.Future[Any]]"]
+    )
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def open_questions(self) -> Json:
+        return {key: request for key, (request, answer) in self.questions.items() if not answer.done()}
+
+
+class Relay:
+    """The requests under way of one bridge."""
+
+    def __init__(self) -> None:
+        self._running: dict[QueueEntry, RelayedCall] = {}
+        self._suspended: dict[str, RelayedCall] = {}
+        self._last_session: dict[Upstream, RequestContext] = {}
+
+    def heard_from(self, upstream: Upstream, ctx: RequestContext) -> None:
+        """Notes a client that uses a server, which may be asked for its roots."""
+        if not is_modern(ctx):
+            self._last_session[upstream] = ctx
+
+    # Requests
+
+    async def forward(self, ctx: RequestContext, upstream: Upstream, params: Mapping[str, Any], *, safe: bool) -> Json:
+        """Returns the server's result of a request, or its questions."""
+        state = as_text(params.get("requestState"))
+        if state is not None and state.startswith(_STATE):
+            return await self._resume(ctx, state, as_dict(params.get("inputResponses")))
+        sent = {**params, "_meta": _without_envelope(params.get("_meta"))}
+        call = RelayedCall(upstream, ctx)
+        call.work = asyncio.create_task(self._work(call, ctx.method, sent, safe=safe))
+        return await self._until_asked(call)
+
+    async def _work(self, call: RelayedCall, method: str, params: Json, *, safe: bool) -> Json:
+        upstream = call.upstream
+
+        def started(entry: QueueEntry) -> None:
+            call.entry = entry
+            self._running[entry] = call
+
+        def progressed(progress: float, total: float | None, message: str | None) -> None:
+            reporting = call.ctx.session.report_progress(progress, total, message)
+            task = asyncio.ensure_future(reporting)
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        for _ in range(_ROUNDS):
+            try:
+                result = await upstream.client.request(
+                    method, params, safe=safe, on_progress=progressed, started=started
+                )
+            except TidingsError as error:
+                raise self._explained(call, method, error) from None
+            finally:
+                if call.entry is not None:
+                    self._running.pop(call.entry, None)
+            if result.get("resultType") != "input_required" or is_modern(call.ctx):
+                return upstream.naming.result_out(result)
+            answers = await self._answers_to(call.ctx, as_dict(result.get("inputRequests")))
+            params = {**params, "inputResponses": answers}
+            if (state := result.get("requestState")) is not None:
+                params["requestState"] = state
+        raise MCPError(types.INTERNAL_ERROR, f"{upstream.spec.name} asked for input more than {_ROUNDS} times.")
+
+    def _explained(self, call: RelayedCall, method: str, error: TidingsError) -> MCPError:
+        data = as_dict(error.data)
+        code, details = data.get("rpc_code"), data.get("rpc_data")
+        if not isinstance(code, int):
+            about = {"server": call.upstream.spec.name, "code": error.code, "retryable": error.retryable}
+            return MCPError(types.INTERNAL_ERROR, f"{call.upstream.spec.name}: {error.message}", about)
+        if method == "resources/read" and error.code == "resource-not-found":
+            uri = (call.ctx.params or {}).get("uri")
+            code, details = types.INVALID_PARAMS if is_modern(call.ctx) else _RESOURCE_NOT_FOUND, {"uri": uri}
+        return MCPError(code, error.message, details)
+
+    # Questions that wait for the client to repeat its request
+
+    async def _until_asked(self, call: RelayedCall) -> Json:
+        """Waits until a request has its result, or asks a client of the modern era something."""
+        work = cast("asyncio.Task[Json]", call.work)
+        asked = asyncio.ensure_future(call.asked.wait())
+        try:
+            await asyncio.wait((work, asked), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        finally:
+            asked.cancel()
+        if work.done():
+            return work.result()
+        call.asked.clear()
+        state = _STATE + secrets.token_urlsafe(16)
+        while len(self._suspended) >= _MOST_SUSPENDED:
+            self._drop(next(iter(self._suspended)))
+        self._suspended[state] = call
+        work.add_done_callback(lambda _: self._suspended.pop(state, None))
+        return {"resultType": "input_required", "inputRequests": call.open_questions(), "requestState": state}
+
+    async def _resume(self, ctx: RequestContext, state: str, answers: Json) -> Json:
+        if (call := self._suspended.pop(state, None)) is None:
+            raise MCPError(
+                types.INVALID_PARAMS,
+                "This question has expired, or another process of the bridge asked it: call again.",
+            )
+        call.ctx = ctx
+        for key, (request, future) in call.questions.items():
+            if not future.done() and key in answers:
+                future.set_result(_parsed(request["method"], answers[key]))
+        if call.open_questions():
+            call.asked.set()
+        return await self._until_asked(call)
+
+    def _drop(self, state: str) -> None:
+        call = self._suspended.pop(state)
+        if call.work is not None:
+            call.work.cancel()
+
+    async def aclose(self) -> None:
+        works = [call.work for call in (*self._running.values(), *self._suspended.values()) if call.work is not None]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    # Questions of the servers
+
+    async def answer(self, upstream: Upstream, question: PendingRequest) -> Any:
+        """Answers a question of a server: by asking the client whose request led to it."""
+        ctx = None
+        if (call := self._cause(upstream, question)) is not None:
+            ctx = call.ctx
+        elif question.kind == "roots":
+            ctx = self._last_session.get(upstream)
+        if ctx is None or not _can_answer(ctx, METHODS[question.kind]):
+            return (
+                [] if question.kind == "roots" else refusal(f"The client of the bridge cannot answer {question.kind}.")
+            )
+        request = {"method": METHODS[question.kind], "params": _dumped(question)}
+        if not is_modern(ctx):
+            return await _ask(ctx, _REQUESTS.validate_python(request))
+        if call is None:
+            return []
+        key = f"{question.kind}-{len(call.questions) + 1}"
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        call.questions[key] = (request, answer)
+        call.asked.set()
+        return await answer
+
+    def _cause(self, upstream: Upstream, question: PendingRequest) -> RelayedCall | None:
+        """Returns the request that led to a question. If that is not certain, one of the only client that waits."""
+        if question.call is not None:
+            return self._running.get(question.call)
+        calls = [call for call in self._running.values() if call.upstream is upstream]
+        clients = {_client_of(call.ctx) for call in calls}
+        return calls[-1] if len(clients) == 1 else None
+
+    async def _answers_to(self, ctx: RequestContext, requests: Json) -> Json:
+        """Asks a client of the legacy era what a server of the modern era wants to know."""
+        answers: Json = {}
+        for key, raw in requests.items():
+            try:
+                request = _REQUESTS.validate_python(raw)
+            except ValidationError:
+                raise MCPError(
+                    types.INTERNAL_ERROR, f"The server asked something unknown: {as_dict(raw).get('method')}."
+                )
+            if not _can_answer(ctx, request.method):
+                raise MCPError(
+                    types.INVALID_REQUEST, f"The server asks for {request.method}, which this client has not."
+                )
+            answer = await _ask(ctx, request)
+            answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return answers
+
+
+def is_modern(ctx: RequestContext) -> bool:
+    """Returns whether a request was sent by a client of the modern era."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _client_of(ctx: RequestContext) -> object:
+    return ctx.session.client_params and id(ctx.session.client_params)
+
+
+def _can_answer(ctx: RequestContext, method: str) -> bool:
+    capabilities = ctx.session.client_capabilities
+    return capabilities is not None and getattr(capabilities, _ASKABLE[method], None) is not None
+
+
+async def _ask(ctx: RequestContext, request: types.InputRequest) -> Any:
+    """Asks a client of the legacy era on its connection, beside the answer to its request if there is one."""
+    related = None if ctx.request_id is None else ServerMessageMetadata(related_request_id=ctx.request_id)
+    send: Callable[..., Awaitable[Any]] = ctx.session.send_request
+    result_type: Any = _RESULTS[request.method]
+    if request.method == "sampling/createMessage":
+        result_type = types.CreateMessageResultWithTools if request.params.tools else types.CreateMessageResult
+    return await send(request, result_type, metadata=related)
+
+
+def _parsed(method: str, answer: object) -> Any:
+    return TypeAdapter(_RESULTS[method]).validate_python(answer, by_name=False)
+
+
+def _dumped(question: PendingRequest) -> Json:
+    params = question.request
+    return {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _without_envelope(meta: object) -> Json:
+    """Returns what a client adds to a request, without what belongs to its own connection."""
+    given = as_dict(meta)
+    return {key: value for key, value in given.items() if not key.startswith(_ENVELOPE) and key != "progressToken"}

@@ -1,0 +1,285 @@
+"""`Watches`: hears of the changes of what somebody subscribes to, however the server behind it tells.
+
+A server with subscriptions is subscribed to, once for all clients. What a server is silent about is read again and
+again, while somebody listens, and compared: only real changes are published. On a shared bus, the replicas divide this
+work: each read is claimed in a record that all of them see, so that there is one in each interval.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidings._kit.bounded_json import as_dict, as_float, as_text
+from tidings._kit.tasks import Wakeup
+from tidings.bridge.names import Json
+from tidings.bridge.upstream import Upstream
+from tidings.bus import Records
+from tidings.changes import ResourceUpdated
+from tidings.client import events
+from tidings.errors import ResourceNotFound, TidingsError
+
+logger = logging.getLogger(__name__)
+
+_READY: Final = 5.0  # Seconds that a subscriber waits for the server to be subscribed to.
+_LONGEST: Final = 12.0  # A pause grows up to this many intervals while nothing changes.
+_KEPT: Final = 7 * 86_400.0  # Seconds for which the last state of a resource is remembered.
+_SOON: Final = 0.05  # Seconds between a call that may have changed something and the next read.
+_MOST_UNDER_PREFIX: Final = 500
+_LARGEST_KEPT: Final = 1 << 20  # Bytes of a content that is kept for readers.
+
+Read = Callable[[], Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The origin of one resource: its server, its URI there, and how to read it. `told`: the server tells of it."""
+
+    upstream: Upstream
+    uri: str
+    read: Read
+    interval: float
+    is_fixed: bool  # The interval was set by the user.
+    told: bool
+
+
+class Watch:
+    """One resource that somebody subscribes to."""
+
+    def __init__(self, uri: str, source: Source, publish: Callable[[str], None], records: Records | None):
+        self.uri = uri
+        self.source = source
+        self._publish = publish
+        self._records = records
+        self._key = f"bridge/{hashlib.sha256(uri.encode()).hexdigest()}"
+        self._soon = Wakeup()
+        self._is_hurried = False
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.reads = 0
+        self.changes = 0
+        self._content: tuple[Json, float] | None = None
+        self._task = asyncio.create_task(self._run(), name=f"tidings bridge watch of {uri}")
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if self.source.told:
+            with suppress(TidingsError):
+                await self.source.upstream.client.unsubscribe(self.source.uri)
+
+    def hurry(self) -> None:
+        """Reads soon: something may have changed."""
+        self._content = None
+        self._is_hurried = True
+        self._soon()
+
+    def content(self) -> Json | None:
+        """Returns the content as it was read last, if that was within the interval."""
+        if self._content is None or time.monotonic() - self._content[1] > self.source.interval:
+            return None
+        return self._content[0]
+
+    def _is_ready(self) -> None:
+        if not self.ready.done():
+            self.ready.set_result(None)
+
+    async def _run(self) -> None:
+        source = self.source
+        if source.told:
+            try:
+                await source.upstream.client.subscribe(source.uri)
+                self._is_ready()
+                return  # The events of the client tell.
+            except ResourceNotFound as error:
+                if not self.ready.done():
+                    self.ready.set_exception(error)
+                return
+            except TidingsError as error:
+                logger.info(
+                    "%s refuses a subscription to %s, which is polled: %s", source.upstream.spec.name, source.uri, error
+                )
+        await self._poll()
+
+    # Polling
+
+    async def _poll(self) -> None:
+        pause = 0.0
+        while True:
+            await self._wait(pause)
+            claimed, before = await self._claim()
+            if not claimed:
+                self._is_ready()
+                pause = self.source.interval
+                continue
+            state, ttl = await self._state()
+            await self._store(state or before)
+            changed = state is not None and before is not None and state != before
+            if changed:
+                self.changes += 1
+                self._publish(self.uri)
+            self._is_ready()
+            fastest = self.source.interval
+            slower = pause * 1.5 if pause and not changed and not self.source.is_fixed else fastest
+            pause = max(min(max(slower, fastest), fastest * _LONGEST), ttl)
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds and not self._is_hurried:
+            spread = 1 + random.uniform(-0.1, 0.1)  # noqa: S311 - spreads load, guards nothing
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds * spread):
+                    await self._soon.wait()
+        if self._is_hurried:
+            await asyncio.sleep(_SOON)
+
+    async def _claim(self) -> tuple[bool, str | None]:
+        """Takes the turn to read, unless another replica has just read. Returns the last known state, too."""
+        hurried, self._is_hurried = self._is_hurried, False
+        if self._records is None:
+            return True, self._local
+        stored = await self._records.get(self._key)
+        known = as_dict(json.loads(stored.value)) if stored else {}
+        at, state = as_float(known.get("at")) or 0.0, as_text(known.get("state"))
+        if not hurried and 0 <= time.time() - at < self.source.interval * 0.8 and self._local is not None:
+            self._local = state or self._local
+            return False, state
+        taken = await self._records.put(
+            self._key, _record(time.time(), state), seconds=_KEPT, revision=stored.revision if stored else 0
+        )
+        return taken is not None, state
+
+    _local: str | None = None
+
+    async def _store(self, state: str | None) -> None:
+        self._local = state
+        if self._records is not None:
+            await self._records.put(self._key, _record(time.time(), state), seconds=_KEPT)
+
+    async def _state(self) -> tuple[str | None, float]:
+        """Reads the resource. Returns a text that is equal for equal contents, None if it cannot be read; and the \
+        seconds for which the server says that it stays so."""
+        self.reads += 1
+        try:
+            result = await self.source.read()
+        except ResourceNotFound:
+            return "missing", 0.0
+        except Exception as error:  # noqa: BLE001 - the next read may succeed
+            logger.info("%s cannot be read now: %s", self.uri, error)
+            return None, 0.0
+        text = json.dumps(result.get("contents"), sort_keys=True, ensure_ascii=False)
+        self._content = (result, time.monotonic()) if len(text) <= _LARGEST_KEPT else None
+        return hashlib.sha256(text.encode(errors="replace")).hexdigest(), (as_float(result.get("ttlMs")) or 0.0) / 1000
+
+
+def _record(at: float, state: str | None) -> bytes:
+    return json.dumps({"at": at, "state": state}).encode()
+
+
+class Watches:
+    """Everything that somebody subscribes to. `find` returns the origin of a URI, or raises."""
+
+    def __init__(
+        self,
+        find: Callable[[str], Source],
+        members: Callable[[str], list[str]],
+        publish: Callable[[str], None],
+        records: Records | None,
+    ) -> None:
+        self._find = find
+        self._members = members
+        self._publish = publish
+        self._records = records
+        self._watches: dict[str, Watch] = {}
+        self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
+
+    async def begin(self, uri: str) -> None:
+        """Watches what a subscription stands for. Raises `ResourceNotFound` if the server says that there is none."""
+        self._wanted[uri] = set()
+        watches = self._adjust(uri)
+        if watches:
+            await asyncio.wait([watch.ready for watch in watches], timeout=_READY)
+        if not uri.endswith("*"):
+            for watch in watches:
+                if watch.ready.done() and (error := watch.ready.exception()) is not None:
+                    raise error
+
+    async def end(self, uri: str) -> None:
+        for member in self._wanted.pop(uri, set()):
+            await self._drop(member)
+
+    def _adjust(self, uri: str) -> list[Watch]:
+        """Brings the watches of one subscription up to date."""
+        members = self._members(uri)[:_MOST_UNDER_PREFIX] if uri.endswith("*") else [uri]
+        wanted = self._wanted[uri]
+        for member in members:
+            if member not in self._watches:
+                self._watches[member] = Watch(member, self._find(member), self._publish, self._records)
+            wanted.add(member)
+        return [self._watches[member] for member in members]
+
+    async def _drop(self, member: str) -> None:
+        if member in self._watches and not any(member in wanted for wanted in self._wanted.values()):
+            await self._watches.pop(member).aclose()
+
+    def lists_changed(self) -> None:
+        """Watches what has come under the prefixes that somebody subscribes to."""
+        for uri in [uri for uri in self._wanted if uri.endswith("*")]:
+            self._adjust(uri)
+
+    def hear(self, upstream: Upstream) -> None:
+        """Publishes what the server tells."""
+
+        def updated(event: ResourceUpdated) -> None:
+            uri = upstream.naming.uri_out(event.uri)
+            if (watch := self._watches.get(uri)) is not None:
+                watch.changes += 1
+            if watch is not None or any(_covers(wanted, uri) for wanted in self._wanted):
+                self._publish(uri)
+
+        def missed(_: events.ChangesMissed) -> None:
+            for uri in self._of(upstream):
+                self._publish(uri)
+
+        upstream.client.on(ResourceUpdated, updated)
+        upstream.client.on(events.ChangesMissed, missed)
+
+    def _of(self, upstream: Upstream) -> Iterable[str]:
+        return [uri for uri, watch in self._watches.items() if watch.source.upstream is upstream and watch.source.told]
+
+    def hurry(self, upstream: Upstream) -> None:
+        """Reads what is polled of a server soon: a tool was called that may have changed something."""
+        for watch in self._watches.values():
+            if watch.source.upstream is upstream and not watch.source.told:
+                watch.hurry()
+
+    def content(self, uri: str) -> Json | None:
+        """Returns the content of a resource that is polled, if it was read within its interval."""
+        watch = self._watches.get(uri)
+        return None if watch is None else watch.content()
+
+    def describe(self) -> list[Json]:
+        """Returns what is watched, for the status of the bridge."""
+        return [
+            {
+                "uri": watch.uri,
+                "server": watch.source.upstream.spec.name,
+                "by": "subscription" if watch.source.told else f"a read every {watch.source.interval:g} s",
+                "reads": watch.reads,
+                "changes": watch.changes,
+            }
+            for watch in self._watches.values()
+        ]
+
+    async def aclose(self) -> None:
+        watches, self._watches = list(self._watches.values()), {}
+        self._wanted.clear()
+        await asyncio.gather(*(watch.aclose() for watch in watches))
+
+
+def _covers(subscription: str, uri: str) -> bool:
+    return uri.startswith(subscription[:-1]) if subscription.endswith("*") else uri.startswith(subscription)
