@@ -13,11 +13,13 @@ user something while it works. How the question travels depends on the eras of b
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -26,10 +28,14 @@ from pydantic import TypeAdapter, ValidationError
 from tidings._kit.bounded_json import as_dict, as_text
 from tidings.bridge.names import Json
 from tidings.bridge.upstream import Upstream
-from tidings.client.pending import METHODS, Kind, PendingRequest, refusal
+from tidings.client.calls import StartedCall
+from tidings.client.events import LogReceived, NotificationReceived
+from tidings.client.pending import METHODS, PendingRequest, refusal
 from tidings.client.queue import QueueEntry
 from tidings.errors import TidingsError
+from tidings.server.adapters import connection_of
 from tidings.server.policy import RequestContext
+from tidings.server.waking.extension import declares_tasks
 
 _STATE: Final = "tidings-bridge."  # The request state of a question of a legacy server begins with this.
 _ROUNDS: Final = 10  # Of questions that one request to a modern server may lead to.
@@ -72,12 +78,16 @@ class Relay:
     def __init__(self) -> None:
         self._running: dict[QueueEntry, RelayedCall] = {}
         self._suspended: dict[str, RelayedCall] = {}
-        self._last_session: dict[Upstream, RequestContext] = {}
+        self._sessions: dict[Connection, RequestContext] = {}  # Of the legacy era, the latest last.
 
-    def heard_from(self, upstream: Upstream, ctx: RequestContext) -> None:
-        """Notes a client that uses a server, which may be asked for its roots."""
-        if not is_modern(ctx):
-            self._last_session[upstream] = ctx
+    def heard_from(self, ctx: RequestContext) -> None:
+        """Notes the connection of a client of the legacy era, on which it can be asked and notified."""
+        if is_modern(ctx):
+            return
+        connection = connection_of(ctx)
+        if self._sessions.pop(connection, None) is None:
+            connection.exit_stack.callback(self._sessions.pop, connection, None)
+        self._sessions[connection] = ctx
 
     # Requests
 
@@ -98,21 +108,18 @@ class Relay:
             call.entry = entry
             self._running[entry] = call
 
-        def progressed(progress: float, total: float | None, message: str | None) -> None:
-            reporting = call.ctx.session.report_progress(progress, total, message)
-            task = asyncio.ensure_future(reporting)
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-
         for _ in range(_ROUNDS):
             try:
                 result = await upstream.client.request(
-                    method, params, safe=safe, on_progress=progressed, started=started
+                    method, params, safe=safe, on_progress=partial(_report, call), started=started
                 )
             except TidingsError as error:
                 raise self._explained(call, method, error) from None
             finally:
                 if call.entry is not None:
                     self._running.pop(call.entry, None)
+            if result.get("resultType") == "task" and not declares_tasks(call.ctx):
+                result = await self._followed(call, upstream.client.task(str(result.get("taskId"))).resume())
             if result.get("resultType") != "input_required" or is_modern(call.ctx):
                 return upstream.naming.result_out(result)
             answers = await self._answers_to(call.ctx, as_dict(result.get("inputRequests")))
@@ -120,6 +127,30 @@ class Relay:
             if (state := result.get("requestState")) is not None:
                 params["requestState"] = state
         raise MCPError(types.INTERNAL_ERROR, f"{upstream.spec.name} asked for input more than {_ROUNDS} times.")
+
+    async def _followed(self, call: RelayedCall, started: StartedCall) -> Json:
+        """Returns the result of a call that the server runs as a task, for a client that does not take one."""
+        self._running[started.entry] = call
+        try:
+            made = await started
+        except TidingsError as error:
+            raise self._explained(call, "tools/call", error) from None
+        finally:
+            self._running.pop(started.entry, None)
+        return {} if made.result is None else made.result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    async def call_as_task(self, ctx: RequestContext, upstream: Upstream, name: str) -> Json:
+        """Calls a tool that a legacy server runs as a task only, and returns its result."""
+        call = RelayedCall(upstream, ctx)
+
+        async def work() -> Json:
+            started = upstream.client.start_call(
+                name, as_dict((ctx.params or {}).get("arguments")), on_progress=partial(_report, call)
+            )
+            return upstream.naming.result_out(await self._followed(call, started))
+
+        call.work = asyncio.create_task(work())
+        return await self._until_asked(call)
 
     def _explained(self, call: RelayedCall, method: str, error: TidingsError) -> MCPError:
         data = as_dict(error.data)
@@ -180,6 +211,21 @@ class Relay:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
+    # Log messages and other notifications of the servers
+
+    def logged(self, upstream: Upstream, event: LogReceived) -> None:
+        """Passes a log message on: to those whose requests run, else to all clients of the legacy era."""
+        running = [call.ctx for call in self._running.values() if call.upstream is upstream]
+        level: Any = event.level
+        for ctx in running or self._sessions.values():
+            related = ctx.request_id if running else None
+            send_aside(ctx.session.send_log_message(level, event.data, event.logger, related_request_id=related))
+
+    def notified(self, event: NotificationReceived) -> None:
+        """Passes a notification on that the bridge does not know."""
+        for ctx in self._sessions.values():
+            send_aside(connection_of(ctx).outbound.notify(event.method, event.params))
+
     # Questions of the servers
 
     async def answer(self, upstream: Upstream, question: PendingRequest) -> Any:
@@ -187,9 +233,9 @@ class Relay:
         ctx = None
         if (call := self._cause(upstream, question)) is not None:
             ctx = call.ctx
-        elif question.kind == "roots":
-            ctx = self._last_session.get(upstream)
-        if ctx is None or not _can_answer(ctx, METHODS[question.kind]):
+        elif question.kind == "roots" and self._sessions:
+            ctx = next(reversed(self._sessions.values()))
+        if ctx is None or not can_answer(ctx, METHODS[question.kind]):
             return (
                 [] if question.kind == "roots" else refusal(f"The client of the bridge cannot answer {question.kind}.")
             )
@@ -219,10 +265,9 @@ class Relay:
             try:
                 request = _REQUESTS.validate_python(raw)
             except ValidationError:
-                raise MCPError(
-                    types.INTERNAL_ERROR, f"The server asked something unknown: {as_dict(raw).get('method')}."
-                )
-            if not _can_answer(ctx, request.method):
+                text = f"The server asked something unknown: {as_dict(raw).get('method')}."
+                raise MCPError(types.INTERNAL_ERROR, text) from None
+            if not can_answer(ctx, request.method):
                 raise MCPError(
                     types.INVALID_REQUEST, f"The server asks for {request.method}, which this client has not."
                 )
@@ -231,16 +276,29 @@ class Relay:
         return answers
 
 
+def _report(call: RelayedCall, progress: float, total: float | None, message: str | None) -> None:
+    send_aside(call.ctx.session.report_progress(progress, total, message))
+
+
+def send_aside(sending: Coroutine[Any, Any, None]) -> None:
+    """Sends a notification that a client may do without. One that is gone does not matter."""
+    task = asyncio.ensure_future(sending)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
 def is_modern(ctx: RequestContext) -> bool:
     """Returns whether a request was sent by a client of the modern era."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def _client_of(ctx: RequestContext) -> object:
-    return ctx.session.client_params and id(ctx.session.client_params)
+    return (
+        ctx.request.headers.get("authorization") if ctx.request is not None and is_modern(ctx) else connection_of(ctx)
+    )
 
 
-def _can_answer(ctx: RequestContext, method: str) -> bool:
+def can_answer(ctx: RequestContext, method: str) -> bool:
+    """Returns whether a client declares that it answers such questions."""
     capabilities = ctx.session.client_capabilities
     return capabilities is not None and getattr(capabilities, _ASKABLE[method], None) is not None
 

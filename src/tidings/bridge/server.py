@@ -3,33 +3,35 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tidings._kit.bounded_json import as_dict, as_text
+from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bridge.call_resources import SCHEME, arguments_for, call_template, call_uri, contents_of, split_call
 from tidings.bridge.names import Json, Naming, owner_of_name, owner_of_uri
-from tidings.bridge.relay import Relay, is_modern
+from tidings.bridge.relay import Relay, can_answer, is_modern
 from tidings.bridge.settings import CallWatch, UpstreamSpec
 from tidings.bridge.upstream import LISTS, Upstream
 from tidings.bridge.watching import Source, Watches
 from tidings.bus import Bus
+from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
+from tidings.client import events
 from tidings.errors import ResourceNotFound, TidingsError
 from tidings.server import LiveServer
 from tidings.server.adapters import McpServerAdapter, list_change
 from tidings.server.policy import RequestContext
+from tidings.server.waking.extension import declares_tasks
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ _PAGES: Final = {
 _KIND_OF: Final = {"tools": "tool", "resources": "resource", "templates": "template", "prompts": "prompt"}
 _CACHED: Final = {"ttlMs": 0, "cacheScope": "private"}  # Every list and read of the modern era states this.
 _MODERN_KEYS: Final = ("resultType", "ttlMs", "cacheScope")
+_OWN_NOTIFICATIONS: Final = ("notifications/initialized", "notifications/cancelled", "notifications/progress")
 
 
 class BridgeServer(LiveServer[None]):
@@ -74,14 +77,27 @@ class BridgeServer(LiveServer[None]):
         self._relay = Relay()
         self._upstreams: dict[str, Upstream] = {}
         self._watches = Watches(
-            self._source, self._members, self._publish_update, getattr(bus, "records", None) if bus else None
+            self._source,
+            self._members,
+            self._publish_update,
+            getattr(bus, "records", None),
+            durable=bus is not None and not isinstance(bus, MemoryBus),
         )
         options = {"version": __version__} | options
         super().__init__("tidings-bridge", bus=bus, lifespan=Shared(self._running).use, **options)
         self.on_first_subscriber("*")(self._begin_interest)
         self.on_last_subscriber("*")(self._end_interest)
         self._live.also_serves(self._owns, self._templates)
-        McpServerAdapter(self).lowlevel.middleware.append(self._serve)
+        self._answers: dict[str, Callable[[RequestContext], Awaitable[Json]]] = {
+            **dict.fromkeys(_PAGES, self._page),
+            "tools/call": self._call,
+            "prompts/get": self._get_prompt,
+            "resources/read": self._read,
+            "completion/complete": self._complete,
+            "logging/setLevel": self._set_level,
+        }
+        self._lowlevel = McpServerAdapter(self).lowlevel
+        self._lowlevel.middleware.append(self._serve)
 
     # Its life
 
@@ -102,11 +118,15 @@ class BridgeServer(LiveServer[None]):
         upstream = Upstream(spec, naming, self._list_changed, lambda question: self._relay.answer(upstream, question))
         self._upstreams[spec.name] = upstream
         self._watches.hear(upstream)
+        upstream.client.on(events.LogReceived, partial(self._relay.logged, upstream))
+        upstream.client.on(events.NotificationReceived, self._relay.notified)
         upstream.start()
 
     def _list_changed(self, upstream: Upstream, name: str) -> None:
         self.notify.soon(list_change(_KIND_OF[name]))
         if name == "tools":
+            for tool in filter(upstream.needs_task, upstream.tools):
+                self._live.task(upstream.naming.name_out(tool))
             self.notify.soon(ResourcesListChanged())  # The calls of tools are resources, too.
         self._watches.lists_changed()
 
@@ -116,32 +136,50 @@ class BridgeServer(LiveServer[None]):
     # Requests
 
     async def _serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is None:
-            return await call_next(ctx)
         method = ctx.method
+        self._relay.heard_from(ctx)
+        if ctx.request_id is None:
+            await self._pass_notification(ctx)
+            return await call_next(ctx)
         if method in ("initialize", "server/discover"):
-            await asyncio.gather(*(upstream.until_tried() for upstream in self._upstreams.values()))
+            await self._tried()
             return self._introduced(await call_next(ctx))
-        if method in _PAGES:
-            await asyncio.gather(*(upstream.until_tried() for upstream in self._upstreams.values()))
-            return self._enveloped(ctx, {**self._page(ctx), **_CACHED})
-        match method:
-            case "tools/call":
-                return self._enveloped(ctx, await self._call(ctx))
-            case "prompts/get":
-                return self._enveloped(ctx, await self._get_prompt(ctx))
-            case "resources/read":
-                return self._enveloped(ctx, {**_CACHED, **await self._read(ctx)})
-            case "completion/complete":
-                return self._enveloped(ctx, await self._complete(ctx))
-            case "logging/setLevel":
-                await self._set_level(ctx)
-                return self._enveloped(ctx, {})
-            case _ if self._is_unknown(method) and len(self._upstreams) == 1:
-                (upstream,) = self._upstreams.values()
-                return self._enveloped(ctx, await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False))
-            case _:
-                return await call_next(ctx)
+        if (answer := self._answers.get(method)) is not None:
+            return self._enveloped(ctx, await answer(ctx))
+        if method.startswith("tasks/"):
+            return await self._ask_about_task(ctx, call_next)
+        if method != "ping" and len(self._upstreams) == 1 and self._lowlevel.get_request_handler(method) is None:
+            (upstream,) = self._upstreams.values()
+            return self._enveloped(ctx, await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False))
+        return await call_next(ctx)
+
+    async def _tried(self) -> None:
+        """Waits until every server is connected, or has failed once."""
+        await asyncio.gather(*(upstream.until_tried() for upstream in self._upstreams.values()))
+
+    async def _pass_notification(self, ctx: RequestContext) -> None:
+        """Passes a notification of a client on, unless it is about its own connection."""
+        method, params = ctx.method, ctx.params
+        if method == "notifications/initialized" and can_answer(ctx, "roots/list"):
+            method, params = "notifications/roots/list_changed", None  # The servers asked before there was a client.
+        if method in _OWN_NOTIFICATIONS:
+            return
+        for upstream in [each for each in self._upstreams.values() if each.client.connected]:
+            with suppress(TidingsError):
+                await upstream.client.send_notification(method, params)
+
+    async def _ask_about_task(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Asks about a task of the bridge itself or, if it has none of this id, of the servers."""
+        try:
+            return await call_next(ctx)
+        except MCPError as unknown:
+            if unknown.error.code != types.INVALID_PARAMS or not declares_tasks(ctx):
+                raise
+            for upstream in [each for each in self._upstreams.values() if each.client.era == "modern"]:
+                with suppress(MCPError):
+                    result = await self._relay.forward(ctx, upstream, ctx.params or {}, safe=True)
+                    return self._enveloped(ctx, result)
+            raise
 
     def _is_unknown(self, method: str) -> bool:
         return McpServerAdapter(self).lowlevel.get_request_handler(method) is None and method != "ping"
@@ -150,7 +188,7 @@ class BridgeServer(LiveServer[None]):
         """Returns a result as the era of its request has it."""
         if not is_modern(ctx):
             return {name: value for name, value in result.items() if name not in _MODERN_KEYS}
-        stamp = {types.SERVER_INFO_META_KEY: McpServerAdapter(self).lowlevel.server_info_stamp}
+        stamp = {types.SERVER_INFO_META_KEY: self._lowlevel.server_info_stamp}
         return {"resultType": "complete", **result, "_meta": {**stamp, **as_dict(result.get("_meta"))}}
 
     def _introduced(self, result: HandlerResult) -> HandlerResult:
@@ -177,9 +215,10 @@ class BridgeServer(LiveServer[None]):
 
     # Lists
 
-    def _page(self, ctx: RequestContext) -> Json:
+    async def _page(self, ctx: RequestContext) -> Json:
+        await self._tried()
         name, key, identity = _PAGES[ctx.method]
-        items = self._items(name)
+        items = self._offered(name)
         cursor, start = as_text((ctx.params or {}).get("cursor")), 0
         if cursor is not None:
             places = {str(item[identity]): place for place, item in enumerate(items)}
@@ -188,9 +227,9 @@ class BridgeServer(LiveServer[None]):
             start = places[cursor] + 1
         page = items[start : start + _PAGE]
         more = {"nextCursor": str(page[-1][identity])} if len(items) > start + _PAGE else {}
-        return {key: page, **more}
+        return {key: page, **more, **_CACHED}
 
-    def _items(self, name: str) -> list[Json]:
+    def _offered(self, name: str) -> list[Json]:
         items = [
             upstream.naming.item_out(name, item)
             for upstream in self._upstreams.values()
@@ -232,7 +271,7 @@ class BridgeServer(LiveServer[None]):
         else:
             owner = owner_of_name(name, self._upstreams)
             if owner is None:
-                names = [str(item["name"]) for item in self._items(kind)]
+                names = [str(item["name"]) for item in self._offered(kind)]
                 about = did_you_mean(name, names) or there_are(names)
                 raise MCPError(types.INVALID_PARAMS, f"There is no {_KIND_OF[kind]} {name!r}.{about}")
             upstream, original = self._upstreams[owner], name.removeprefix(f"{owner}_")
@@ -243,9 +282,10 @@ class BridgeServer(LiveServer[None]):
     async def _call(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
         upstream, name = self._named("tools", str(params.get("name")))
-        self._relay.heard_from(upstream, ctx)
         safe = upstream.is_safe(name)
         try:
+            if upstream.needs_task(name) and "requestState" not in params:
+                return await self._relay.call_as_task(ctx, upstream, name)
             return await self._relay.forward(ctx, upstream, {**params, "name": name}, safe=safe)
         finally:
             if not safe:
@@ -267,11 +307,12 @@ class BridgeServer(LiveServer[None]):
             ref = {**ref, "uri": uri}
         return await self._relay.forward(ctx, upstream, {**params, "ref": ref}, safe=True)
 
-    async def _set_level(self, ctx: RequestContext) -> None:
+    async def _set_level(self, ctx: RequestContext) -> Json:
         level: Any = (ctx.params or {}).get("level")
         for upstream in self._upstreams.values():
             if upstream.has("logging") and upstream.client.connected:
                 await upstream.client.set_log_level(level)
+        return {}
 
     def _owner(self, uri: str) -> tuple[Upstream, str]:
         """Returns the server of a resource, and its URI there. Raises `MCPError`."""
@@ -284,6 +325,9 @@ class BridgeServer(LiveServer[None]):
         return upstream, upstream.naming.uri_back(uri)
 
     async def _read(self, ctx: RequestContext) -> Json:
+        return {**_CACHED, **await self._contents(ctx)}
+
+    async def _contents(self, ctx: RequestContext) -> Json:
         uri = str((ctx.params or {}).get("uri"))
         if uri == STATUS:
             return {
@@ -298,14 +342,13 @@ class BridgeServer(LiveServer[None]):
         except (TidingsError, ValueError) as error:
             code = types.INVALID_PARAMS if is_modern(ctx) else -32002
             raise MCPError(code, str(error), {"uri": uri}) from None
-        self._relay.heard_from(upstream, ctx)
         return await self._relay.forward(ctx, upstream, {**(ctx.params or {}), "uri": original}, safe=True)
 
     async def _read_call(self, uri: str) -> Json:
         upstream, tool, arguments = self._parsed_call(uri)
         result = await upstream.client.request("tools/call", {"name": tool, "arguments": arguments}, safe=True)
         if result.get("isError"):
-            texts = [str(as_dict(block).get("text")) for block in result.get("content") or []]
+            texts = [str(as_dict(block).get("text")) for block in as_list(result.get("content"))]
             raise ResourceNotFound(f"{tool} of {upstream.spec.name} failed: {' '.join(texts)}", data={"uri": uri})
         return contents_of(uri, upstream.naming.result_out(result))
 
@@ -333,10 +376,10 @@ class BridgeServer(LiveServer[None]):
         return True
 
     def _templates(self) -> list[str]:
-        return [str(item["uriTemplate"]) for item in self._items("templates")]
+        return [str(item["uriTemplate"]) for item in self._offered("templates")]
 
     def _members(self, prefix: str) -> list[str]:
-        return [str(item["uri"]) for item in self._items("resources") if str(item["uri"]).startswith(prefix[:-1])]
+        return [str(item["uri"]) for item in self._offered("resources") if str(item["uri"]).startswith(prefix[:-1])]
 
     def _source(self, uri: str) -> Source:
         if uri.startswith(SCHEME):
@@ -344,7 +387,7 @@ class BridgeServer(LiveServer[None]):
             watched = self._calls.get(uri)
             interval = watched.seconds if watched is not None else upstream.spec.interval(uri, self._interval)
             return Source(
-                upstream, uri, partial(self._read_call, uri), interval, is_fixed=watched is not None, told=False
+                upstream, uri, partial(self._read_call, uri), interval, is_fixed=watched is not None, can_be_told=False
             )
         upstream, original = self._owner(uri)
 
@@ -359,7 +402,7 @@ class BridgeServer(LiveServer[None]):
             read,
             interval or self._interval,
             is_fixed=bool(interval),
-            told=upstream.client.supports_subscriptions,
+            can_be_told=True,
         )
 
     async def _begin_interest(self, uri: str) -> None:

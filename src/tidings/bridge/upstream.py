@@ -18,8 +18,7 @@ from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
 from tidings.bridge.names import Json, Naming
 from tidings.bridge.settings import UpstreamSpec
-from tidings.client import ClientConfig, LiveClient, connect
-from tidings.client import events
+from tidings.client import ClientConfig, LiveClient, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
 from tidings.errors import TidingsError
@@ -122,6 +121,11 @@ class Upstream:
         """Returns whether a call may be sent twice: its tool only reads, or says that it makes no difference."""
         hints = as_dict(self.tools.get(tool, {}).get("annotations"))
         return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+
+    def needs_task(self, tool: str) -> bool:
+        """Returns whether the server runs a tool as a task only, in the form of 2025-11-25."""
+        execution = as_dict(self.tools.get(tool, {}).get("execution"))
+        return self.client.era == "legacy" and execution.get("taskSupport") == "required"
 
     def _list_loaded(self, event: events.ListLoaded) -> None:
         if event.error is not None:

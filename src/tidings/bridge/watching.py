@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
@@ -32,6 +32,7 @@ _LONGEST: Final = 12.0  # A pause grows up to this many intervals while nothing 
 _KEPT: Final = 7 * 86_400.0  # Seconds for which the last state of a resource is remembered.
 _SOON: Final = 0.05  # Seconds between a call that may have changed something and the next read.
 _MOST_UNDER_PREFIX: Final = 500
+_SETTLED: Final = 1.0  # Seconds after a change that is told, in which more of them are waited for.
 _LARGEST_KEPT: Final = 1 << 20  # Bytes of a content that is kept for readers.
 
 Read = Callable[[], Awaitable[Json]]
@@ -39,39 +40,46 @@ Read = Callable[[], Awaitable[Json]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of one resource: its server, its URI there, and how to read it. `told`: the server tells of it."""
+    """The origin of one resource: its server, its URI there, and how to read it."""
 
     upstream: Upstream
     uri: str
     read: Read
     interval: float
-    is_fixed: bool  # The interval was set by the user.
-    told: bool
+    is_fixed: bool  # The user has set the interval.
+    can_be_told: bool  # It is a resource of the server, which may offer subscriptions.
 
 
 class Watch:
     """One resource that somebody subscribes to."""
 
-    def __init__(self, uri: str, source: Source, publish: Callable[[str], None], records: Records | None):
+    def __init__(
+        self, uri: str, source: Source, publish: Callable[[str], None], records: Records | None, *, durable: bool
+    ) -> None:
         self.uri = uri
         self.source = source
-        self._publish = publish
-        self._records = records
-        self._key = f"bridge/{hashlib.sha256(uri.encode()).hexdigest()}"
-        self._soon = Wakeup()
-        self._is_hurried = False
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_told = False
+        """The server is subscribed to, and tells of changes."""
         self.reads = 0
         self.changes = 0
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._publish = publish
+        self._records = records
+        self._durable = durable
+        self._key = f"bridge/{hashlib.sha256(uri.encode()).hexdigest()}"
+        self._last: str | None = None  # The state that this process knows.
+        self._soon = Wakeup()
+        self._is_hurried = False
         self._content: tuple[Json, float] | None = None
         self._task = asyncio.create_task(self._run(), name=f"tidings bridge watch of {uri}")
 
     async def aclose(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        if self.source.told:
-            with suppress(TidingsError):
-                await self.source.upstream.client.unsubscribe(self.source.uri)
+        if self.is_told:
+            with suppress(TidingsError, TimeoutError):
+                async with asyncio.timeout(_READY):
+                    await self.source.upstream.client.unsubscribe(self.source.uri)
 
     def hurry(self) -> None:
         """Reads soon: something may have changed."""
@@ -80,31 +88,50 @@ class Watch:
         self._soon()
 
     def content(self) -> Json | None:
-        """Returns the content as it was read last, if that was within the interval."""
-        if self._content is None or time.monotonic() - self._content[1] > self.source.interval:
+        """Returns the content as it was read last, if it is polled and that was within the interval."""
+        if self.is_told or self._content is None or time.monotonic() - self._content[1] > self.source.interval:
             return None
         return self._content[0]
+
+    def told(self) -> None:
+        """Publishes a change that the server tells of."""
+        self.changes += 1
+        self._publish(self.uri)
+        if self._durable:
+            self.hurry()
 
     def _is_ready(self) -> None:
         if not self.ready.done():
             self.ready.set_result(None)
 
     async def _run(self) -> None:
-        source = self.source
-        if source.told:
+        client = self.source.upstream.client
+        await self.source.upstream.wakeup.until(lambda: client.connected)
+        if self.source.can_be_told and client.supports_subscriptions:
             try:
-                await source.upstream.client.subscribe(source.uri)
-                self._is_ready()
-                return  # The events of the client tell.
+                await client.subscribe(self.source.uri)
+                self.is_told = True
             except ResourceNotFound as error:
                 if not self.ready.done():
                     self.ready.set_exception(error)
-                return
+                    return
             except TidingsError as error:
-                logger.info(
-                    "%s refuses a subscription to %s, which is polled: %s", source.upstream.spec.name, source.uri, error
-                )
-        await self._poll()
+                name = self.source.upstream.spec.name
+                logger.info("%s refuses a subscription to %s, which is polled: %s", name, self.source.uri, error)
+        await (self._remember() if self.is_told else self._poll())
+
+    async def _remember(self) -> None:
+        """Keeps the state of a resource whose changes are told, so that the next process knows what it missed."""
+        while self._durable:
+            _, before = await self._claim()
+            state, _ = await self._state()
+            await self._store(state or before)
+            if not self.ready.done() and None not in (state, before) and state != before:
+                self._publish(self.uri)
+            self._is_ready()
+            await self._soon.wait()
+            await asyncio.sleep(_SETTLED)
+        self._is_ready()
 
     # Polling
 
@@ -141,28 +168,27 @@ class Watch:
         """Takes the turn to read, unless another replica has just read. Returns the last known state, too."""
         hurried, self._is_hurried = self._is_hurried, False
         if self._records is None:
-            return True, self._local
+            return True, self._last
         stored = await self._records.get(self._key)
         known = as_dict(json.loads(stored.value)) if stored else {}
         at, state = as_float(known.get("at")) or 0.0, as_text(known.get("state"))
-        if not hurried and 0 <= time.time() - at < self.source.interval * 0.8 and self._local is not None:
-            self._local = state or self._local
+        if not hurried and self._last is not None and 0 <= time.time() - at < self.source.interval * 0.8:
+            self._last = state or self._last
             return False, state
-        taken = await self._records.put(
-            self._key, _record(time.time(), state), seconds=_KEPT, revision=stored.revision if stored else 0
-        )
+        revision = stored.revision if stored else 0
+        taken = await self._records.put(self._key, _record(state), seconds=_KEPT, revision=revision)
         return taken is not None, state
 
-    _local: str | None = None
-
     async def _store(self, state: str | None) -> None:
-        self._local = state
+        self._last = state
         if self._records is not None:
-            await self._records.put(self._key, _record(time.time(), state), seconds=_KEPT)
+            await self._records.put(self._key, _record(state), seconds=_KEPT)
 
     async def _state(self) -> tuple[str | None, float]:
-        """Reads the resource. Returns a text that is equal for equal contents, None if it cannot be read; and the \
-        seconds for which the server says that it stays so."""
+        """Reads the resource. Returns a text that is equal for equal contents; None if it cannot be read.
+
+        The number is the seconds for which the server says that it stays so.
+        """
         self.reads += 1
         try:
             result = await self.source.read()
@@ -176,8 +202,8 @@ class Watch:
         return hashlib.sha256(text.encode(errors="replace")).hexdigest(), (as_float(result.get("ttlMs")) or 0.0) / 1000
 
 
-def _record(at: float, state: str | None) -> bytes:
-    return json.dumps({"at": at, "state": state}).encode()
+def _record(state: str | None) -> bytes:
+    return json.dumps({"at": time.time(), "state": state}).encode()
 
 
 class Watches:
@@ -189,11 +215,14 @@ class Watches:
         members: Callable[[str], list[str]],
         publish: Callable[[str], None],
         records: Records | None,
+        *,
+        durable: bool,
     ) -> None:
         self._find = find
         self._members = members
         self._publish = publish
         self._records = records
+        self._durable = durable
         self._watches: dict[str, Watch] = {}
         self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
 
@@ -218,7 +247,9 @@ class Watches:
         wanted = self._wanted[uri]
         for member in members:
             if member not in self._watches:
-                self._watches[member] = Watch(member, self._find(member), self._publish, self._records)
+                self._watches[member] = Watch(
+                    member, self._find(member), self._publish, self._records, durable=self._durable
+                )
             wanted.add(member)
         return [self._watches[member] for member in members]
 
@@ -237,8 +268,8 @@ class Watches:
         def updated(event: ResourceUpdated) -> None:
             uri = upstream.naming.uri_out(event.uri)
             if (watch := self._watches.get(uri)) is not None:
-                watch.changes += 1
-            if watch is not None or any(_covers(wanted, uri) for wanted in self._wanted):
+                watch.told()
+            elif any(_covers(wanted, uri) for wanted in self._wanted):
                 self._publish(uri)
 
         def missed(_: events.ChangesMissed) -> None:
@@ -249,12 +280,12 @@ class Watches:
         upstream.client.on(events.ChangesMissed, missed)
 
     def _of(self, upstream: Upstream) -> Iterable[str]:
-        return [uri for uri, watch in self._watches.items() if watch.source.upstream is upstream and watch.source.told]
+        return [uri for uri, watch in self._watches.items() if watch.source.upstream is upstream and watch.is_told]
 
     def hurry(self, upstream: Upstream) -> None:
         """Reads what is polled of a server soon: a tool was called that may have changed something."""
         for watch in self._watches.values():
-            if watch.source.upstream is upstream and not watch.source.told:
+            if watch.source.upstream is upstream and not watch.is_told:
                 watch.hurry()
 
     def content(self, uri: str) -> Json | None:
@@ -268,7 +299,7 @@ class Watches:
             {
                 "uri": watch.uri,
                 "server": watch.source.upstream.spec.name,
-                "by": "subscription" if watch.source.told else f"a read every {watch.source.interval:g} s",
+                "by": "subscription" if watch.is_told else f"a read every {watch.source.interval:g} s",
                 "reads": watch.reads,
                 "changes": watch.changes,
             }

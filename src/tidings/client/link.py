@@ -464,3 +464,9 @@ class Link:
         opts = cast("CallOptions", options)
         sdk_seam.stamp(self.session, data, opts)
         return await self._dispatcher.send_raw_request(method, data["params"], opts)
+
+    async def notify_raw(self, method: str, params: dict[str, Any]) -> None:
+        """Sends a notification as it is."""
+        if self._dispatcher is None or self.over:
+            raise errors.ConnectionLost(f"{self.name} is not connected.", server=self.name)
+        await self._dispatcher.notify(method, params)

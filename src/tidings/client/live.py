@@ -312,10 +312,11 @@ class LiveClient:
         metadata: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,
+        on_progress: OnProgress | None = None,
         idempotent: bool = False,
     ) -> StartedCall:
         """Starts a tool call, and returns it at once. Await it for what `call_tool` returns or raises."""
-        return self._calls.start_call(name, arguments, metadata, timeout, None, idempotent=idempotent)
+        return self._calls.start_call(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
 
     async def complete(
         self,
@@ -346,6 +347,10 @@ class LiveClient:
             ValueError: It cannot be sent: `params` is not JSON, or `method` is that of a notification.
         """
         return await self._calls.request(method, params, timeout, safe=safe, on_progress=on_progress, started=started)
+
+    async def send_notification(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Sends any notification. Raises a `TidingsError` if there is no connection."""
+        await (await self._connection.ready()).notify_raw(method, dict(params or {}))
 
     async def ping(self) -> float:
         """Asks the server whether it is there, outside the queue. Returns the seconds that the answer took.
