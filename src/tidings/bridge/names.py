@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from tidings._kit.bounded_json import as_dict
+
 Json = dict[str, Any]
 Rename = Callable[[str], str]
 
@@ -71,24 +73,20 @@ class Naming:
         return renamed
 
     def _message_out(self, message: Any) -> Any:
-        if isinstance(message, dict) and "content" in message:
-            return {**message, "content": self._block_out(cast("Json", message)["content"])}
-        return message
+        known = as_dict(message)
+        return {**known, "content": self._block_out(known["content"])} if "content" in known else message
 
     def _block_out(self, block: Any) -> Any:
-        if not isinstance(block, dict):
-            return block
-        block = cast("Json", block)
-        if block.get("type") == "resource_link":
+        known = as_dict(block)
+        if known.get("type") == "resource_link":
             return self._with_uri(block)
-        if block.get("type") == "resource":
-            return {**block, "resource": self._with_uri(block.get("resource"))}
+        if known.get("type") == "resource":
+            return {**known, "resource": self._with_uri(known.get("resource"))}
         return block
 
     def _with_uri(self, holder: Any) -> Any:
-        if isinstance(holder, dict) and isinstance(uri := cast("Json", holder).get("uri"), str):
-            return {**holder, "uri": self.uri_out(uri)}
-        return holder
+        known = as_dict(holder)
+        return {**known, "uri": self.uri_out(known["uri"])} if isinstance(known.get("uri"), str) else holder
 
 
 def owner_of_uri(uri: str, prefixes: Mapping[str, object]) -> str | None:

@@ -216,10 +216,10 @@ class Relay:
     def logged(self, upstream: Upstream, event: LogReceived) -> None:
         """Passes a log message on: to those whose requests run, else to all clients of the legacy era."""
         running = [call.ctx for call in self._running.values() if call.upstream is upstream]
-        level: Any = event.level
         for ctx in running or self._sessions.values():
+            session: Any = ctx.session  # The method is deprecated, as logging is; it is still in use.
             related = ctx.request_id if running else None
-            send_aside(ctx.session.send_log_message(level, event.data, event.logger, related_request_id=related))
+            send_aside(session.send_log_message(event.level, event.data, event.logger, related_request_id=related))
 
     def notified(self, event: NotificationReceived) -> None:
         """Passes a notification on that the bridge does not know."""

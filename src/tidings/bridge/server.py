@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -14,14 +15,14 @@ from mcp.shared.exceptions import MCPError
 
 from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings._kit.suggest import did_you_mean, there_are
-from tidings._kit.tasks import Shared
+from tidings._kit.tasks import Background, Shared
 from tidings._version import __version__
 from tidings.bridge.call_resources import SCHEME, arguments_for, call_template, call_uri, contents_of, split_call
 from tidings.bridge.names import Json, Naming, owner_of_name, owner_of_uri
 from tidings.bridge.relay import Relay, can_answer, is_modern
 from tidings.bridge.settings import CallWatch, UpstreamSpec
 from tidings.bridge.upstream import LISTS, Upstream
-from tidings.bridge.watching import Source, Watches
+from tidings.bridge.watching import Read, Source, Watches
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 STATUS: Final = "bridge://status"
 _PAGE: Final = 1_000
+_MOST_GROUPS: Final = 64  # Clients with tokens of their own, for which sessions are kept.
 _DEFAULT_INTERVAL: Final = 5.0
 _PAGES: Final = {
     "tools/list": ("tools", "tools", "name"),
@@ -54,9 +56,10 @@ class BridgeServer(LiveServer[None]):
     """Serves what other servers offer, and tells of their changes.
 
     Args:
-        specs: The servers. With several, their names come first in all names.
-        calls: Calls of read-only tools that are listed as resources.
+        specs: The servers.
+        prefixed: Put the names of the servers in front of all names. By default, if there are several.
         interval: The seconds between two reads of a resource that its server does not tell of.
+        pass_token: Send the `Authorization` header of each client to the servers at URLs, in a session of its own.
         bus: As for `LiveServer`.
         options: As for `LiveServer`.
     """
@@ -65,17 +68,21 @@ class BridgeServer(LiveServer[None]):
         self,
         specs: Sequence[UpstreamSpec],
         *,
-        calls: Sequence[CallWatch] = (),
+        prefixed: bool | None = None,
         interval: float = _DEFAULT_INTERVAL,
+        pass_token: bool = False,
         bus: Bus | str | None = None,
         **options: Any,
     ) -> None:
         bus = bus_from_url(bus) if isinstance(bus, str) else bus
-        self._specs = list(specs)
-        self._calls = {call_uri(each.server, each.tool, each.arguments): each for each in calls}
+        self._specs = {spec.name: spec for spec in specs}
+        self._prefixed = len(specs) > 1 if prefixed is None else prefixed
         self._interval = interval
+        self._pass_token = pass_token
         self._relay = Relay()
-        self._upstreams: dict[str, Upstream] = {}
+        self._background = Background()
+        self._groups: OrderedDict[str | None, ServerGroup] = OrderedDict()
+        self._group_of: dict[str, str | None] = {}  # Whose session watches a resource.
         self._watches = Watches(
             self._source,
             self._members,
@@ -84,6 +91,8 @@ class BridgeServer(LiveServer[None]):
             durable=bus is not None and not isinstance(bus, MemoryBus),
         )
         options = {"version": __version__} | options
+        if pass_token:
+            options["authorize"] = self._authorize
         super().__init__("tidings-bridge", bus=bus, lifespan=Shared(self._running).use, **options)
         self.on_first_subscriber("*")(self._begin_interest)
         self.on_last_subscriber("*")(self._end_interest)
@@ -103,24 +112,70 @@ class BridgeServer(LiveServer[None]):
 
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[None]:
-        for spec in self._specs:
-            self._add(spec)
+        if not self._pass_token:
+            self._open_group(None)
         try:
             yield
         finally:
             await self._watches.aclose()
             await self._relay.aclose()
-            await asyncio.gather(*(upstream.aclose() for upstream in self._upstreams.values()))
-            self._upstreams.clear()
+            await asyncio.gather(*(group.aclose() for group in self._groups.values()))
+            self._groups.clear()
 
-    def _add(self, spec: UpstreamSpec) -> None:
-        naming = Naming(spec.name if len(self._specs) > 1 else "")
-        upstream = Upstream(spec, naming, self._list_changed, lambda question: self._relay.answer(upstream, question))
-        self._upstreams[spec.name] = upstream
+    async def set_servers(self, specs: Sequence[UpstreamSpec]) -> None:
+        """Replaces the servers while the bridge runs. Those that stay the same keep their sessions."""
+        self._specs = {spec.name: spec for spec in specs}
+        for group in self._groups.values():
+            await group.set_servers(self._specs)
+        for kind in ("tool", "resource", "prompt"):
+            self.notify.soon(list_change(kind))
+
+    def _open_group(self, authorization: str | None) -> "ServerGroup":
+        group = ServerGroup(partial(self._made, authorization))
+        self._groups[authorization] = group
+        group.start(self._specs)
+        while len(self._groups) > _MOST_GROUPS:
+            idle = [key for key in self._groups if key not in self._group_of.values() and key != authorization]
+            if not idle:
+                break
+            self._background.start(self._groups.pop(idle[0]).aclose())
+        return group
+
+    def _made(self, authorization: str | None, spec: UpstreamSpec) -> Upstream:
+        naming = Naming(spec.name if self._prefixed else "")
+        upstream = Upstream(
+            spec, naming, self._list_changed, lambda question: self._relay.answer(upstream, question), authorization
+        )
         self._watches.hear(upstream)
         upstream.client.on(events.LogReceived, partial(self._relay.logged, upstream))
         upstream.client.on(events.NotificationReceived, self._relay.notified)
-        upstream.start()
+        return upstream
+
+    def _group(self, ctx: RequestContext | None, uri: str = "") -> "ServerGroup":
+        """Returns the sessions for the sender of a request; without one, those that watch a resource."""
+        if not self._pass_token:
+            key = None
+        elif ctx is not None:
+            key = None if ctx.request is None else ctx.request.headers.get("authorization")
+        else:
+            key = self._group_of.get(uri)
+        if (group := self._groups.get(key)) is None:
+            group = self._open_group(key)
+        self._groups.move_to_end(key)
+        return group
+
+    async def _authorize(self, ctx: RequestContext, uri: str) -> bool:
+        """Allows a subscription to what the sender can read."""
+        key = None if ctx.request is None else ctx.request.headers.get("authorization")
+        group = self._group(ctx)
+        await group.tried()
+        if uri != STATUS and not uri.endswith("*"):
+            try:
+                await self._source_in(group, uri).read()
+            except (TidingsError, ValueError):
+                return False
+        self._group_of[uri] = key
+        return True
 
     def _list_changed(self, upstream: Upstream, name: str) -> None:
         self.notify.soon(list_change(_KIND_OF[name]))
@@ -142,20 +197,17 @@ class BridgeServer(LiveServer[None]):
             await self._pass_notification(ctx)
             return await call_next(ctx)
         if method in ("initialize", "server/discover"):
-            await self._tried()
-            return self._introduced(await call_next(ctx))
+            group = self._group(ctx)
+            await group.tried()
+            return _introduced(group, await call_next(ctx))
         if (answer := self._answers.get(method)) is not None:
             return self._enveloped(ctx, await answer(ctx))
         if method.startswith("tasks/"):
             return await self._ask_about_task(ctx, call_next)
-        if method != "ping" and len(self._upstreams) == 1 and self._lowlevel.get_request_handler(method) is None:
-            (upstream,) = self._upstreams.values()
+        if method != "ping" and not self._prefixed and self._lowlevel.get_request_handler(method) is None:
+            (upstream,) = self._group(ctx)
             return self._enveloped(ctx, await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False))
         return await call_next(ctx)
-
-    async def _tried(self) -> None:
-        """Waits until every server is connected, or has failed once."""
-        await asyncio.gather(*(upstream.until_tried() for upstream in self._upstreams.values()))
 
     async def _pass_notification(self, ctx: RequestContext) -> None:
         """Passes a notification of a client on, unless it is about its own connection."""
@@ -164,7 +216,7 @@ class BridgeServer(LiveServer[None]):
             method, params = "notifications/roots/list_changed", None  # The servers asked before there was a client.
         if method in _OWN_NOTIFICATIONS:
             return
-        for upstream in [each for each in self._upstreams.values() if each.client.connected]:
+        for upstream in [each for each in self._group(ctx) if each.client.connected]:
             with suppress(TidingsError):
                 await upstream.client.send_notification(method, params)
 
@@ -175,7 +227,7 @@ class BridgeServer(LiveServer[None]):
         except MCPError as unknown:
             if unknown.error.code != types.INVALID_PARAMS or not declares_tasks(ctx):
                 raise
-            for upstream in [each for each in self._upstreams.values() if each.client.era == "modern"]:
+            for upstream in [each for each in self._group(ctx) if each.client.era == "modern"]:
                 with suppress(MCPError):
                     result = await self._relay.forward(ctx, upstream, ctx.params or {}, safe=True)
                     return self._enveloped(ctx, result)
@@ -191,34 +243,13 @@ class BridgeServer(LiveServer[None]):
         stamp = {types.SERVER_INFO_META_KEY: self._lowlevel.server_info_stamp}
         return {"resultType": "complete", **result, "_meta": {**stamp, **as_dict(result.get("_meta"))}}
 
-    def _introduced(self, result: HandlerResult) -> HandlerResult:
-        """Adds what the servers state about themselves to the first answer."""
-        if not isinstance(result, dict):
-            return result
-        capabilities: Json = dict(result.get("capabilities") or {})
-        stated = [up.client.capabilities for up in self._upstreams.values() if up.client.capabilities is not None]
-        raw = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in stated]
-        for name in ("prompts", "logging", "completions", "experimental"):
-            present = [as_dict(each[name]) for each in raw if name in each]
-            if present:
-                merged: Json = {}
-                for each in present:
-                    merged |= each
-                capabilities[name] = {**merged, **capabilities.get(name, {})}
-            else:
-                capabilities.pop(name, None)
-        texts = [up.client.instructions for up in self._upstreams.values() if up.client.instructions]
-        introduced = {**result, "capabilities": capabilities}
-        if texts and not introduced.get("instructions"):
-            introduced["instructions"] = "\n\n".join(texts)
-        return introduced
-
     # Lists
 
     async def _page(self, ctx: RequestContext) -> Json:
-        await self._tried()
+        group = self._group(ctx)
+        await group.tried()
         name, key, identity = _PAGES[ctx.method]
-        items = self._offered(name)
+        items = self._offered(group, name)
         cursor, start = as_text((ctx.params or {}).get("cursor")), 0
         if cursor is not None:
             places = {str(item[identity]): place for place, item in enumerate(items)}
@@ -229,59 +260,38 @@ class BridgeServer(LiveServer[None]):
         more = {"nextCursor": str(page[-1][identity])} if len(items) > start + _PAGE else {}
         return {key: page, **more, **_CACHED}
 
-    def _offered(self, name: str) -> list[Json]:
-        items = [
-            upstream.naming.item_out(name, item)
-            for upstream in self._upstreams.values()
-            for item in upstream.lists[name]
-        ]
+    def _offered(self, group: "ServerGroup", name: str) -> list[Json]:
+        items = [upstream.naming.item_out(name, item) for upstream in group for item in upstream.lists[name]]
         if name == "resources":
             watched = [{"uri": uri, "name": f"{each.tool} of {each.server}"} for uri, each in self._calls.items()]
-            status = {
-                "uri": STATUS,
-                "name": "bridge",
-                "title": "Servers behind the bridge",
-                "mimeType": "application/json",
-            }
+            status = {"uri": STATUS, "name": "bridge", "title": "The bridge", "mimeType": "application/json"}
             return [*items, *watched, status]
         if name == "templates":
-            calls = [
-                call_template(up.spec.name, tool) for up in self._upstreams.values() for tool in self._readable(up)
-            ]
-            return [*items, *calls]
+            return items + [call_template(up.spec.name, tool) for up in group for tool in _readable(up)]
         return items
 
-    def _readable(self, upstream: Upstream) -> list[Json]:
-        """Returns the tools whose calls may be resources: they only read, or the user named them."""
-        named = {each.tool for each in self._calls.values() if each.server == upstream.spec.name}
-        tools = upstream.lists["tools"]
-        return [
-            tool
-            for tool in tools
-            if as_dict(tool.get("annotations")).get("readOnlyHint") is True or tool["name"] in named
-        ]
+    @property
+    def _calls(self) -> dict[str, CallWatch]:
+        watches = [watch for spec in self._specs.values() for watch in spec.watches]
+        return {call_uri(each.server, each.tool, each.arguments): each for each in watches}
 
     # Tools, prompts, resources
 
-    def _named(self, kind: str, name: str) -> tuple[Upstream, str]:
+    def _named(self, ctx: RequestContext, kind: str, name: str) -> tuple[Upstream, str]:
         """Returns the server of a tool or prompt, and its name there. Raises `MCPError`."""
-        if len(self._specs) == 1:
-            (upstream,) = self._upstreams.values()
-            original = name
-        else:
-            owner = owner_of_name(name, self._upstreams)
-            if owner is None:
-                names = [str(item["name"]) for item in self._offered(kind)]
-                about = did_you_mean(name, names) or there_are(names)
-                raise MCPError(types.INVALID_PARAMS, f"There is no {_KIND_OF[kind]} {name!r}.{about}")
-            upstream, original = self._upstreams[owner], name.removeprefix(f"{owner}_")
-        if not upstream.spec.offers(original):
-            raise MCPError(types.INVALID_PARAMS, f"There is no {_KIND_OF[kind]} {name!r}.")
+        group = self._group(ctx)
+        owner = owner_of_name(name, group.servers) if self._prefixed else next(iter(group.servers), None)
+        upstream = None if owner is None else group.servers[owner]
+        original = name.removeprefix(f"{owner}_") if self._prefixed else name
+        if upstream is None or not upstream.spec.offers(original):
+            names = [str(item["name"]) for item in self._offered(group, kind)]
+            about = did_you_mean(name, names) or there_are(names)
+            raise MCPError(types.INVALID_PARAMS, f"There is no {_KIND_OF[kind]} {name!r}.{about}")
         return upstream, original
 
     async def _call(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
-        upstream, name = self._named("tools", str(params.get("name")))
+        upstream, name = self._named(ctx, "tools", str(params.get("name")))
         safe = upstream.is_safe(name)
         try:
             if upstream.needs_task(name) and "requestState" not in params:
@@ -293,35 +303,33 @@ class BridgeServer(LiveServer[None]):
 
     async def _get_prompt(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
-        upstream, name = self._named("prompts", str(params.get("name")))
+        upstream, name = self._named(ctx, "prompts", str(params.get("name")))
         return await self._relay.forward(ctx, upstream, {**params, "name": name}, safe=True)
 
     async def _complete(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
         ref = as_dict(params.get("ref"))
         if ref.get("type") == "ref/prompt":
-            upstream, name = self._named("prompts", str(ref.get("name")))
+            upstream, name = self._named(ctx, "prompts", str(ref.get("name")))
             ref = {**ref, "name": name}
         else:
-            upstream, uri = self._owner(str(ref.get("uri")))
+            upstream, uri = self._owner(self._group(ctx), str(ref.get("uri")))
             ref = {**ref, "uri": uri}
         return await self._relay.forward(ctx, upstream, {**params, "ref": ref}, safe=True)
 
     async def _set_level(self, ctx: RequestContext) -> Json:
         level: Any = (ctx.params or {}).get("level")
-        for upstream in self._upstreams.values():
+        for upstream in self._group(ctx):
             if upstream.has("logging") and upstream.client.connected:
                 await upstream.client.set_log_level(level)
         return {}
 
-    def _owner(self, uri: str) -> tuple[Upstream, str]:
-        """Returns the server of a resource, and its URI there. Raises `MCPError`."""
-        if len(self._specs) == 1:
-            (upstream,) = self._upstreams.values()
-            return upstream, uri
-        if (owner := owner_of_uri(uri, self._upstreams)) is None:
+    def _owner(self, group: "ServerGroup", uri: str) -> tuple[Upstream, str]:
+        """Returns the server of a resource, and its URI there. Raises `ResourceNotFound`."""
+        owner = owner_of_uri(uri, group.servers) if self._prefixed else next(iter(group.servers), None)
+        if owner is None:
             raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
-        upstream = self._upstreams[owner]
+        upstream = group.servers[owner]
         return upstream, upstream.naming.uri_back(uri)
 
     async def _read(self, ctx: RequestContext) -> Json:
@@ -330,80 +338,61 @@ class BridgeServer(LiveServer[None]):
     async def _contents(self, ctx: RequestContext) -> Json:
         uri = str((ctx.params or {}).get("uri"))
         if uri == STATUS:
-            return {
-                "contents": [{"uri": uri, "mimeType": "application/json", "text": json.dumps(self.status(), indent=1)}]
-            }
-        if (content := self._watches.content(uri)) is not None:
+            text = json.dumps(self.status(self._group(ctx)), indent=1)
+            return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+        if not self._pass_token and (content := self._watches.content(uri)) is not None:
             return content
         try:
             if uri.startswith(SCHEME):
-                return await self._read_call(uri)
-            upstream, original = self._owner(uri)
+                return await self._read_call(self._group(ctx), uri)
+            upstream, original = self._owner(self._group(ctx), uri)
         except (TidingsError, ValueError) as error:
             code = types.INVALID_PARAMS if is_modern(ctx) else -32002
             raise MCPError(code, str(error), {"uri": uri}) from None
         return await self._relay.forward(ctx, upstream, {**(ctx.params or {}), "uri": original}, safe=True)
 
-    async def _read_call(self, uri: str) -> Json:
-        upstream, tool, arguments = self._parsed_call(uri)
+    async def _read_call(self, group: "ServerGroup", uri: str) -> Json:
+        upstream, tool, arguments = _parsed_call(group, uri)
         result = await upstream.client.request("tools/call", {"name": tool, "arguments": arguments}, safe=True)
         if result.get("isError"):
             texts = [str(as_dict(block).get("text")) for block in as_list(result.get("content"))]
             raise ResourceNotFound(f"{tool} of {upstream.spec.name} failed: {' '.join(texts)}", data={"uri": uri})
         return contents_of(uri, upstream.naming.result_out(result))
 
-    def _parsed_call(self, uri: str) -> tuple[Upstream, str, Json]:
-        server, tool, texts = split_call(uri)
-        upstream = self._upstreams.get(server)
-        tools = [] if upstream is None else self._readable(upstream)
-        found = next((each for each in tools if each["name"] == tool), None)
-        if upstream is None or found is None:
-            raise ResourceNotFound(f"{server} has no read-only tool {tool!r}.", data={"uri": uri})
-        return upstream, tool, arguments_for(found.get("inputSchema"), texts)
-
     # Subscriptions
 
     def _owns(self, uri: str) -> bool:
-        if uri == STATUS:
+        if uri == STATUS or self._pass_token:  # Then each subscription is tried with the rights of its sender.
             return True
         try:
-            if uri.startswith(SCHEME):
-                self._parsed_call(uri)
-            else:
-                self._owner(uri)
+            self._source_in(self._group(None), uri)
         except (TidingsError, ValueError):
             return False
         return True
 
     def _templates(self) -> list[str]:
-        return [str(item["uriTemplate"]) for item in self._offered("templates")]
+        return [str(item["uriTemplate"]) for item in self._offered(self._group(None), "templates")]
 
     def _members(self, prefix: str) -> list[str]:
-        return [str(item["uri"]) for item in self._offered("resources") if str(item["uri"]).startswith(prefix[:-1])]
+        items = self._offered(self._group(None, prefix), "resources")
+        return [
+            str(item["uri"]) for item in items if str(item["uri"]).startswith(prefix[:-1]) and item["uri"] != STATUS
+        ]
 
     def _source(self, uri: str) -> Source:
+        return self._source_in(self._group(None, uri), uri)
+
+    def _source_in(self, group: "ServerGroup", uri: str) -> Source:
         if uri.startswith(SCHEME):
-            upstream, _, _ = self._parsed_call(uri)
+            upstream, _, _ = _parsed_call(group, uri)
             watched = self._calls.get(uri)
-            interval = watched.seconds if watched is not None else upstream.spec.interval(uri, self._interval)
-            return Source(
-                upstream, uri, partial(self._read_call, uri), interval, is_fixed=watched is not None, can_be_told=False
-            )
-        upstream, original = self._owner(uri)
-
-        async def read() -> Json:
-            result = await upstream.client.request("resources/read", {"uri": original}, safe=True)
-            return upstream.naming.result_out(result)
-
-        interval = upstream.spec.interval(original, 0.0)
-        return Source(
-            upstream,
-            original,
-            read,
-            interval or self._interval,
-            is_fixed=bool(interval),
-            can_be_told=True,
-        )
+            interval = watched.seconds if watched is not None else upstream.spec.interval(uri)
+            read: Read = partial(self._read_call, group, uri)
+            return Source(upstream, uri, read, interval or self._interval, bool(interval), can_be_told=False)
+        upstream, original = self._owner(group, uri)
+        interval = upstream.spec.interval(original)
+        read = partial(_read_from, upstream, original)
+        return Source(upstream, original, read, interval or self._interval, bool(interval), can_be_told=True)
 
     async def _begin_interest(self, uri: str) -> None:
         if uri != STATUS:
@@ -412,8 +401,9 @@ class BridgeServer(LiveServer[None]):
     async def _end_interest(self, uri: str) -> None:
         if uri != STATUS:
             await self._watches.end(uri)
+        self._group_of.pop(uri, None)
 
-    def status(self) -> Json:
+    def status(self, group: "ServerGroup") -> Json:
         """Returns the state of the servers and of what is watched."""
         servers = [
             {
@@ -424,6 +414,83 @@ class BridgeServer(LiveServer[None]):
                 "trouble": upstream.trouble or None,
                 **{name: len(upstream.lists[name]) for name in LISTS},
             }
-            for upstream in self._upstreams.values()
+            for upstream in group
         ]
         return {"servers": servers, "watched": self._watches.describe()}
+
+
+class ServerGroup:
+    """The sessions to all servers, for one principal or for everybody."""
+
+    def __init__(self, make: Callable[[UpstreamSpec], Upstream]) -> None:
+        self._make = make
+        self.servers: dict[str, Upstream] = {}
+
+    def __iter__(self) -> Iterator[Upstream]:
+        return iter(tuple(self.servers.values()))
+
+    def start(self, specs: Mapping[str, UpstreamSpec]) -> None:
+        for name, spec in specs.items():
+            self.servers[name] = self._make(spec)
+            self.servers[name].start()
+
+    async def set_servers(self, specs: Mapping[str, UpstreamSpec]) -> None:
+        """Begins sessions to new servers, and ends those to servers that are gone or have changed."""
+        gone = [upstream for name, upstream in self.servers.items() if specs.get(name) != upstream.spec]
+        kept = {upstream.spec.name: upstream for upstream in self if upstream not in gone}
+        self.servers = {name: kept.get(name) or self._make(spec) for name, spec in specs.items()}
+        for name, upstream in self.servers.items():
+            if name not in kept:
+                upstream.start()
+        await asyncio.gather(*(upstream.aclose() for upstream in gone))
+
+    async def tried(self) -> None:
+        """Waits until every server is connected, or has failed once."""
+        await asyncio.gather(*(upstream.until_tried() for upstream in self))
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(upstream.aclose() for upstream in self))
+
+
+async def _read_from(upstream: Upstream, uri: str) -> Json:
+    return upstream.naming.result_out(await upstream.client.request("resources/read", {"uri": uri}, safe=True))
+
+
+def _readable(upstream: Upstream) -> list[Json]:
+    """Returns the tools whose calls may be resources: they only read, or the user named them."""
+    named = {watch.tool for watch in upstream.spec.watches}
+    tools = upstream.lists["tools"]
+    return [tool for tool in tools if tool["name"] in named or upstream.only_reads(str(tool["name"]))]
+
+
+def _parsed_call(group: ServerGroup, uri: str) -> tuple[Upstream, str, Json]:
+    server, tool, texts = split_call(uri)
+    upstream = group.servers.get(server)
+    tools = [] if upstream is None else _readable(upstream)
+    found = next((each for each in tools if each["name"] == tool), None)
+    if upstream is None or found is None:
+        raise ResourceNotFound(f"{server} has no read-only tool {tool!r}.", data={"uri": uri})
+    return upstream, tool, arguments_for(found.get("inputSchema"), texts)
+
+
+def _introduced(group: ServerGroup, result: HandlerResult) -> HandlerResult:
+    """Adds what the servers state about themselves to the first answer."""
+    if not isinstance(result, dict):
+        return result
+    capabilities: Json = dict(result.get("capabilities") or {})
+    stated = [up.client.capabilities for up in group if up.client.capabilities is not None]
+    raw = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in stated]
+    for name in ("prompts", "logging", "completions", "experimental"):
+        present = [as_dict(each[name]) for each in raw if name in each]
+        if present:
+            merged: Json = {}
+            for each in present:
+                merged |= each
+            capabilities[name] = {**merged, **capabilities.get(name, {})}
+        else:
+            capabilities.pop(name, None)
+    texts = [up.client.instructions for up in group if up.client.instructions]
+    introduced = {**result, "capabilities": capabilities}
+    if texts and not introduced.get("instructions"):
+        introduced["instructions"] = "\n\n".join(texts)
+    return introduced

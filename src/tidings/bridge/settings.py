@@ -1,27 +1,35 @@
-"""The settings of a bridge: the servers behind it, and what of them is offered, polled and watched."""
+"""The settings of a bridge: the servers behind it, and what of them is offered, polled and watched.
 
+A server of an `mcpServers` file may have a section `tidings` of its own:
+
+    {"mcpServers": {"github": {"url": "https://…", "tidings": {
+        "allow": ["list_*", "get_*"], "deny": ["delete_*"], "poll": {"repo://*": "30s"}, "timeout": "60s",
+        "watch": ["list_runs repo=acme/app every=30s"]}}}}
+"""
+
+import hashlib
+import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from pathlib import Path, PurePath
+from typing import Any, Final, cast
 
-from tidings._version import __version__
+from tidings._kit.suggest import did_you_mean, there_are
+from tidings.bridge.names import owner_of_name, server_name
+from tidings.client.servers_file import read_servers
+from tidings.client.targets import parse_entry_target, parse_target
+from tidings.errors import BadTarget
 
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-@dataclass(frozen=True)
-class PollRule:
-    """The seconds between two reads of the resources whose URI fits `pattern`."""
-
-    pattern: str
-    seconds: float
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_KEYS: Final = ("allow", "deny", "poll", "timeout", "watch")
 
 
 @dataclass(frozen=True)
 class CallWatch:
-    """A read-only tool whose answer is a live resource: see `tidings.bridge.calls`."""
+    """A read-only tool whose answer is a live resource: see `tidings.bridge.call_resources`."""
 
     server: str
     tool: str
@@ -34,27 +42,147 @@ class UpstreamSpec:
     """One server behind the bridge."""
 
     name: str
-    target: Any
-    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    target: Any  # As for `tidings.connect`.
     allow: Sequence[str] = ()
     deny: Sequence[str] = ()
-    polls: Sequence[PollRule] = ()
+    polls: Mapping[str, float] = field(default_factory=dict[str, float])
     timeout: float = 120.0
-    version: str = __version__
+    watches: Sequence[CallWatch] = ()
 
     def offers(self, name: str) -> bool:
         """Returns whether a tool or prompt is offered: it is allowed, and not denied."""
         allowed = not self.allow or any(fnmatchcase(name, pattern) for pattern in self.allow)
         return allowed and not any(fnmatchcase(name, pattern) for pattern in self.deny)
 
-    def interval(self, uri: str, default: float) -> float:
-        """Returns the seconds between two reads of a resource that the server does not announce changes of."""
-        return next((rule.seconds for rule in self.polls if fnmatchcase(uri, rule.pattern)), default)
+    def interval(self, uri: str) -> float | None:
+        """Returns the seconds between two reads of a resource, if the user has set them."""
+        return next((pause for pattern, pause in self.polls.items() if fnmatchcase(uri, pattern)), None)
 
 
-def seconds(text: str) -> float:
+class BadSettings(ValueError):
+    """Settings that cannot be used. The message has a line for each mistake."""
+
+
+def seconds(text: object) -> float:
     """Reads a duration such as `30s`, `5m` or `500ms`. Raises `ValueError`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", str(text))
     if found is None or not float(found[1]):
         raise ValueError(f"{text!r} is not a duration. Write it as 30s, 5m or 1h.")
-    return float(found[1]) * _SECONDS[found[2] or "s"]
+    return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+def call_watch(text: str, servers: Sequence[str]) -> CallWatch:
+    """Reads a watched call, `tool:NAME ARGUMENT=VALUE… every=30s`. The name is the one that clients see."""
+    words = shlex.split(text)
+    name = words[0].removeprefix("tool:") if words else ""
+    if not name or any("=" not in word for word in words[1:]):
+        raise ValueError(f"{text!r} is not a call to watch. Write it as 'tool:NAME ARGUMENT=VALUE every=30s'.")
+    arguments = dict(word.split("=", 1) for word in words[1:])
+    pause = seconds(arguments.pop("every", "30s"))
+    if len(servers) == 1:
+        return CallWatch(servers[0], name, arguments, pause)
+    if (owner := owner_of_name(name, dict.fromkeys(servers))) is None:
+        raise ValueError(f"{name!r} must begin with the name of its server and _.{there_are(servers)}")
+    return CallWatch(owner, name.removeprefix(f"{owner}_"), arguments, pause)
+
+
+def read_targets(texts: Sequence[str], environ: Mapping[str, str]) -> list[UpstreamSpec]:
+    """Returns the servers that commands, URLs and files stand for. Raises `BadSettings` with every mistake."""
+    specs: dict[str, UpstreamSpec] = {}
+    problems: list[str] = []
+    for text in texts:
+        path = Path(text).expanduser()
+        if path.suffix.lower() == ".json" and " " not in text.strip():
+            found, wrong = _of_file(path, environ, specs)
+            specs |= {spec.name: spec for spec in found}
+            problems += wrong
+            continue
+        try:
+            target = parse_target(text, environ=environ)
+        except BadTarget as error:
+            problems.append(error.message)
+            continue
+        name = server_name(_short_name(text), specs)
+        specs[name] = UpstreamSpec(name, target)
+    if problems:
+        raise BadSettings("\n".join(problems))
+    return list(specs.values())
+
+
+def is_file(text: str) -> bool:
+    """Returns whether a target is a file of servers, which may change while the bridge runs."""
+    return Path(text).suffix.lower() == ".json" and " " not in text.strip()
+
+
+def _short_name(text: str) -> str:
+    """Returns the part of a command or a URL that names the server."""
+    if "://" in text:
+        return re.sub(r"^\w+://", "", text).split("/")[0].split(":")[0].removeprefix("www.").removeprefix("mcp.")
+    words = [word for word in shlex.split(text) if not word.startswith("-")]
+    known = ("npx", "uvx", "uv", "run", "node", "python", "python3", "tidings", "docker", "bunx", "pipx")
+    named = [word for word in words if PurePath(word).name not in known]
+    last = PurePath((named or words or ["server"])[0])
+    return re.sub(r"@[\d.]+$", "", last.stem if last.suffix in (".py", ".js", ".ts", ".mjs") else last.name)
+
+
+def _of_file(
+    path: Path, environ: Mapping[str, str], taken: Mapping[str, object]
+) -> tuple[list[UpstreamSpec], list[str]]:
+    try:
+        text, entries = read_servers(path)
+    except BadTarget as error:
+        return [], [error.message]
+    specs: list[UpstreamSpec] = []
+    problems: list[str] = []
+    names: dict[str, object] = dict(taken)
+    for name, entry in entries.items():
+        where = f"{path}, line {_line_of(text, name)}: the server {name!r}"
+        try:
+            target = parse_entry_target(where, name, entry, environ)
+            short = server_name(name, names)
+            specs.append(_with_section(where, UpstreamSpec(short, target), entry))
+            names[short] = None
+        except (BadTarget, BadSettings) as error:
+            problems.append(str(error))
+    if not entries:
+        problems.append(f"{path} has no server in it. Add one to its mcpServers.")
+    return specs, problems
+
+
+def _line_of(text: str, name: str) -> int:
+    """Returns the line in which a server begins, as far as a text search tells."""
+    found = re.search(rf"{re.escape(json.dumps(name))}\s*:", text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _with_section(where: str, spec: UpstreamSpec, entry: Any) -> UpstreamSpec:
+    section: Any = cast("Mapping[str, Any]", entry).get("tidings", {})
+    if not isinstance(section, dict):
+        raise BadSettings(f"{where}: tidings must be an object.")
+    given = cast("dict[str, Any]", section)
+    for key in given:
+        if key not in _KEYS:
+            raise BadSettings(f"{where}: tidings has no setting {key!r}.{did_you_mean(key, _KEYS) or there_are(_KEYS)}")
+    try:
+        return replace(
+            spec,
+            allow=_texts("allow", given.get("allow", [])),
+            deny=_texts("deny", given.get("deny", [])),
+            polls={str(pattern): seconds(pause) for pattern, pause in dict(given.get("poll", {})).items()},
+            timeout=seconds(given.get("timeout", "120s")),
+            watches=[call_watch(text, [spec.name]) for text in _texts("watch", given.get("watch", []))],
+        )
+    except (ValueError, TypeError) as error:
+        raise BadSettings(f"{where}: {error}") from None
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in cast("list[Any]", value)):
+        raise ValueError(f"{name} must be a list of strings.")
+    return cast("list[str]", value)
+
+
+def identity(specs: Sequence[UpstreamSpec]) -> str:
+    """Returns a text that is equal for the same servers. It shows no secrets."""
+    parts = [f"{spec.name} {getattr(spec.target, 'identity', spec.name)}" for spec in specs]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()

@@ -6,9 +6,9 @@ here, for as long as the bridge runs. Meanwhile its items are not listed, and a 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import mcp_types as types
@@ -16,11 +16,13 @@ import mcp_types as types
 from tidings._kit.backoff import Pauses
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
+from tidings._version import __version__
 from tidings.bridge.names import Json, Naming
 from tidings.bridge.settings import UpstreamSpec
 from tidings.client import ClientConfig, LiveClient, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
+from tidings.client.targets import HttpTarget
 from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
@@ -41,7 +43,8 @@ class Upstream:
     naming: Naming
     changed: Callable[["Upstream", ListName], None]
     answer: Callable[[PendingRequest], Any]
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    authorization: str | None = None
+    """The header of the client for which this session is kept, if it passes its own."""
 
     def __post_init__(self) -> None:
         self.lists: dict[ListName, list[Json]] = {name: [] for name in LISTS}
@@ -56,14 +59,15 @@ class Upstream:
             history=0,
             check_output=False,
         )
+        target = self.spec.target
+        if self.authorization is not None and isinstance(target, HttpTarget):
+            target = replace(target, headers={**target.headers, "Authorization": self.authorization})
         self.client: LiveClient = connect(
-            self.spec.target,
+            target,
             config=config,
-            headers=self.headers or None,
-            environ=self.spec.environ,
             answer=self.answer,
             log_level="debug",
-            client_info=types.Implementation(name="tidings-bridge", version=self.spec.version),
+            client_info=types.Implementation(name="tidings-bridge", version=__version__),
         )
         self.client.on(events.ListLoaded, self._list_loaded)
         self.client.on(events.StderrReceived, lambda event: logger.info("%s: %s", self.spec.name, event.line))
@@ -119,8 +123,14 @@ class Upstream:
 
     def is_safe(self, tool: str) -> bool:
         """Returns whether a call may be sent twice: its tool only reads, or says that it makes no difference."""
-        hints = as_dict(self.tools.get(tool, {}).get("annotations"))
-        return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+        return self.only_reads(tool) or self._hints(tool).get("idempotentHint") is True
+
+    def only_reads(self, tool: str) -> bool:
+        """Returns whether a tool says that it changes nothing."""
+        return self._hints(tool).get("readOnlyHint") is True
+
+    def _hints(self, tool: str) -> Json:
+        return as_dict(self.tools.get(tool, {}).get("annotations"))
 
     def needs_task(self, tool: str) -> bool:
         """Returns whether the server runs a tool as a task only, in the form of 2025-11-25."""

@@ -19,6 +19,7 @@ from tidings._version import __version__
 
 COMMANDS = {  # Each subcommand with its line in `--help`, which is also the first line of its own help
     "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
+    "bridge": "Make other MCP servers live, in both eras, behind one address.",
     "call": "Call a tool and print its result.",
     "completion": "Set up shell completion for commands, servers, tools and resources.",
     "demo": "Take a tour: a sample vault, a small site, and the inspector on both.",

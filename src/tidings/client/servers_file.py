@@ -53,7 +53,7 @@ class ServersFileEntry:
 
 def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> ServersFileEntry:
     """Returns the server called `name` in the file at `path`; without a name, the only one there."""
-    servers = _servers(path)
+    _, servers = read_servers(path)
     if name is None:
         if len(servers) != 1:
             several = f"{path} has {len(servers)} servers. Name one, as in {path}#name: {_listed(servers)}."
@@ -70,9 +70,11 @@ def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) 
     return _EntryReader(where, raw, environ).entry(name)
 
 
-def _servers(path: Path) -> dict[str, Any]:
+def read_servers(path: Path) -> tuple[str, dict[str, Any]]:
+    """Returns the text of a file, and its entries by name as they are. Raises `BadTarget`."""
     try:
-        content: Any = json.loads(path.read_text("utf-8-sig"))
+        text = path.read_text("utf-8-sig")
+        content: Any = json.loads(text)
     except FileNotFoundError:
         raise BadTarget(f"There is no file {path.absolute()}. Check the path.") from None
     except json.JSONDecodeError as error:
@@ -88,7 +90,7 @@ def _servers(path: Path) -> dict[str, Any]:
             servers: Any = cast("dict[str, Any]", content)[section]
             if not isinstance(servers, dict):
                 raise BadTarget(f"{section} in {path} must be an object of servers by name, not {_kind(servers)}.")
-            return cast("dict[str, Any]", servers)
+            return text, cast("dict[str, Any]", servers)
     raise BadTarget(f'{path} has no mcpServers. It must look like {{"mcpServers": {{"name": {{"command": "…"}}}}}}.')
 
 

@@ -22,7 +22,7 @@ from mcp.server.mcpserver import MCPServer
 
 from tidings._kit.text import shortened
 from tidings.client.masking import forms, masked, shown_arguments, shown_url, url_secrets
-from tidings.client.servers_file import ServersFileEntry, read_entry
+from tidings.client.servers_file import ServersFileEntry, parse_entry, read_entry
 from tidings.errors import BadTarget
 
 
@@ -191,6 +191,11 @@ def parse_target(
             return _from_words(cast("Sequence[object]", target), given)
         case _:
             return _from_object(target, given)
+
+
+def parse_entry_target(where: str, name: str, raw: object, environ: Mapping[str, str]) -> Target:
+    """Returns the target of one entry of an `mcpServers` file. `where` begins the message of `BadTarget`."""
+    return _from_entry(parse_entry(where, name, raw, environ), _Given())
 
 
 def _from_text(text: str, given: _Given, environ: Mapping[str, str]) -> Target:

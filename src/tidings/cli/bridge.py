@@ -1,0 +1,170 @@
+"""`tidings bridge`."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tidings.cli import client_config
+from tidings.cli.client_config import config_option
+from tidings.cli.exits import Refusal
+from tidings.cli.logs import log_options, logger
+from tidings.cli.serving import HttpAddress, begin, check_token_use, http_address, http_options, run
+from tidings.cli.variables import Configured
+
+if TYPE_CHECKING:
+    from tidings.bridge import BridgeServer, UpstreamSpec
+
+_LOOK_SECONDS: Final = 1.0  # Between two looks at the files of servers.
+
+
+@dataclass(frozen=True)
+class BridgeOptions:
+    """The options of the command."""
+
+    targets: tuple[str, ...]
+    http: HttpAddress | None
+    bus: str | None = field(repr=False)
+    token: str | None = field(repr=False)
+    watch: tuple[str, ...] = ()
+    poll: tuple[str, ...] = ()
+    interval: str = "5s"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    pass_token: bool = False
+    hints: bool = False
+
+
+@click.command("bridge", cls=Configured)
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@http_options
+@click.option(
+    "--bus", metavar="URL", help="Share the work with other replicas over this bus, for example redis://host."
+)
+@click.option(
+    "--watch",
+    multiple=True,
+    metavar="CALL",
+    help="Offer a read-only call as a live resource: 'tool:NAME ARGUMENT=VALUE every=30s'.",
+)
+@click.option("--interval", metavar="TIME", default="5s", help="Read what a server does not tell of this often. [5s]")
+@click.option("--poll", multiple=True, metavar="GLOB=TIME", help="Another interval for some URIs: 'file:///*=30s'.")
+@click.option("--allow", multiple=True, metavar="GLOB", help="Offer only tools and prompts that match.")
+@click.option("--deny", multiple=True, metavar="GLOB", help="Do not offer tools and prompts that match.")
+@click.option("--pass-token", is_flag=True, help="Send the token of each client on, in a session of its own.")
+@click.option("--hints", is_flag=True, help="Append to results which resources changed since the client read them.")
+@config_option("the bridge")
+@log_options
+@click.pass_context
+def command(ctx: click.Context, *, http: str | None, config: str | None, token: str | None, **given: object) -> None:
+    """Make other MCP servers live, in both eras, behind one address.
+
+    TARGET is a command in quotes, a URL, or a JSON file with mcpServers, all of whose servers are offered. With several
+    servers, their names come first: the tool list of "github" is github_list. A file is read again when it changes.
+
+    Without --http, the bridge speaks MCP over stdio, for a client that starts it. --config prints the configuration
+    for such a client.
+    """
+    options = BridgeOptions(http=None if http is None else http_address(http), token=token or None, **given)  # type: ignore[arg-type]
+    if not options.targets:
+        ctx.fail('TARGET is missing. Give a server, for example: tidings bridge "npx -y some-server"')
+    check_token_use(ctx, options.http, options.token)
+    if options.pass_token and options.token:
+        raise Refusal("--pass-token and --token exclude each other: clients send one token, to the servers or to this.")
+    specs = read_specs(options)
+    if config is not None:
+        print_snippet(config, options, specs)
+        return
+    server = make_server(options, specs)
+    http_ = begin(", ".join(spec.name for spec in specs), options.http, options.token)
+    run(server, http_, partial(_follow_files, server, options))
+
+
+def read_specs(options: BridgeOptions) -> "list[UpstreamSpec]":
+    """Returns the servers, with the options that apply to all of them."""
+    from tidings.bridge.settings import BadSettings, call_watch, read_targets, seconds
+
+    try:
+        specs = read_targets(options.targets, os.environ)
+        names = [spec.name for spec in specs]
+        calls = [call_watch(text, names) for text in options.watch]
+        polls = {pattern: seconds(pause) for pattern, _, pause in (text.rpartition("=") for text in options.poll)}
+        seconds(options.interval)
+    except (BadSettings, ValueError) as error:
+        raise Refusal(str(error)) from None
+    return [
+        replace(
+            spec,
+            allow=[*spec.allow, *options.allow],
+            deny=[*spec.deny, *options.deny],
+            polls={**polls, **spec.polls},
+            watches=[*spec.watches, *(call for call in calls if call.server == spec.name)],
+        )
+        for spec in specs
+    ]
+
+
+def make_server(options: BridgeOptions, specs: "Sequence[UpstreamSpec]") -> "BridgeServer":
+    """Makes the server. Without a bus, its log is in a file, so that waits survive a restart."""
+    import platformdirs
+
+    from tidings.bridge import BridgeServer
+    from tidings.bridge.settings import identity, is_file, seconds
+    from tidings.bus.local import LocalBus
+    from tidings.server import Waking
+
+    folder = Path(platformdirs.user_cache_dir("tidings")) / "bridge"
+    try:
+        return BridgeServer(
+            specs,
+            prefixed=len(specs) > 1 or any(map(is_file, options.targets)),
+            interval=seconds(options.interval),
+            pass_token=options.pass_token,
+            bus=options.bus or LocalBus(folder / f"changes-{identity(specs)}.db"),
+            waking=Waking(hints=options.hints),
+        )
+    except (ValueError, ImportError, OSError) as error:
+        raise Refusal(str(error)) from error
+
+
+async def _follow_files(server: "BridgeServer", options: BridgeOptions) -> None:
+    """Reads the files of servers again when they change. One with mistakes changes nothing, and is reported."""
+    import anyio
+
+    from tidings.bridge.settings import is_file
+
+    files = [Path(text) for text in options.targets if is_file(text)]
+    stamps = [_stamp(file) for file in files]
+    while files:
+        await anyio.sleep(_LOOK_SECONDS)
+        if stamps == (stamps := [_stamp(file) for file in files]):
+            continue
+        try:
+            await server.set_servers(read_specs(options))
+            logger.info("Read %s again.", ", ".join(map(str, files)))
+        except Refusal as error:
+            logger.warning("The servers stay as they are: %s", error)
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def print_snippet(client: str, options: BridgeOptions, specs: "Sequence[UpstreamSpec]") -> None:
+    """Prints the configuration that a client needs to use the bridge."""
+    argv = [*client_config.program("bridge"), "bridge", *options.targets]
+    for name in ("watch", "poll", "allow", "deny"):
+        argv += [word for value in getattr(options, name) for word in (f"--{name}", value)]
+    argv += ["--interval", options.interval] if options.interval != "5s" else []
+    argv += ["--bus", options.bus] if options.bus else []
+    argv += [word for word, given in (("--hints", options.hints), ("--pass-token", options.pass_token)) if given]
+    name = client_config.server_name(specs[0].name if len(specs) == 1 else "bridge")
+    client_config.print_snippet(client, name, argv, options.http, options.token)
