@@ -41,6 +41,9 @@ class Naming:
     def name_out(self, name: str) -> str:
         return f"{self.prefix}_{name}" if self.prefix else name
 
+    def name_back(self, name: str) -> str:
+        return name.removeprefix(f"{self.prefix}_") if self.prefix else name
+
     def uri_out(self, uri: str) -> str:
         return f"{self.prefix}+{uri}" if self.prefix else uri
 

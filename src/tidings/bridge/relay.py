@@ -35,7 +35,7 @@ from tidings.client.queue import QueueEntry
 from tidings.errors import TidingsError
 from tidings.server.adapters import connection_of
 from tidings.server.policy import RequestContext
-from tidings.server.waking.extension import declares_tasks
+from tidings.server.waking.extension import EXTENSION, declares_tasks
 
 _STATE: Final = "tidings-bridge."  # The request state of a question of a legacy server begins with this.
 _ROUNDS: Final = 10  # Of questions that one request to a modern server may lead to.
@@ -111,7 +111,12 @@ class Relay:
         for _ in range(_ROUNDS):
             try:
                 result = await upstream.client.request(
-                    method, params, safe=safe, on_progress=partial(_report, call), started=started
+                    method,
+                    params,
+                    safe=safe,
+                    on_progress=partial(_report, call),
+                    started=started,
+                    capabilities=_capabilities(call.ctx),
                 )
             except TidingsError as error:
                 raise self._explained(call, method, error) from None
@@ -289,6 +294,13 @@ def send_aside(sending: Coroutine[Any, Any, None]) -> None:
 def is_modern(ctx: RequestContext) -> bool:
     """Returns whether a request was sent by a client of the modern era."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _capabilities(ctx: RequestContext) -> Json:
+    """Returns what the client of a request can do. For one of the legacy era, the bridge follows tasks."""
+    stated = ctx.session.client_capabilities
+    known: Json = {} if stated is None else stated.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return known if is_modern(ctx) else {**known, "extensions": {**as_dict(known.get("extensions")), EXTENSION: {}}}
 
 
 def _client_of(ctx: RequestContext) -> object:

@@ -103,10 +103,10 @@ class BridgeServer(LiveServer[None]):
             "prompts/get": self._get_prompt,
             "resources/read": self._read,
             "completion/complete": self._complete,
-            "logging/setLevel": self._set_level,
         }
         self._lowlevel = McpServerAdapter(self).lowlevel
         self._lowlevel.middleware.append(self._serve)
+        self._lowlevel.get_tool_input_schema = self._input_schema
 
     # Its life
 
@@ -200,6 +200,8 @@ class BridgeServer(LiveServer[None]):
             group = self._group(ctx)
             await group.tried()
             return _introduced(group, await call_next(ctx))
+        if method == "logging/setLevel" and not is_modern(ctx):
+            return await self._set_level(ctx)
         if (answer := self._answers.get(method)) is not None:
             return self._enveloped(ctx, await answer(ctx))
         if method.startswith("tasks/"):
@@ -269,6 +271,14 @@ class BridgeServer(LiveServer[None]):
         if name == "templates":
             return items + [call_template(up.spec.name, tool) for up in group for tool in _readable(up)]
         return items
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Returns the schema by which the SDK checks the headers of a call, whoever sends it."""
+        for group in self._groups.values():
+            for upstream in group:
+                if (original := upstream.naming.name_back(name)) in upstream.tools:
+                    return as_dict(upstream.tools[original].get("inputSchema"))
+        return None
 
     @property
     def _calls(self) -> dict[str, CallWatch]:

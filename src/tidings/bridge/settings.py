@@ -47,6 +47,7 @@ class UpstreamSpec:
     deny: Sequence[str] = ()
     polls: Mapping[str, float] = field(default_factory=dict[str, float])
     timeout: float = 120.0
+    era: str = "auto"
     watches: Sequence[CallWatch] = ()
 
     def offers(self, name: str) -> bool:

@@ -64,6 +64,7 @@ class Upstream:
             target = replace(target, headers={**target.headers, "Authorization": self.authorization})
         self.client: LiveClient = connect(
             target,
+            era=self.spec.era,
             config=config,
             answer=self.answer,
             log_level="debug",

@@ -372,6 +372,7 @@ class Calls:
         safe: bool,
         on_progress: OnProgress | None = None,
         started: Callable[[QueueEntry], None] | None = None,
+        capabilities: Metadata | None = None,
     ) -> dict[str, Any]:
         if method.startswith("notifications/"):
             raise ValueError(f"{method} is a notification, which has no answer. Send a request.")
@@ -382,7 +383,8 @@ class Calls:
             started(entry)
 
         async def send(link: Link, _: QueueEntry) -> dict[str, Any]:
-            return await link.send_raw(method, copy.deepcopy(given))  # A copy: the session adds what its version needs.
+            # A copy, because the session adds what its version of the protocol needs.
+            return await link.send_raw(method, copy.deepcopy(given), capabilities=capabilities)
 
         return await self.requests.run(entry, send, safe=safe, timeout=seconds, on_progress=on_progress)
 

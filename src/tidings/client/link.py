@@ -17,6 +17,7 @@ from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
     REQUEST_TIMEOUT,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -456,13 +457,26 @@ class Link:
         reason.server = self.name
         return with_wait(reason, self.http.retry_after if status in (429, 503) else None)
 
-    async def send_raw(self, method: str, params: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Sends a request as it is, and returns the answer as it is. For what the SDK's methods do not offer."""
+    async def send_raw(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        capabilities: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Sends a request as it is, and returns the answer as it is. For what the SDK's methods do not offer.
+
+        In the modern era, a request can state other `capabilities` than those of this client.
+        """
         if self._dispatcher is None or self.over:
             raise errors.ConnectionLost(f"{self.name} is not connected.", server=self.name)
         data: dict[str, Any] = {"method": method, "params": params}
         opts = cast("CallOptions", options)
         sdk_seam.stamp(self.session, data, opts)
+        meta = as_dict(data["params"].get("_meta"))
+        if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
+            data["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES_META_KEY: dict(capabilities)}
         return await self._dispatcher.send_raw_request(method, data["params"], opts)
 
     async def notify_raw(self, method: str, params: dict[str, Any]) -> None:

@@ -336,17 +336,27 @@ class LiveClient:
         safe: bool = False,
         on_progress: OnProgress | None = None,
         started: Callable[[QueueEntry], None] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Sends any request through the queue, and returns its result as it is: nothing is checked or cached.
 
-        With `safe` it is sent again if the connection was lost meanwhile. `started` gets its entry in `queue`.
+        With `safe` it is sent again if the connection was lost meanwhile. `started` gets its entry in `queue`. With
+        `capabilities` it states these instead of the client's own, in the modern era.
 
         Raises:
             EffectUnknown: The connection was lost meanwhile, and `safe` was not given.
             TidingsError: Anything else that went wrong.
             ValueError: It cannot be sent: `params` is not JSON, or `method` is that of a notification.
         """
-        return await self._calls.request(method, params, timeout, safe=safe, on_progress=on_progress, started=started)
+        return await self._calls.request(
+            method,
+            params,
+            timeout,
+            safe=safe,
+            on_progress=on_progress,
+            started=started,
+            capabilities=capabilities,
+        )
 
     async def send_notification(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Sends any notification. Raises a `TidingsError` if there is no connection."""
