@@ -166,7 +166,7 @@ class Relay:
         if method == "resources/read" and error.code == "resource-not-found":
             uri = (call.ctx.params or {}).get("uri")
             code, details = types.INVALID_PARAMS if is_modern(call.ctx) else _RESOURCE_NOT_FOUND, {"uri": uri}
-        return MCPError(code, error.message, details)
+        return MCPError(code, as_text(data.get("rpc_message")) or error.message, details)
 
     # Questions that wait for the client to repeat its request
 
@@ -220,11 +220,13 @@ class Relay:
 
     def logged(self, upstream: Upstream, event: LogReceived) -> None:
         """Passes a log message on: to those whose requests run, else to all clients of the legacy era."""
+        level: Any = event.level
+        params = types.LoggingMessageNotificationParams(level=level, data=event.data, logger=event.logger)
+        message = types.LoggingMessageNotification(params=params)
         running = [call.ctx for call in self._running.values() if call.upstream is upstream]
         for ctx in running or self._sessions.values():
-            session: Any = ctx.session  # The method is deprecated, as logging is; it is still in use.
-            related = ctx.request_id if running else None
-            send_aside(session.send_log_message(event.level, event.data, event.logger, related_request_id=related))
+            if not is_modern(ctx) or (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY):
+                send_aside(ctx.session.send_notification(message, ctx.request_id if running else None))
 
     def notified(self, event: NotificationReceived) -> None:
         """Passes a notification on that the bridge does not know."""

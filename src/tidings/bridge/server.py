@@ -202,14 +202,17 @@ class BridgeServer(LiveServer[None]):
             return _introduced(group, await call_next(ctx))
         if method == "logging/setLevel" and not is_modern(ctx):
             return await self._set_level(ctx)
-        if (answer := self._answers.get(method)) is not None:
-            return self._enveloped(ctx, await answer(ctx))
         if method.startswith("tasks/"):
             return await self._ask_about_task(ctx, call_next)
-        if method != "ping" and not self._prefixed and self._lowlevel.get_request_handler(method) is None:
-            (upstream,) = self._group(ctx)
-            return self._enveloped(ctx, await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False))
-        return await call_next(ctx)
+        answer = self._answers.get(method)
+        if answer is None and not self._prefixed and self._lowlevel.get_request_handler(method) is None:
+            answer = self._pass_request
+        return await call_next(ctx) if answer is None else self._enveloped(ctx, await answer(ctx))
+
+    async def _pass_request(self, ctx: RequestContext) -> Json:
+        """Passes a request on that the bridge does not know."""
+        (upstream,) = self._group(ctx)
+        return await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False)
 
     async def _pass_notification(self, ctx: RequestContext) -> None:
         """Passes a notification of a client on, unless it is about its own connection."""
@@ -402,7 +405,8 @@ class BridgeServer(LiveServer[None]):
         upstream, original = self._owner(group, uri)
         interval = upstream.spec.interval(original)
         read = partial(_read_from, upstream, original)
-        return Source(upstream, original, read, interval or self._interval, bool(interval), can_be_told=True)
+        # Who sets an interval does not trust the server to tell.
+        return Source(upstream, original, read, interval or self._interval, bool(interval), can_be_told=not interval)
 
     async def _begin_interest(self, uri: str) -> None:
         if uri != STATUS:

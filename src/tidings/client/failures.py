@@ -70,7 +70,8 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
 
 def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError:
     code, text, data = error.error.code, shortened(error.error.message, _LONGEST), as_dict(error.error.data)
-    details: dict[str, Any] = {"method": method, "data": {"rpc_code": code, "rpc_data": data or error.error.data}}
+    said = {"rpc_code": code, "rpc_message": text, "rpc_data": data or error.error.data}
+    details: dict[str, Any] = {"method": method, "data": said}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
         return kind(text, **details)  # A Tidings server names its errors.
     by_status = http_error(status) if status is not None and status >= 400 else None

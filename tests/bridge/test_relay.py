@@ -1,0 +1,107 @@
+"""Requests and questions pass through the bridge, whatever the eras of its two sides."""
+
+import pytest
+
+from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
+from tests.client import everything
+from tidings.bridge import BridgeServer, UpstreamSpec
+from tidings.client.events import LogReceived
+from tidings.errors import NotSupported, RequestCancelled, ResourceNotFound
+
+pytestmark = pytest.mark.anyio
+BELOW = pytest.mark.parametrize("below", ERAS)
+ABOVE = pytest.mark.parametrize("above", ERAS)
+
+
+@BELOW
+@ABOVE
+async def test_everything_that_a_server_offers_is_offered(above: str, below: str) -> None:
+    shop = Shop()
+    async with using(BridgeServer([spec(shop, below)]), above) as client:
+        assert [tool.name for tool in client.tools][:3] == ["count", "put", "greet"]
+        assert next(tool for tool in client.tools if tool.name == "put").description == "Puts something on the shelf."
+        assert [str(each.uri) for each in client.resources] == ["stock://apples", "bridge://status"]
+        templates = [each.uri_template for each in client.resource_templates]
+        assert templates == ["stock://{item}", "call://shop/count{?item,times}"]
+        assert [each.name for each in client.prompts] == ["order"]
+        assert client.instructions == "This is the shop."
+        assert text(await client.call_tool("put", {"item": "figs", "text": "9 figs"})) == "done"
+        assert (await client.read_resource("stock://figs")).text == "9 figs"
+        prompt = await client.get_prompt("order", {"item": "figs"})
+        assert "Order figs." in str(prompt.result)
+        ref = {"type": "ref/prompt", "name": "order"}
+        params = {"ref": ref, "argument": {"name": "item", "value": "f"}}
+        assert (await client.request("completion/complete", params))["completion"]["values"] == ["figs"]
+
+
+@BELOW
+@ABOVE
+async def test_a_question_reaches_the_one_whose_call_led_to_it(above: str, below: str) -> None:
+    asked: list[str] = []
+
+    def answer(question: object) -> object:
+        asked.append(question.kind)  # type: ignore[attr-defined]
+        return {"name": "Ada"} if asked[-1] == "elicitation" else "I am"
+
+    async with using(BridgeServer([spec(Shop(), below)]), above, answer=answer) as client:
+        assert text(await client.call_tool("greet")) == "Hello Ada"
+        if below == "legacy":  # A plain server of the SDK asks a model in the legacy era only.
+            assert text(await client.call_tool("think")) == "I am"
+    assert asked == ["elicitation", "sampling"][: len(asked)]
+
+
+@ABOVE
+async def test_a_client_that_cannot_be_asked_is_not(above: str) -> None:
+    async with using(BridgeServer([spec(Shop(), "legacy")]), above) as client:
+        call = await client.call_tool("think")
+        assert call.result is not None
+        assert call.result.is_error
+        assert "cannot answer sampling" in text(call)
+
+
+@BELOW
+@ABOVE
+async def test_progress_and_errors_pass(above: str, below: str) -> None:
+    steps: list[tuple[float, float | None, str | None]] = []
+    async with using(BridgeServer([spec(Shop(), below)]), above) as client:
+        await client.call_tool("work", on_progress=lambda *step: steps.append(step))
+        assert steps == [(step, 3, f"step {step}") for step in (1, 2, 3)]
+        failed = await client.call_tool("fail")
+        assert failed.result is not None
+        assert failed.result.is_error
+        assert "out of stock" in text(failed)
+        with pytest.raises(ResourceNotFound, match="bricks"):
+            await client.read_resource("brick://bricks")
+        with pytest.raises(NotSupported, match=r"has no shop/unheard-of \(Method not found\)"):
+            await client.request("shop/unheard-of")
+
+
+@BELOW
+@ABOVE
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(above: str, below: str) -> None:
+    async with using(bridge := BridgeServer([spec(Shop(), below)]), above) as client:
+        call = client.start_call("sleep")
+        (upstream,) = bridge._group(None)
+        await until(lambda: upstream.client.queue.status().in_progress)
+        call.cancel()
+        with pytest.raises(RequestCancelled):
+            await call
+        await until(lambda: not upstream.client.queue.status().in_progress)
+
+
+@ABOVE
+async def test_the_old_server_of_others_passes_whole(above: str) -> None:
+    answers = {"elicitation": {"name": "Ada"}, "sampling": "sampled", "roots": ["/srv"]}
+    logged: list[object] = []
+    bridge = BridgeServer([UpstreamSpec("every", everything.command("stdio"))])
+    async with using(bridge, above, answer=lambda each: answers[each.kind], log_level="debug") as client:
+        assert len(client.tools) == 18  # Its own, and the one that waits.
+        client.on(LogReceived, logged.append)
+        assert "sampled" in text(await client.call_tool("trigger-sampling-request", {"prompt": "x", "maxTokens": 9}))
+        assert "Ada" in text(await client.call_tool("trigger-elicitation-request"))
+        assert "Report: tides" in text(await client.call_tool("simulate-research-query", {"topic": "tides"}))
+        links = await client.call_tool("get-resource-links", {"count": 1})
+        assert "demo://resource" in str(links.result)
+        await client.call_tool("toggle-simulated-logging")
+        if above == "legacy":
+            await until(lambda: logged)

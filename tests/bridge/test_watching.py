@@ -1,0 +1,190 @@
+"""Changes of the servers behind a bridge reach its clients: told by the server, or found by reading."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
+from tidings import LiveServer, ResourceUpdated
+from tidings.bridge import BridgeServer, CallWatch, UpstreamSpec
+from tidings.client.events import ResourcesChanged, ToolsChanged
+from tidings.errors import TidingsError
+
+pytestmark = pytest.mark.anyio
+ABOVE = pytest.mark.parametrize("above", ERAS)
+BELOW = pytest.mark.parametrize("below", ERAS)
+
+
+class Heard:
+    """Counts the changes that a client hears of."""
+
+    def __init__(self, client: Any) -> None:
+        self.uris: list[str] = []
+        client.on(ResourceUpdated, lambda change: self.uris.append(change.uri))
+
+    async def until(self, number: int) -> None:
+        await until(lambda: len(self.uris) >= number)
+
+
+@ABOVE
+async def test_what_a_server_is_silent_about_is_read_and_compared(above: str) -> None:
+    shop = Shop()
+    async with using(BridgeServer([spec(shop, "legacy")], interval=0.05), above) as client:
+        heard = Heard(client)
+        await client.subscribe("stock://apples")
+        reads = shop.reads
+        await until(lambda: shop.reads >= reads + 2)  # Nothing has changed.
+        assert heard.uris == []
+        shop.texts["apples"] = "2 apples"
+        await heard.until(1)
+        assert (await client.read_resource("stock://apples")).text == "2 apples"
+        await client.unsubscribe("stock://apples")
+        await anyio.wait_all_tasks_blocked()
+        reads = shop.reads
+        await anyio.sleep(0.3)
+        assert shop.reads == reads, "nobody listens"
+
+
+async def test_any_number_of_clients_cost_one_read_in_each_interval() -> None:
+    shop = Shop()
+    bridge = BridgeServer([spec(shop, "legacy")], interval=3600)
+    async with using(bridge, "legacy") as one, using(bridge) as two, using(bridge) as three:
+        for client in (one, two, three):
+            await client.subscribe("stock://apples")
+            assert (await client.read_resource("stock://apples")).text == "3 apples"
+        assert shop.reads == 1
+
+
+async def test_a_call_that_may_change_something_is_followed_by_a_read_at_once() -> None:
+    bridge = BridgeServer([spec(Shop(), "legacy")], interval=3600)
+    async with using(bridge) as client:
+        heard = Heard(client)
+        await client.subscribe("stock://apples")
+        await client.call_tool("put", {"item": "apples", "text": "none"})
+        await heard.until(1)
+        assert (await client.read_resource("stock://apples")).text == "none"
+
+
+@ABOVE
+async def test_a_call_of_a_read_only_tool_is_a_resource(above: str) -> None:
+    shop = Shop()
+    watched = CallWatch("shop", "count", {"item": "pears", "times": 2}, seconds=0.05)
+    async with using(BridgeServer([spec(shop, watches=[watched])]), above) as client:
+        uri = "call://shop/count?item=pears&times=2"
+        assert uri in [str(each.uri) for each in client.resources]
+        heard = Heard(client)
+        await client.subscribe([uri, "call://shop/count?item=apples"])
+        assert '"result": "2 x 1 pear"' in (await client.read_resource(uri)).text
+        shop.texts["pears"] = "2 pears"
+        await heard.until(1)
+        assert heard.uris == [uri]
+        for wrong in (
+            "call://shop/put?item=x",
+            "call://shop/nothing",
+            "call://shop/count?colour=red",
+            "call://other/a",
+        ):
+            with pytest.raises(TidingsError):
+                await client.read_resource(wrong)
+            with pytest.raises(TidingsError):
+                await client.subscribe(wrong)
+
+
+@ABOVE
+@BELOW
+async def test_what_a_server_tells_is_passed_on_once_for_all(above: str, below: str) -> None:
+    live = LiveServer("live")
+
+    @live.resource("note://{name}")
+    def note(name: str) -> str:
+        return name
+
+    begun: list[str] = []
+
+    @live.on_first_subscriber("note://{name}")
+    def begin(name: str) -> None:
+        begun.append(name)
+
+    bridge = BridgeServer([UpstreamSpec("live", live, era=below)])
+    async with using(bridge, above) as one, using(bridge, above) as two:
+        heard = [Heard(one), Heard(two)]
+        for client in (one, two):
+            await client.subscribe("note://a")
+        assert begun == ["a"]
+        await live.notify.resource_updated("note://a")
+        for each in heard:
+            await each.until(1)
+
+        changed = anyio.Event()
+        one.on(ToolsChanged, lambda _: changed.set())
+        live.add_tool(lambda: "x", name="added")
+        await changed.wait()
+        assert "added" in [tool.name for tool in one.tools]
+
+
+async def test_a_prefix_covers_what_is_listed_under_it() -> None:
+    shop = Shop()
+    async with using(BridgeServer([spec(shop, "legacy")], interval=0.05)) as client:
+        heard = Heard(client)
+        await client.subscribe("stock://*")
+        shop.texts["apples"] = "7 apples"
+        await heard.until(1)
+        assert heard.uris == ["stock://apples"]
+
+
+async def test_an_agent_waits_for_a_server_that_knows_no_waiting() -> None:
+    shop = Shop()
+    async with using(BridgeServer([spec(shop, "legacy")], interval=0.05)) as client:
+        call = client.start_call("wait_for_change", {"uris": ["stock://apples"]})
+        await anyio.sleep(0.2)
+        shop.texts["apples"] = "5 apples"
+        assert "+5 apples" in text(await call)
+
+
+async def test_replicas_on_one_bus_divide_the_reads_and_all_tell(tmp_path: Path) -> None:
+    shop, bus = Shop(), f"sqlite:///{tmp_path}/bus.db"
+    bridges = [BridgeServer([spec(shop, "legacy")], interval=0.5, bus=bus) for _ in range(3)]
+    async with using(bridges[0]) as one, using(bridges[1]) as two, using(bridges[2]) as three:
+        heard = [Heard(client) for client in (one, two, three)]
+        for client in (one, two, three):
+            await client.subscribe("stock://apples")
+        first = shop.reads
+        with anyio.move_on_after(3):
+            await anyio.sleep_forever()
+        assert shop.reads - first <= 8, "three replicas, each for itself, read 18 times"
+        shop.texts["apples"] = "4 apples"
+        for each in heard:
+            await each.until(1)
+
+
+async def test_a_change_while_no_bridge_ran_is_found_by_the_next(tmp_path: Path) -> None:
+    shop, bus = Shop(), f"sqlite:///{tmp_path}/bus.db"
+    for era, uri in (("legacy", "stock://apples"), ("2026-07-28", "stock://pears")):
+        async with using(BridgeServer([spec(shop, era)], interval=0.05, bus=bus)) as client:
+            await client.subscribe(uri)
+            await anyio.sleep(0.2)
+        shop.texts[uri.removeprefix("stock://")] = "changed"
+        async with using(BridgeServer([spec(shop, era)], interval=0.05, bus=bus)) as client:
+            heard = Heard(client)
+            await client.subscribe(uri)
+            await heard.until(1)
+
+
+async def test_the_status_says_what_is_watched_and_how() -> None:
+    async with using(BridgeServer([spec(Shop(), "legacy")])) as client:
+        await client.subscribe("stock://apples")
+        status = (await client.read_resource("bridge://status")).text
+        assert '"state": "connected"' in status
+        assert '"by": "a read every 5 s"' in status
+
+
+async def test_lists_of_a_new_server_are_announced() -> None:
+    bridge = BridgeServer([spec(Shop())], prefixed=True)
+    async with using(bridge) as client:
+        told = anyio.Event()
+        client.on(ResourcesChanged, lambda _: told.set())
+        await bridge.set_servers([spec(Shop()), spec(Shop("other"), name="other")])
+        await told.wait()
+        await until(lambda: "other+stock://apples" in [str(each.uri) for each in client.resources])
