@@ -82,6 +82,11 @@ class Shop:
             self.texts[item] = text
             return "done"
 
+        self._add_questions()
+
+    def _add_questions(self) -> None:
+        mcp = self.mcp
+
         @mcp.tool()
         async def greet(ctx: Context) -> str | InputRequiredResult:
             """Asks for a name, as the era of the call has it."""

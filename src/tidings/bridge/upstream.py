@@ -22,7 +22,7 @@ from tidings.bridge.settings import UpstreamSpec
 from tidings.client import ClientConfig, LiveClient, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
-from tidings.client.targets import HttpTarget
+from tidings.client.targets import HttpTarget, parse_target
 from tidings.errors import TidingsError
 
 logger = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ class Upstream:
             check_output=False,
         )
         target = self.spec.target
-        if self.authorization is not None and isinstance(target, HttpTarget):
-            target = replace(target, headers={**target.headers, "Authorization": self.authorization})
+        if self.authorization is not None and isinstance(parsed := parse_target(target), HttpTarget):
+            target = replace(parsed, headers={**parsed.headers, "Authorization": self.authorization})
         self.client: LiveClient = connect(
             target,
             era=self.spec.era,

@@ -1,0 +1,113 @@
+"""`tidings bridge` as people and clients meet it."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from click.testing import CliRunner, Result
+
+import tidings
+from tests.ports import free_port
+from tidings.cli.main import main
+
+pytestmark = pytest.mark.anyio
+
+SERVER = """
+import sys
+from pathlib import Path
+from mcp.server.mcpserver import MCPServer
+mcp = MCPServer("files")
+@mcp.tool(annotations={"readOnlyHint": True})
+def read_file(path: str) -> str:
+    return Path(path).read_text()
+mcp.run()
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> str:
+    """The command of a server that reads files, and tells of nothing."""
+    program = tmp_path / "files.py"
+    program.write_text(SERVER)
+    return shlex.join([sys.executable, str(program)])
+
+
+def bridge(*args: object) -> Result:
+    return CliRunner().invoke(main, ["bridge", *map(str, args)], prog_name="tidings", env={"TIDINGS_TOKEN": None})
+
+
+def refused(*args: object) -> str:
+    result = bridge(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr
+
+
+def command(*args: object) -> list[str]:
+    return [sys.executable, "-m", "tidings", "bridge", *map(str, args)]
+
+
+def test_mistakes_are_explained(tmp_path: Path, server: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {\n"a": {"command": 1},\n"b": {}}}')
+    assert "TARGET is missing" in refused()
+    lines = refused(file).splitlines()
+    assert "line 2" in lines[0]
+    assert "line 3" in lines[1]
+    assert "no file" in refused(tmp_path / "none.json")
+    assert "not a duration" in refused(server, "--interval", "soon")
+    assert "not a duration" in refused(server, "--poll", "file:///*=never")
+    assert "not a call to watch" in refused(server, "--watch", "tool:x oops")
+    assert "exclude each other" in refused(server, "--http", "--pass-token", "--token", "x")
+    assert "Other machines can reach" in refused(server, "--http", "0.0.0.0:8000")
+
+
+def test_a_snippet_has_every_option(server: str) -> None:
+    options = ["--watch", "tool:read_file path=/a every=1m", "--deny", "write_*", "--interval", "10s", "--hints"]
+    result = bridge(server, *options, "--config", "claude-desktop")
+    assert result.exit_code == 0, result.stderr
+    (entry,) = json.loads(result.stdout)["mcpServers"].values()
+    assert entry["args"] == ["bridge", server, *options[:4], *options[4:6], "--hints"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_a_silent_server_becomes_watchable_over_stdio(server: str, tmp_path: Path, era: str) -> None:
+    file = tmp_path / "note.txt"
+    file.write_text("one")
+    uri = f"call://files/read_file?path={str(file).replace('/', '%2F')}"
+    with anyio.fail_after(60):
+        async with tidings.connect(
+            command(server, "--watch", f"tool:read_file path={file} every=100ms"), era=era
+        ) as client:
+            assert uri in [str(each.uri) for each in client.resources]
+            async for read in client.watch(uri):
+                if "two" in read.text:
+                    break
+                file.write_text("two")
+
+
+async def test_a_file_of_servers_is_followed(server: str, tmp_path: Path) -> None:
+    words = shlex.split(server)
+    entry = {"command": words[0], "args": words[1:]}
+    file, port = tmp_path / "mcp.json", free_port()
+    file.write_text(json.dumps({"mcpServers": {"one": entry}}))
+    process = subprocess.Popen(command(file, "--http", f"127.0.0.1:{port}"), stderr=subprocess.PIPE)  # noqa: ASYNC220
+    try:
+        with anyio.fail_after(60):
+            async with tidings.connect(f"http://127.0.0.1:{port}/mcp") as client:
+                assert "one_read_file" in [tool.name for tool in client.tools]
+                file.write_text("{")  # Changes nothing.
+                await anyio.sleep(1.5)
+                file.write_text(json.dumps({"mcpServers": {"one": entry, "two": entry}}))
+                while "two_read_file" not in [tool.name for tool in client.tools]:  # noqa: ASYNC110 - seen from outside
+                    await anyio.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"stay as they are" in errors
+    assert b"Traceback" not in errors
