@@ -19,7 +19,7 @@ def test_the_rooms_import_only_what_they_may() -> None:
 
 def test_each_import_against_the_layers_is_found(tmp_path: Path) -> None:
     """The contract bites: two rooms side by side, and one room from below, in a package of the same plan."""
-    rooms = ["_kit", "cli", "demo", "inspector", "vault", "web", "client", "server", "bus"]
+    rooms = ["_kit", "bridge", "cli", "demo", "inspector", "vault", "web", "client", "server", "bus"]
     package = tmp_path / "tidings"
     for room in rooms:
         (package / room).mkdir(parents=True)

@@ -22,7 +22,7 @@ from tidings.bridge.names import Json, Naming, owner_of_name, owner_of_uri
 from tidings.bridge.relay import Relay, can_answer, is_modern
 from tidings.bridge.settings import CallWatch, UpstreamSpec
 from tidings.bridge.upstream import LISTS, Upstream
-from tidings.bridge.watching import Read, Source, Watches
+from tidings.bridge.watching import Read, Source, WatchedSources
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
@@ -83,7 +83,7 @@ class BridgeServer(LiveServer[None]):
         self._background = Background()
         self._groups: OrderedDict[str | None, ServerGroup] = OrderedDict()
         self._group_of: dict[str, str | None] = {}  # Whose session watches a resource.
-        self._watches = Watches(
+        self._watches = WatchedSources(
             self._source,
             self._members,
             self._publish_update,

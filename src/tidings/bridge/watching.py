@@ -1,4 +1,4 @@
-"""`Watches`: hears of the changes of what somebody subscribes to, however the server behind it tells.
+"""`WatchedSources`: hears of the changes of what somebody subscribes to, however the server behind it tells.
 
 A server with subscriptions is subscribed to, once for all clients. What a server is silent about is read again and
 again, while somebody listens, and compared: only real changes are published. On a shared bus, the replicas divide this
@@ -50,7 +50,7 @@ class Source:
     can_be_told: bool  # It is a resource of the server, which may offer subscriptions.
 
 
-class Watch:
+class SourceWatch:
     """One resource that somebody subscribes to."""
 
     def __init__(
@@ -206,7 +206,7 @@ def _record(state: str | None) -> bytes:
     return json.dumps({"at": time.time(), "state": state}).encode()
 
 
-class Watches:
+class WatchedSources:
     """Everything that somebody subscribes to. `find` returns the origin of a URI, or raises."""
 
     def __init__(
@@ -223,11 +223,11 @@ class Watches:
         self._publish = publish
         self._records = records
         self._durable = durable
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, SourceWatch] = {}
         self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
 
     async def begin(self, uri: str) -> None:
-        """Watches what a subscription stands for. Raises `ResourceNotFound` if the server says that there is none."""
+        """WatchedSources what a subscription stands for. Raises `ResourceNotFound` if the server says that there is none."""
         self._wanted[uri] = set()
         watches = self._adjust(uri)
         if watches:
@@ -241,13 +241,13 @@ class Watches:
         for member in self._wanted.pop(uri, set()):
             await self._drop(member)
 
-    def _adjust(self, uri: str) -> list[Watch]:
+    def _adjust(self, uri: str) -> list[SourceWatch]:
         """Brings the watches of one subscription up to date."""
         members = self._members(uri)[:_MOST_UNDER_PREFIX] if uri.endswith("*") else [uri]
         wanted = self._wanted[uri]
         for member in members:
             if member not in self._watches:
-                self._watches[member] = Watch(
+                self._watches[member] = SourceWatch(
                     member, self._find(member), self._publish, self._records, durable=self._durable
                 )
             wanted.add(member)
@@ -258,7 +258,7 @@ class Watches:
             await self._watches.pop(member).aclose()
 
     def lists_changed(self) -> None:
-        """Watches what has come under the prefixes that somebody subscribes to."""
+        """WatchedSources what has come under the prefixes that somebody subscribes to."""
         for uri in [uri for uri in self._wanted if uri.endswith("*")]:
             self._adjust(uri)
 
