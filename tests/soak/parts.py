@@ -28,8 +28,8 @@ from mcp.server.mcpserver import Context
 from tests.server.serving import serving
 from tidings import LiveServer
 from tidings.client import Backoff, ClientConfig, connect
-from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.records import SessionLimits
+from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import JournalLimits

@@ -1,4 +1,4 @@
-"""`WatchedSources`: hears of the changes of what somebody subscribes to, however the server behind it tells.
+"""`WatchedSources` hears of the changes of what somebody subscribes to, however the server behind it tells.
 
 A server with subscriptions is subscribed to, once for all clients. What a server is silent about is read again and
 again, while somebody listens, and compared: only real changes are published. On a shared bus, the replicas divide this
@@ -227,7 +227,7 @@ class WatchedSources:
         self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
 
     async def begin(self, uri: str) -> None:
-        """WatchedSources what a subscription stands for. Raises `ResourceNotFound` if the server says that there is none."""
+        """Watches what a subscription stands for. Raises `ResourceNotFound` if the server says that there is none."""
         self._wanted[uri] = set()
         watches = self._adjust(uri)
         if watches:
@@ -258,7 +258,7 @@ class WatchedSources:
             await self._watches.pop(member).aclose()
 
     def lists_changed(self) -> None:
-        """WatchedSources what has come under the prefixes that somebody subscribes to."""
+        """Watches what has come under the prefixes that somebody subscribes to."""
         for uri in [uri for uri in self._wanted if uri.endswith("*")]:
             self._adjust(uri)
 
