@@ -37,19 +37,20 @@ __all__ = [
     "connect",
 ]
 
-_HOMES = {
-    "Change": "tidings.changes",
-    "Cursor": "tidings.changes",
-    "LiveClient": "tidings.client",
-    "LiveServer": "tidings.server",
-    "PromptsListChanged": "tidings.changes",
-    "ResourceUpdated": "tidings.changes",
-    "ResourcesListChanged": "tidings.changes",
-    "TidingsError": "tidings.errors",
-    "ToolsListChanged": "tidings.changes",
-    "attach": "tidings.server",
-    "connect": "tidings.client",
+_NAMES = {
+    "changes": (
+        "Change",
+        "Cursor",
+        "PromptsListChanged",
+        "ResourceUpdated",
+        "ResourcesListChanged",
+        "ToolsListChanged",
+    ),
+    "client": ("LiveClient", "connect"),
+    "errors": ("TidingsError",),
+    "server": ("LiveServer", "attach"),
 }
+_HOMES = {name: f"tidings.{file}" for file, names in _NAMES.items() for name in names}
 
 if not TYPE_CHECKING:  # A type checker is to find names that are misspelt.
     __getattr__ = lazy_names(__name__, _HOMES)

@@ -18,6 +18,7 @@ from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import completes, era_option, with_target_help
 from tidings.cli.serving import HttpAddress, PortInUse, listen
+from tidings.cli.terminal import all_of
 from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ _OPTIONS = (
     ),
     click.option("--read-only", is_flag=True, help="Never change the catalog."),
     click.option("--no-journal", is_flag=True, help="Do not record the session."),
+)
+_PORT_HELP: Final = f"Port of the page (default: the first free port from {_FIRST_PORT})."
+page_options: Final = all_of(
+    [
+        click.option("--port", type=_PORT, metavar="PORT", help=_PORT_HELP),
+        click.option("--no-browser", is_flag=True, help="Do not open the page in a browser; only print its URL."),
+    ]
 )
 
 
@@ -80,12 +88,10 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
             servers = _resolved(targets, era, path, read_only=read_only)
             return function(Inspected(servers, path, read_only, no_journal), **own)
 
-        for option in reversed(_OPTIONS):
-            run = option(run)
         help_ = with_target_help(
             function, "Several servers can be inspected at once. Without TARGET, the servers of your catalog are shown."
         )
-        return click.command(name, cls=Configured, help=help_)(run)
+        return click.command(name, cls=Configured, help=help_)(all_of(_OPTIONS)(run))
 
     return decorate
 
@@ -113,21 +119,6 @@ def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_onl
     except BadTarget as error:
         raise Refusal(error.message) from None
     return found if era is None else tuple(replace(entry, era=era) for entry in found)
-
-
-def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--port` and `--no-browser`."""
-    for option in (
-        click.option("--no-browser", is_flag=True, help="Do not open the page in a browser; only print its URL."),
-        click.option(
-            "--port",
-            type=_PORT,
-            metavar="PORT",
-            help=f"Port of the page (default: the first free port from {_FIRST_PORT}).",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAddress]":

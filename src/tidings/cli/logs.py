@@ -14,18 +14,11 @@ from typing import Any, Final, TextIO
 import click
 
 from tidings._kit.text import harmless
-from tidings.cli.terminal import DrawnLine, bar
+from tidings.cli.terminal import DrawnLine, all_of, bar
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 logger = logging.getLogger("tidings.cli")  # The messages of commands to their user
-
-
-def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--log-level` and `--log-json`, which set up the log before the command begins."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -56,6 +49,7 @@ _OPTIONS: Final = (
     ),
     _option("json", "Log one JSON object per line.", is_flag=True),
 )
+log_options: Final = all_of(_OPTIONS)  # They set up the log before the command begins.
 
 
 def log_to_stderr(level: str | None = None, *, as_json: bool = False) -> None:

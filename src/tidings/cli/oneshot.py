@@ -20,6 +20,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from tidings.cli.exits import ALL, ending, failed
+from tidings.cli.terminal import all_of
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, TidingsError
 from tidings.inspector.catalog import Catalog, user_catalog
@@ -186,11 +187,9 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
             except TidingsError as error:
                 raise failed(error, is_command=options.is_command) from error
 
-        for option in reversed(_OPTIONS):
-            run = option(run)
-        run = click.argument("target", callback=_target, shell_complete=completes("targets"))(run)
+        target = click.argument("target", callback=_target, shell_complete=completes("targets"))
         help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
-        return click.command(name, cls=cls, help=help_, epilog=ALL)(run)
+        return click.command(name, cls=cls, help=help_, epilog=ALL)(all_of([target, *_OPTIONS])(run))
 
     return decorate
 

@@ -20,6 +20,7 @@ from click.core import ParameterSource
 from tidings._kit.text import is_ip
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import logger
+from tidings.cli.terminal import all_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,17 +34,13 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - allowed, with a token
 
 
-def http_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--http` and `--token`."""
-    for option in (
-        click.option("--port", hidden=True, expose_value=False, callback=_no_port, allow_from_autoenv=False),
-        click.option(
-            "--token",
-            metavar="SECRET",
-            envvar="TIDINGS_TOKEN",
-            show_envvar=True,
-            help="Require this bearer token from HTTP clients.",
-        ),
+def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise Refusal(f"There is no option --port. Give the port with --http, for example --http 127.0.0.1:{given}.")
+
+
+http_options: Final = all_of(
+    [
         click.option(
             "--http",
             metavar="[HOST:PORT]",
@@ -51,14 +48,26 @@ def http_options(command: Callable[..., Any]) -> Callable[..., Any]:
             flag_value=DEFAULT,
             help=f"Serve over HTTP instead of stdio, by default at {DEFAULT}.",
         ),
-    ):
-        command = option(command)
-    return command
-
-
-def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) -> None:
-    if given is not None:
-        raise Refusal(f"There is no option --port. Give the port with --http, for example --http 127.0.0.1:{given}.")
+        click.option(
+            "--token",
+            metavar="SECRET",
+            envvar="TIDINGS_TOKEN",
+            show_envvar=True,
+            help="Require this bearer token from HTTP clients.",
+        ),
+        click.option("--port", hidden=True, expose_value=False, callback=_no_port, allow_from_autoenv=False),
+    ]
+)
+waking_options: Final = all_of(
+    [
+        click.option(
+            "--hints", is_flag=True, help="Append to results which resources changed since the client read them."
+        ),
+        click.option(
+            "--channel", is_flag=True, help="Send changes to a host with channels (Claude Code); over stdio only."
+        ),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -188,20 +197,6 @@ def begin(what: str, address: HttpAddress | None, token: str | None, *, for_clie
             logger.info("To set up Claude, add --config claude-desktop or claude-code to the command.")
         logger.info("To serve over HTTP, add --http.")
     return None
-
-
-def waking_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--hints` and `--channel`."""
-    for option in (
-        click.option(
-            "--channel", is_flag=True, help="Send changes to a host with channels (Claude Code); over stdio only."
-        ),
-        click.option(
-            "--hints", is_flag=True, help="Append to results which resources changed since the client read them."
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def check_channel(address: HttpAddress | None, channel: bool) -> None:

@@ -1,4 +1,4 @@
-"""Output for people: tables, colour and width on a terminal, plain text elsewhere.
+"""Output for people: tables, colour and width on a terminal, plain text elsewhere; and options that go together.
 
 Text from a server may contain anything: pass it through `_kit.text.harmless` before it reaches a terminal.
 """
@@ -7,13 +7,24 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Final, TextIO
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, Final, TextIO
 
 from tidings._kit.text import harmless, shortened
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _STYLES: Final = {"name": "1", "dim": "2", "heading": "1;4", "good": "32", "bad": "31", "note": "33", "place": "36"}
 _BAR: Final = 20
+
+
+def all_of(options: Sequence[Decorator]) -> Decorator:
+    """Returns a decorator that adds several options of click to a command, in their order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        return reduce(lambda made, option: option(made), reversed(options), command)
+
+    return decorate
 
 
 def is_terminal(stream: TextIO) -> bool:
