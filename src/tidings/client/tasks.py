@@ -68,7 +68,7 @@ class RemoteTask(Awaitable[ToolCall]):
     def __init__(self, owner: Any, task_id: str, form: TaskForm | None = None) -> None:
         self._owner: Tasks = owner  # No part of the public types.
         self.id: str = task_id
-        self.form = form or TaskForm()
+        self.form: TaskForm = form or TaskForm()
         self.tool: str | None = None
         """The tool that was called, if that is known."""
         self.arguments: Mapping[str, Any] | None = None
