@@ -94,13 +94,19 @@ class BlockRow(NamedTuple):
 class Queries:
     """Answers questions of one thread at a time. `mounts` are the vaults' names; an empty one for a single vault."""
 
-    def __init__(self, connection: sqlite3.Connection, mounts: Sequence[str] = ("",)) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, mounts: Sequence[str] = ("",), vocabulary: Vocabulary | None = None
+    ) -> None:
         self.connection = connection
         self.mounts = tuple(mounts)
-        self.vocabulary = Vocabulary(connection)
+        self.vocabulary = vocabulary or Vocabulary(connection)
 
     def close(self) -> None:
         self.connection.close()
+
+    def is_built(self) -> bool:
+        """Returns whether the index was equal to the disk once."""
+        return self.connection.execute("SELECT 1 FROM meta WHERE key = 'built'").fetchone() is not None
 
     @contextmanager
     def snapshot(self) -> Generator[None]:

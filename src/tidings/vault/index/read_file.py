@@ -191,6 +191,14 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
     return Missed(seen.path, "unsettled")
 
 
+def read_text(seen: WalkedFile) -> str:
+    """Returns the text of a note or a canvas alone; an empty one if it cannot be read."""
+    with suppress(OSError, OverflowError, MemoryError):
+        text = decode(_content(seen, LARGEST)[1])[0]
+        return canvas_text(text) if seen.kind == "canvas" else text
+    return ""
+
+
 def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
     """Returns the stamp of a regular file, or None if it seems to be written at the moment, and its bytes.
 

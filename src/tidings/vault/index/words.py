@@ -43,16 +43,18 @@ def distinct_words(texts: Iterable[str]) -> str:
 
 
 class Vocabulary:
-    """All words of the index behind a connection, and perhaps some of former texts."""
+    """All words of the index behind a connection, and perhaps some of former texts. Without one, none is known."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection | None) -> None:
         self._connection = connection
         self._words = "\n"  # Between line ends.
         self._last = 0
 
     def having(self, part: str, side: Side, most: int) -> list[str] | None:
-        """Returns the words that contain `part`, or end with it; None if there are more than `most`."""
-        self._refresh()
+        """Returns the words that contain `part`, or end with it; None if none is known, or more than `most`."""
+        if self._connection is None:
+            return None
+        self._refresh(self._connection)
         found: list[str] = []
         for word in self._find(part if side == "contains" else f"{part}\n"):
             if len(found) == most:
@@ -62,7 +64,8 @@ class Vocabulary:
 
     def near(self, word: str) -> list[str]:
         """Returns the most similar words with the same first letter, the closest first."""
-        self._refresh()
+        if self._connection is not None:
+            self._refresh(self._connection)
         least, most = max(0, len(word) - _LONGER - 1), len(word) + _LONGER - 1
         known = re.findall(rf"(?<=\n){re.escape(word[:1])}[^\n]{{{least},{most}}}(?=\n)", self._words)
         return get_close_matches(word, known, n=5, cutoff=0.75)
@@ -74,8 +77,8 @@ class Vocabulary:
             yield self._words[start:end]
             at = self._words.find(part, end)
 
-    def _refresh(self) -> None:
-        rows = self._connection.execute("SELECT id, word FROM words WHERE id > ? ORDER BY id", (self._last,)).fetchall()
+    def _refresh(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT id, word FROM words WHERE id > ? ORDER BY id", (self._last,)).fetchall()
         if rows:
             self._last = rows[-1][0]
             self._words += "".join(f"{word}\n" for _, word in rows)

@@ -20,6 +20,7 @@ from tidings.vault.index import graph
 from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import iso
+from tidings.vault.search.cold import cold_search
 from tidings.vault.search.matching import meant_instead
 from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
@@ -60,8 +61,12 @@ def changed_file(view: VaultView, uri: str) -> ChangedItem:
 
 def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
     """Returns the files that match a query. Raises `BadQuery`."""
-    hidden = hidden_from_search(view.vault)
-    found = find(view.queries, query, limit=span.limit, offset=span.offset, sort=sort, hidden=hidden)
+    limit, offset, hidden = *span, hidden_from_search(view.vault)
+    found = None
+    if view.status.phase == "indexing" and not view.queries.is_built():
+        found = cold_search(view.vault, query, limit=limit, offset=offset, sort=sort, hidden=hidden)
+        view = view if found is None else view.whole
+    found = found or find(view.queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden)
     hits: list[HitResult] = []
     lines: list[str] = []
     for hit in found.hits:
