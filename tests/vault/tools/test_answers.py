@@ -52,7 +52,6 @@ def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(
     view = shelf.view(INDEXING)
     span = ResultRange(10)
     for result in (
-        lookup.search(view, "apple", "relevance", span),
         lookup.tags(view, "", "", span),
         lookup.tags(view, "fruit", "", span),
         lookup.links(view, "back", "A", "", span),
