@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.client.test_tap import Tape
 from tidings.client.targets import CommandTarget, HttpTarget
 from tidings.client.transports.bodies import BoundedTransport
-from tidings.client.transports.tap import TapReporter
-from tidings.client.transports.tapped import SseParser, TappedTransport
+from tidings.client.transports.tap import SseParser, TappedTransport, TapReporter
 
 STREAM = (
     b": a comment\r\n\r\nevent: endpoint\ndata: /messages\n\nid: 1\ndata: {one}\n\n"

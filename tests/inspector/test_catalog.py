@@ -19,8 +19,7 @@ from tidings.inspector.catalog import (
     exported,
     user_catalog,
 )
-from tidings.inspector.catalog.entry import keep_secrets
-from tidings.inspector.catalog.file import LARGEST
+from tidings.inspector.catalog.entry import LARGEST, keep_secrets
 from tidings.inspector.server import ConnectionSpec
 
 WEATHER = ServerEntry(
@@ -416,9 +415,9 @@ def test_what_nobody_knows_is_not_shown_and_not_exported() -> None:
 
 
 def test_a_program_that_holds_the_lock_for_long_is_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidings.inspector.catalog import file
+    from tidings.inspector.catalog import entry
 
-    monkeypatch.setattr(file, "_LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(entry, "_LOCK_SECONDS", 0.05)
     catalog.add(NOTES)
     with (
         files.locked(catalog.path.with_name(".servers.json.lock"), 1),

@@ -221,8 +221,7 @@ def tui_command(inspected: Inspected, *, light: bool) -> None:
 async def _run_tui(inspected: Inspected, *, dark: bool) -> None:
     """Runs the inspector in the terminal until the user quits; then disconnects from all servers."""
     from tidings.inspector.catalog import Catalog
-    from tidings.inspector.servers import SessionServers
-    from tidings.inspector.session import Session
+    from tidings.inspector.session import Session, SessionServers
     from tidings.inspector.tui.app import InspectorApp
 
     async with Session(journal=inspected.journal, environ=os.environ) as session:

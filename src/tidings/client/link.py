@@ -44,8 +44,7 @@ from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Targ
 from tidings.client.task_wire import TasksDeclared
 from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand
-from tidings.client.transports.tap import TapReporter
-from tidings.client.transports.tapped import tap_dispatcher, tapped_streams
+from tidings.client.transports.tap import TapReporter, tap_dispatcher, tapped_streams
 from tidings.errors import TidingsError
 
 _SILENCE: Final = 10.0  # Seconds without an answer about versions, after which the legacy era is tried besides.

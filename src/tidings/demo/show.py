@@ -24,8 +24,7 @@ from urllib.parse import unquote
 from tidings._kit.text import clock
 from tidings.demo.sample import PLAN_URI, StageFailed, temporary_folder
 from tidings.demo.stage import Stage
-from tidings.demo.step_check import change_of, duration
-from tidings.demo.tour import LAST_TITLE, LAST_WORDS, Tour, TourProgress, snippets, steps
+from tidings.demo.tour import LAST_TITLE, LAST_WORDS, Tour, TourProgress, change_of, duration, snippets, steps
 from tidings.inspector.catalog import ServerEntry
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.serve import ServePlan, Serving

@@ -20,8 +20,7 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, TEXTS, Sample, StageFailed
 from tidings.demo.servers import ServerProcess
-from tidings.demo.step_check import HopSource
-from tidings.demo.tour import QUESTION
+from tidings.demo.tour import QUESTION, HopSource
 
 if TYPE_CHECKING:
     from tidings.inspector.server import InspectedServer

@@ -15,8 +15,7 @@ from tests.inspector.tui.inspector import inspector, on_server, until
 from tests.inspector.tui.test_flood import over
 from tests.inspector.tui.test_using import shows
 from tidings.inspector.catalog import Catalog
-from tidings.inspector.servers import SessionServers
-from tidings.inspector.session import Session
+from tidings.inspector.session import Session, SessionServers
 from tidings.inspector.sessions.saved import import_session, list_sessions
 from tidings.inspector.tui.app import InspectorApp
 from tidings.inspector.tui.dialogs import CopyAs

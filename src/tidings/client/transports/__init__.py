@@ -1,4 +1,4 @@
 """The four ways to a server: streamable HTTP (`http`), SSE (`sse`), a command (`stdio`) and memory.
 
-`bodies` limits HTTP bodies. `tap` reports what goes over the wire; `tapped` puts it on each of the ways.
+`bodies` limits HTTP bodies. `tap` reports what goes over the wire.
 """

@@ -34,8 +34,7 @@ from tidings.client.silence import stated_interval
 from tidings.client.targets import HttpTarget
 from tidings.client.transports.bodies import ENCODING, BoundedTransport, body_of, words_in
 from tidings.client.transports.sse import sse_streams
-from tidings.client.transports.tap import TapReporter
-from tidings.client.transports.tapped import TappedTransport
+from tidings.client.transports.tap import TappedTransport, TapReporter
 from tidings.errors import ConnectFailed, NotAuthorized
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ other programs: any file with `mcpServers` or `servers` in it can be read as a c
 
 from tidings.inspector.catalog.catalog import Catalog, exported, resolve
 from tidings.inspector.catalog.clients import find_clients
-from tidings.inspector.catalog.entry import LOG_LEVELS, ServerEntry
-from tidings.inspector.catalog.file import CatalogError, user_catalog
+from tidings.inspector.catalog.entry import LOG_LEVELS, CatalogError, ServerEntry, user_catalog
 
 __all__ = [
     "LOG_LEVELS",

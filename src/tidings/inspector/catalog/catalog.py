@@ -22,8 +22,16 @@ from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import listed
 from tidings.client.masking import SHORTEST, shown_arguments, shown_url, url_secrets
 from tidings.errors import BadTarget
-from tidings.inspector.catalog.entry import ServerEntry, header_is_secret, variable_is_secret, variable_name
-from tidings.inspector.catalog.file import CatalogError, change, read, section_of
+from tidings.inspector.catalog.entry import (
+    CatalogError,
+    ServerEntry,
+    change,
+    header_is_secret,
+    read,
+    section_of,
+    variable_is_secret,
+    variable_name,
+)
 
 T = TypeVar("T")
 _NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")

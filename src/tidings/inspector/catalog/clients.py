@@ -19,8 +19,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none
-from tidings.inspector.catalog.entry import ServerEntry, map_texts, variable_name
-from tidings.inspector.catalog.file import CatalogError, read, section_of, settings_folder
+from tidings.inspector.catalog.entry import (
+    CatalogError,
+    ServerEntry,
+    map_texts,
+    read,
+    section_of,
+    settings_folder,
+    variable_name,
+)
 
 _PLACEHOLDER: Final = re.compile(r"\$\{(?P<kind>input|workspaceFolder|userHome|pathSeparator|/)(?::(?P<name>[^}]*))?\}")
 _MOST_PARENTS: Final = 40

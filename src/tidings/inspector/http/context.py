@@ -17,8 +17,7 @@ from tidings.inspector.http.exchange import ApiProblem, one_of
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
 from tidings.inspector.server import InspectedServer
-from tidings.inspector.servers import SessionServers
-from tidings.inspector.session import Session
+from tidings.inspector.session import Session, SessionServers
 
 KINDS: Final = ("call", "read", "prompt", "request")
 _MOST_SAVED: Final = 500

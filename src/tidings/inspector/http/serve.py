@@ -42,8 +42,7 @@ from tidings.inspector.http.context import Guide, Inspector, Running, SavedCalls
 from tidings.inspector.http.exchange import SLASH, ApiProblem, error_facts
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Gate, Key
-from tidings.inspector.servers import SessionServers
-from tidings.inspector.session import Session, stop_commands
+from tidings.inspector.session import Session, SessionServers, stop_commands
 
 STATIC: Final = Path(__file__).parent.parent / "static"
 

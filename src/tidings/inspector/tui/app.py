@@ -21,8 +21,7 @@ from tidings._kit.text import counted
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError
 from tidings.inspector.server import InspectedServer
-from tidings.inspector.servers import SessionServers
-from tidings.inspector.session import Session
+from tidings.inspector.session import Session, SessionServers
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs

@@ -23,7 +23,7 @@ from tidings.inspector import snippets
 from tidings.inspector.catalog import CatalogError, ServerEntry
 from tidings.inspector.catalog.clients import FoundClient
 from tidings.inspector.forms import form, to_texts
-from tidings.inspector.servers import SessionServers
+from tidings.inspector.session import SessionServers
 from tidings.inspector.sessions import saved
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import export_session

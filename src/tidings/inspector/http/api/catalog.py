@@ -15,7 +15,7 @@ from tidings.errors import BadTarget
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, exported
 from tidings.inspector.http.context import running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, body, unknown
-from tidings.inspector.servers import NameTaken, NoSuchServer, SessionServers
+from tidings.inspector.session import NameTaken, NoSuchServer, SessionServers
 from tidings.inspector.view.view import target_of
 
 # Keys of an entry that its file does not have.
