@@ -25,6 +25,7 @@ from typing import Final
 import anyio
 
 from tidings.changes import Filter, ResourceUpdated
+from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries, upward
@@ -122,7 +123,7 @@ class Touched:
         if self.everything:
             return True
         match address.kind:
-            case "note" | "attachment":
+            case "note" | "attachment" | "canvas":
                 # A summary contains the targets of the note's links, which depend on new and deleted files.
                 return link_name(address.argument) in self.names or (self.moved and address.mode == "summary")
             case "backlinks":
@@ -167,7 +168,7 @@ def is_of_file(uri: str) -> bool:
         address = parse_address(uri)
     except ValueError:
         return False
-    return address.kind in ("note", "daily", "attachment") and address.mode != "summary"
+    return address.kind in ("note", "attachment", "canvas", *PERIODS) and address.mode != "summary"
 
 
 def all_of(queries: Queries) -> Touched:

@@ -21,6 +21,7 @@ import anyio
 
 from tidings.server.notify import note_own
 from tidings.vault.change_detection import COMPUTED, FoundChanges, Searches, SubscribedResources, is_of_file
+from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
@@ -41,7 +42,7 @@ OutcomeT = TypeVar("OutcomeT", FileWritten, FileMoved, FileDeleted, Retagged)
 _THREADS = 3
 _DAY_LOOK_SECONDS = 30.0
 _FIRST_SECONDS = 0.5  # A question right after the start waits this long for a complete index: most vaults are small.
-_DAILY = "vault://daily/"
+_PERIODIC = tuple(f"vault://{period}/" for period in PERIODS)
 
 
 class Readers:
@@ -280,8 +281,8 @@ class VaultLibrary:
 
     async def settings_changed(self) -> None:
         self._searches.changed()
-        # The former places of daily notes are not known.
-        if not (uris := [uri for uri in self.interest.remembered() if uri.startswith(_DAILY)]):
+        # The former places of periodic notes are not known.
+        if not (uris := [uri for uri in self.interest.remembered() if uri.startswith(_PERIODIC)]):
             return
         states = await self.ask(lambda view: {uri: fingerprint(view.whole, uri) for uri in uris})
         await self._announce(FoundChanges(states))
@@ -320,7 +321,7 @@ class VaultLibrary:
             if today != yesterday or any(uri.startswith(COMPUTED) and "modified" in uri for uri in remembered):
                 self._searches.changed()
             if today != yesterday:
-                uris = [uri for uri in remembered if uri.startswith(f"{_DAILY}today")]
+                uris = [uri for uri in remembered if uri.startswith(tuple(f"{start}today" for start in _PERIODIC))]
                 different = await self._indexer.in_thread(self._different, uris, yesterday, today)
                 await self._publish(FoundChanges(different))
                 if self._published is not None:

@@ -31,7 +31,7 @@ from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import MARKDOWN, find_file, iso
 from tidings.vault.search.search import SearchPage, search
 from tidings.vault.search.tree import Or, Phrase, Query, Regex, Within
-from tidings.vault.view import VaultView, daily_dates, daily_note, daily_places, hidden_from_search, local_today
+from tidings.vault.view import VaultView, daily_dates, hidden_from_search, local_today, periodic_note, periodic_places
 
 Content = list[ContentBlock]
 
@@ -140,9 +140,9 @@ def _day_of(text: str, today: date) -> date:
 def daily_brief(view: VaultView, date: str, *, today: date | None = None) -> list[ContentBlock]:
     """Returns the messages for planning a day. Raises `BadAddress` if `date` is not a date."""
     day = _day_of(date, today or local_today())
-    note, last = daily_note(view, day), daily_note(view, day - timedelta(days=1))
+    note, last = periodic_note(view, day), periodic_note(view, day - timedelta(days=1))
     if last is None and (before := max((each for each in daily_dates(view) if each < day), default=None)):
-        last = daily_note(view, before)
+        last = periodic_note(view, before)
     recent = [
         file
         for file in view.queries.recent(_RECENT + 2)
@@ -154,7 +154,7 @@ def daily_brief(view: VaultView, date: str, *, today: date | None = None) -> lis
             f"Help me plan {day:%A}, {day.isoformat()}, in my daily note.",
             f"It is {note.path!r} and comes along below."
             if note
-            else f"It does not exist yet; it would be {' or '.join(map(repr, daily_places(view, day)))}.",
+            else f"It does not exist yet; it would be {' or '.join(map(repr, periodic_places(view, day)))}.",
             _open(view, last) if last else "There is no earlier daily note.",
             "First show me a short plan: what is left open and still matters, what the notes that changed last call "
             "for, and what could wait. When I agree, write it into the daily note with the tools; make the note with "

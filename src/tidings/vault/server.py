@@ -28,6 +28,7 @@ from tidings.server.waking.changes import ChangedItem
 from tidings.vault import prompts
 from tidings.vault.change_detection import COMPUTED, FoundChanges, SubscribedResources, file_uri, is_file_uri
 from tidings.vault.files.content import Texts
+from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for, log_in
@@ -46,7 +47,7 @@ _READ_SECONDS = 10.0  # The wait for the first build, if a resource is not in th
 _EVERYTHING = "vault://*"
 _WRITING_ONE = ("write", "edit", "append")
 _READS = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_ENDLESS = (*COMPUTED, "vault://daily/")
+_ENDLESS = (*COMPUTED, *(f"vault://{period}/" for period in PERIODS))
 
 _INSTRUCTIONS = """\
 Notes of an Obsidian vault. Find with `search` (Obsidian's syntax: words, "phrase", tag:#x, path:, [property:value]), \

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
+from urllib.parse import quote
 
 from tidings.vault.bases.rows import BaseRows
-from tidings.vault.files.obsidian import ObsidianSettings, daily_date, daily_path
+from tidings.vault.files.obsidian import ObsidianSettings, daily_date, periodic_path
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.queries import FileRow, Queries
 
@@ -67,22 +68,22 @@ def iso_date(text: str) -> date | None:
     return None
 
 
-def daily_note(view: "VaultView", day: date) -> FileRow | None:
-    """Returns the daily note of a date, if the index knows one."""
-    return next(filter(None, map(view.queries.file, daily_places(view, day))), None)
+def periodic_note(view: "VaultView", day: date, period: str = "daily") -> FileRow | None:
+    """Returns the daily note of a date, or that of its week and so on, if the index knows one."""
+    return next(filter(None, map(view.queries.file, periodic_places(view, day, period))), None)
 
 
-def daily_places(view: VaultView, day: date) -> list[str]:
-    """Returns the path of a day's note in each vault, existing or not. The first existing one counts."""
-    return [mount.path(daily_path(ObsidianSettings.read(mount.root), day)) for mount in view.vault.mounts]
+def periodic_places(view: VaultView, day: date, period: str = "daily") -> list[str]:
+    """Returns the path of such a note in each vault, existing or not. The first existing one counts."""
+    return [mount.path(periodic_path(ObsidianSettings.read(mount.root), day, period)) for mount in view.vault.mounts]
 
 
 def daily_dates(view: VaultView) -> Iterator[date]:
     """Yields the days that have a note."""
     for mount in view.vault.mounts:
         settings = ObsidianSettings.read(mount.root)
-        folder = mount.path(settings.daily_folder)
-        if "/" in settings.daily_format:
+        folder = mount.path(settings.periods["daily"].folder)
+        if "/" in settings.periods["daily"].format:
             where, values = "path >= ? AND path < ?", (f"{folder}/", f"{folder}0") if folder else ("", "\U0010ffff")
         else:
             where, values = "folder = ?", (folder,)
@@ -91,6 +92,12 @@ def daily_dates(view: VaultView) -> Iterator[date]:
         for (path,) in view.queries.connection.execute(sql, values):
             if day := daily_date(settings, path[start:]):
                 yield day
+
+
+def app_link(view: VaultView, path: str) -> str:
+    """Returns a link that opens a file in the app."""
+    mount, inner = view.vault.split(path)
+    return f"obsidian://open?vault={quote(mount.root.name, safe='')}&file={quote(inner.removesuffix('.md'), safe='')}"
 
 
 def hidden_from_search(vault: Vault) -> Callable[[str], bool] | None:

@@ -86,9 +86,8 @@ async def test_an_edit_that_changes_the_result_is_told_and_no_other(tmp_path: Pa
 
 
 async def test_bases_in_a_note_are_computed_for_that_note(tmp_path: Path) -> None:
-    block = "~~~~base\nfilters: file.hasLink(this)\n~~~\nviews:\n  - name: Here\n~~~~\n"
-    note = f"![[Tasks.base#open]]\n{block}```js\n```base\n```\n"
-    files = {**FILES, "Home.md": note.replace("~~~\nviews", "views"), "C.md": "[[Home]]"}
+    block = "~~~~base\nfilters: file.hasLink(this)\nviews:\n  - name: Here\n~~~~\n"
+    files = {**FILES, "Home.md": f"![[Tasks.base#open]]\n{block}```js\n```base\n```\n", "C.md": "[[Home]]"}
     async with at(tmp_path, files) as agent:
         both = (await agent.client.read_resource("vault://base/Home")).contents[0].text
         there = (await agent.client.read_resource("vault://base/Home?view=here")).contents[0].text

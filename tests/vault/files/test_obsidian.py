@@ -12,9 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.vault.files import obsidian
-from tidings.vault.files.obsidian import ObsidianSettings, daily_date, daily_path, fill_template
+from tidings.vault.files.obsidian import (
+    ObsidianSettings,
+    PeriodicNotes,
+    daily_date,
+    fill_template,
+    first_day,
+    periodic_path,
+)
 
 DAY = date(2024, 3, 5)
+PERIODS = ObsidianSettings().periods
 
 
 def configure(root: Path, **files: object) -> ObsidianSettings:
@@ -27,7 +35,7 @@ def configure(root: Path, **files: object) -> ObsidianSettings:
 
 def test_without_the_app_everything_is_as_it_comes(tmp_path: Path) -> None:
     assert ObsidianSettings.read(tmp_path) == ObsidianSettings()
-    assert daily_path(ObsidianSettings(), DAY) == "2024-03-05.md"
+    assert periodic_path(ObsidianSettings(), DAY) == "2024-03-05.md"
 
 
 def test_settings_are_read(tmp_path: Path) -> None:
@@ -41,14 +49,12 @@ def test_settings_are_read(tmp_path: Path) -> None:
         templates={"dateFormat": "D.M.YYYY", "timeFormat": "H:mm"},
     )
     assert settings == ObsidianSettings(
-        daily_folder="Daily",
-        daily_format="YYYY/MM/YYYY-MM-DD",
-        daily_template="Templates/Daily.md",
+        periods=PERIODS | {"daily": PeriodicNotes("YYYY/MM/YYYY-MM-DD", "Daily", "Templates/Daily.md")},
         date_format="D.M.YYYY",
         time_format="H:mm",
         ignored=("Archive/", "/draft-\\d+/"),
     )
-    assert daily_path(settings, DAY) == "Daily/2024/03/2024-03-05.md"
+    assert periodic_path(settings, DAY) == "Daily/2024/03/2024-03-05.md"
     assert daily_date(settings, "Daily/2024/03/2024-03-05.md") == DAY
 
 
@@ -111,7 +117,7 @@ def test_what_the_app_ignores_is_told_by_prefix_or_expression() -> None:
     "inner", ["x.md", "Daily/x.md", "Daily/2024-03-05.txt", "2024-03-05.md", "Daily/a/2024-03-05.md"]
 )
 def test_other_notes_are_no_daily_notes(inner: str) -> None:
-    assert daily_date(ObsidianSettings(daily_folder="Daily"), inner) is None
+    assert daily_date(ObsidianSettings({"daily": PeriodicNotes("YYYY-MM-DD", "Daily")}), inner) is None
 
 
 @given(
@@ -120,9 +126,9 @@ def test_other_notes_are_no_daily_notes(inner: str) -> None:
     st.sampled_from(["YYYY-MM-DD", "/YYYY//D. MMMM/"]),
 )
 def test_a_day_comes_back_from_its_path(day: date, folder: str, fmt: str) -> None:
-    settings = ObsidianSettings(daily_folder=folder, daily_format=fmt)
-    assert daily_date(settings, daily_path(settings, day)) == day
-    assert "//" not in daily_path(settings, day)
+    settings = ObsidianSettings({"daily": PeriodicNotes(fmt, folder)})
+    assert daily_date(settings, periodic_path(settings, day)) == day
+    assert "//" not in periodic_path(settings, day)
 
 
 def test_a_template_is_filled_in() -> None:
@@ -135,3 +141,43 @@ def test_a_template_is_filled_in() -> None:
 def test_an_expression_that_takes_for_ever_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(obsidian, "_PATTERN_SECONDS", 0.001)
     assert not ObsidianSettings(ignored=("/(?:a|a|b?a)*$/",)).ignores("a" * 200 + "!")
+
+
+def test_periodic_notes_are_where_the_plugin_has_them(tmp_path: Path) -> None:
+    folder = tmp_path / ".obsidian/plugins/periodic-notes"
+    folder.mkdir(parents=True)
+    weekly = {"format": "GGGG-[W]WW", "folder": "Weeks/", "template": "T/Week", "enabled": True}
+    (folder / "data.json").write_text(json.dumps({"daily": {"format": "D", "enabled": False}, "weekly": weekly}))
+    settings = configure(tmp_path, daily_notes={"folder": "Days"})
+
+    assert [periodic_path(settings, DAY, period) for period in PERIODS] == [
+        "Days/2024-03-05.md",
+        "Weeks/2024-W10.md",
+        "2024-03.md",
+        "2024-Q1.md",
+        "2024.md",
+    ]
+    assert settings.periods["weekly"].template == "T/Week.md"
+    assert [first_day(settings, DAY, period).isoformat() for period in PERIODS] == [
+        "2024-03-05",
+        "2024-03-04",
+        "2024-03-01",
+        "2024-01-01",
+        "2024-01-01",
+    ]
+    assert first_day(ObsidianSettings(), DAY, "weekly") == date(2024, 3, 3)
+
+
+def test_the_newer_settings_of_the_plugin_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / ".obsidian/plugins/periodic-notes"
+    folder.mkdir(parents=True)
+    sets = [{"id": "Other"}, {"id": "Mine", "month": {"enabled": True, "format": "MMMM", "templatePath": "M.md"}}]
+    (folder / "data.json").write_text(json.dumps({"calendarSets": sets, "activeCalendarSet": "Mine"}))
+
+    assert ObsidianSettings.read(tmp_path).periods["monthly"] == PeriodicNotes("MMMM", "", "M.md")
+
+
+def test_a_template_may_name_other_days() -> None:
+    text = "{{yesterday}} {{tomorrow:DD}} {{date+1w}} {{date -2d:D}} {{monday}} {{Sunday:ddd D}}"
+    filled = fill_template(text, ObsidianSettings(), title="", when=datetime(2024, 3, 5).astimezone())
+    assert filled == "2024-03-04 06 2024-03-12 3 2024-03-04 Sun 10"

@@ -38,7 +38,7 @@ def test_an_empty_vault_lists_the_resources_of_which_there_is_one(shelf: Shelf) 
     resources, cursor = page(shelf.view(), None)
 
     assert [resource.uri for resource in resources] == snapshot(
-        ["vault://recent", "vault://stats", "vault://tags", "vault://structure"]
+        ["vault://recent", "vault://stats", "vault://tags", "vault://hubs", "vault://structure"]
     )
     assert cursor is None
     assert all(resource.title and resource.description and resource.mime_type for resource in resources)
@@ -140,6 +140,7 @@ def test_templates_say_what_may_be_asked() -> None:
             "vault://recent{?mode,limit,offset}",
             "vault://stats{?mode}",
             "vault://tags{?mode,limit,offset}",
+            "vault://hubs{?limit,offset}",
             "vault://structure{?mode,limit,offset}",
             "vault://note/{+path}{?mode,limit,offset}",
             "vault://folder/{+path}{?mode,limit,offset}",
@@ -147,6 +148,12 @@ def test_templates_say_what_may_be_asked() -> None:
             "vault://backlinks/{+path}{?mode,limit,offset}",
             "vault://search/{query}{?mode,limit,offset}",
             "vault://daily/{date}{?mode,limit,offset}",
+            "vault://weekly/{date}{?mode,limit,offset}",
+            "vault://monthly/{date}{?mode,limit,offset}",
+            "vault://quarterly/{date}{?mode,limit,offset}",
+            "vault://yearly/{date}{?mode,limit,offset}",
+            "vault://canvas/{+path}",
+            "vault://neighbourhood/{+path}{?depth,limit,offset}",
             "vault://base/{+path}{?view,format,this,limit,offset}",
             "vault://attachment/{+path}",
         ]

@@ -150,11 +150,11 @@ def test_a_daily_note_of_several_vaults_begins_in_the_first(tmp_path: Path) -> N
     (tmp_path / "Work/Day.md").write_text("{{date}} {{time}}")
     now = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
     day = date(2026, 1, 31)
-    path, text, note = write.daily_start(shelf.view(), day, now, "")
+    path, text, note = write.periodic_start(shelf.view(), day, "daily", now, "")
     assert (path, text, note) == ("Work/Days/2026-01-31.md", "2026-01-31 14:05", "")
-    assert read.daily_path(shelf.view(), day) is None
+    assert read.periodic_path(shelf.view(), day, "daily") is None
     shelf.put({"Home/2026-01-31.md": "here"})
-    assert read.daily_path(shelf.view(), day) == "Home/2026-01-31.md"
+    assert read.periodic_path(shelf.view(), day, "daily") == "Home/2026-01-31.md"
     assert read.info(shelf.view(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
     shelf.index.close()
 

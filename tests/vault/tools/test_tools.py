@@ -43,7 +43,15 @@ async def test_a_server_that_only_reads_offers_none_that_write(root: Path) -> No
     tools = await offered(root, read_only=True)
     assert list(tools) == READING + LATER
     assert all(tool.annotations.read_only_hint for tool in tools.values())
-    assert set(tools["daily_note"].input_schema["properties"]) == {"date", "max_tokens"}
+    assert set(tools["daily_note"].input_schema["properties"]) == {"date", "period", "max_tokens"}
+
+
+async def test_an_agent_gets_to_know_all_tools_in_few_tokens(root: Path) -> None:
+    tools = (await offered(root)).values()
+    seen = [[tool.name, tool.description, tool.input_schema] for tool in tools]  # The model gets no more.
+
+    # Four characters of such a text make a token.
+    assert len(json.dumps(seen, separators=(",", ":"), ensure_ascii=False)) / 4 < 2500
 
 
 async def test_a_server_that_only_reads_refuses_what_is_not_offered_too(tmp_path: Path) -> None:

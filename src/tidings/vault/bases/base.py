@@ -68,7 +68,7 @@ def parse_base(text: str) -> Base:
     if problem:
         # Properties begin in the second line of a note.
         problem = re.sub(r"line (\d+)", lambda found: f"line {int(found[1]) - 1}", problem)
-        problem = problem.replace("The properties cannot be read", "It is not a base")
+        problem = f"Not all of it can be read: {problem.partition(': ')[2] or problem}"
     unknown = [f"There is no key {name!r}.{did_you_mean(name, _KEYS)}" for name in content if name not in _KEYS]
     base = Base(text, [*filter(None, [problem]), *unknown])
     for section, known in (("formulas", base.formulas), ("summaries", base.summaries)):

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, cast
 from tidings._kit.patterns import BadPattern
 from tidings._kit.suggest import did_you_mean
 from tidings.vault.bases import values
-from tidings.vault.bases.functions import FIELDS, LAMBDAS, METHODS, Scope, called, lambda_called, weight
+from tidings.vault.bases.functions import FIELDS, LAMBDAS, METHODS, Scope, called, lambda_called, weighed, weight
 from tidings.vault.bases.values import FormulaFailed, compare, equal, is_true, kind_of
 
 Expression = Callable[[Scope], Any]
@@ -138,7 +138,7 @@ class _Parser:
                 return inner
             case "sign", "[":
                 items = self._list("]")
-                return lambda s: values.bounded([item(s) for item in items])
+                return lambda s: weighed(s, [item(s) for item in items])
             case "sign", "{":
                 return self._object()
             case _:
@@ -217,7 +217,7 @@ class _Parser:
             if not self._take(","):
                 self._need("}")
                 break
-        return lambda s: {name: value(s) for name, value in members}
+        return lambda s: weighed(s, {name: value(s) for name, value in members})
 
     def _regexp(self) -> Expression:
         found = _REGEXP.match(self._text, self._end)

@@ -24,8 +24,9 @@ from tidings.vault.bases.values import LONGEST, FormulaDate, FormulaFailed, Form
 from tidings.vault.files.moment import moment_format
 
 LAMBDAS: Final = frozenset({"filter", "map", "reduce"})
+_DEEPEST: Final = 30
 _SECONDS: Final = 0.05  # For a regular expression.
-_SLOW_STEPS: Final = 20_000  # The price of one that took too long.
+_SLOW_STEPS: Final = 100_000  # The price of one that took too long.
 _TOO_LONG: Final = f"the text gets more than {LONGEST:,} characters"
 
 Function = Callable[..., Any]
@@ -56,17 +57,23 @@ class Scope(Protocol):
 
 
 def weight(value: Any) -> int:
-    """Returns the size of a value in steps: that of a list includes inner lists."""
-    if not isinstance(value, list):
+    """Returns the size of a value in steps: that of a list or object includes those in it."""
+    if not isinstance(value, list | dict):
         return len(value) >> 4 if isinstance(value, str) else 0
-    count, left = 0, [value]
-    while left:
-        items = left.pop()
-        count += len(items)
-        left += [item for item in items if isinstance(item, list)]
-        if count > LONGEST:
-            raise FormulaFailed(f"it has more than {LONGEST:,} items")
+    count, depth, level = 0, 0, [value]
+    while level:
+        items = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        count, depth = count + len(items), depth + 1
+        if count > LONGEST or depth > _DEEPEST:
+            raise FormulaFailed(f"it has more than {LONGEST:,} items, or more than {_DEEPEST} lists in each other")
+        level = [item for item in items if isinstance(item, list | dict)]
     return count
+
+
+def weighed(s: Scope, value: Any) -> Any:
+    """Returns a value, for which steps are spent. Raises `FormulaFailed` if it is too large."""
+    s.run.spend(weight(value))
+    return value
 
 
 def called(s: Scope, name: str, kind: str, arguments: Sequence[Any]) -> Any:
@@ -80,13 +87,13 @@ def called(s: Scope, name: str, kind: str, arguments: Sequence[Any]) -> Any:
     try:
         result = function(s, *arguments) if function in SCOPED else function(*arguments)
     except TimeoutError:
-        s.run.spend(_SLOW_STEPS)
+        with suppress(FormulaFailed):
+            s.run.spend(_SLOW_STEPS)
         raise FormulaFailed(f"the regular expression of {name}() takes too long") from None
     except (TypeError, ValueError, AttributeError, OverflowError, ArithmeticError):
         wrong = ", ".join(map(kind_of, arguments[1 if kind else 0 :])) or "no value"
         raise FormulaFailed(f"{name}() cannot use {wrong}") from None
-    s.run.spend(weight(result))
-    return values.bounded(result)
+    return weighed(s, values.bounded(result))
 
 
 def lambda_called(s: Scope, name: str, items: Any, each: Callable[[Scope], Any], *first: Any) -> Any:
@@ -102,8 +109,7 @@ def lambda_called(s: Scope, name: str, items: Any, each: Callable[[Scope], Any],
         return result
     found = [(item, each(s.within(value=item, index=index))) for index, item in enumerate(items)]
     made = [item for item, kept in found if values.is_true(kept)] if name == "filter" else [new for _, new in found]
-    s.run.spend(weight(made))
-    return made
+    return weighed(s, made)
 
 
 def _contains(s: Scope, items: Any, *wanted: Any) -> list[bool]:

@@ -26,7 +26,7 @@ from tidings.vault.index import graph
 from tidings.vault.index.queries import Queries
 from tidings.vault.notes.model import key
 
-_STEPS, _STEPS_EACH, _CELL_STEPS = 2_000_000, 400, 100_000  # For all; more for each file; the most of one cell.
+_STEPS, _STEPS_EACH, _CELL_STEPS = 1_000_000, 200, 100_000  # For all; more for each file; the most of one cell.
 _KEPT: Final = 16  # Bases whose rows are kept.
 _OWN, _NAMES, _ALL = range(3)  # A row depends on its file, on the names of all files, on everything.
 _FILES: Final = "SELECT path, id, size, mtime, hash FROM files WHERE path >= ? AND path < ? ORDER BY path"

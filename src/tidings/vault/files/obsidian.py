@@ -5,14 +5,15 @@ A missing setting or a broken file means Obsidian's default.
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from tidings._kit.bounded_json import as_dict, as_text, as_texts
+from tidings._kit.bounded_json import as_dict, as_dicts, as_text, as_texts
 from tidings._kit.files import read_file
 from tidings._kit.patterns import BadPattern, Pattern, compiled
 from tidings.vault.files.moment import moment_format, moment_parse
@@ -20,18 +21,41 @@ from tidings.vault.notes.model import key
 
 _LARGEST_FILE = 1_000_000
 _PATTERN_SECONDS = 0.05  # For one path and one regular expression of the user.
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NEAR = {"yesterday": -1, "tomorrow": 1}
+_UNITS = {"d": "days", "w": "weeks", "h": "hours"}
 _VARIABLE = re.compile(
-    r"\{\{\s*(?:(?P<name>date|time)\s*(?::\s*(?P<format>[^{}]*?))?|(?P<title>title))\s*\}\}", re.IGNORECASE
+    rf"\{{\{{\s*(?:(?P<name>date|time|{'|'.join((*_NEAR, *_WEEKDAYS))})\s*(?:(?P<count>[+-]\d{{1,4}})(?P<unit>[dwh]))?"
+    r"\s*(?::\s*(?P<format>[^{}]*?))?|(?P<title>title))\s*\}\}",
+    re.IGNORECASE,
 )
+
+
+PERIODS: Final = {
+    "daily": "YYYY-MM-DD",
+    "weekly": "gggg-[W]ww",
+    "monthly": "YYYY-MM",
+    "quarterly": "YYYY-[Q]Q",
+    "yearly": "YYYY",
+}
+"""The periods that have a note, and the format of its name."""
+
+
+class PeriodicNotes(NamedTuple):
+    """Where the notes of a period are, and what a new one contains."""
+
+    format: str
+    folder: str = ""
+    template: str = ""  # The path of a note, or empty.
 
 
 @dataclass(frozen=True)
 class ObsidianSettings:
     """The app's settings that matter to writing and finding. All paths are relative to the vault's folder."""
 
-    daily_folder: str = ""
-    daily_format: str = "YYYY-MM-DD"
-    daily_template: str = ""  # The path of a note, or empty.
+    periods: Mapping[str, PeriodicNotes] = field(
+        default_factory=lambda: {name: PeriodicNotes(f) for name, f in PERIODS.items()}
+    )
     date_format: str = "YYYY-MM-DD"
     time_format: str = "HH:mm"  # The formats of dates and times in templates.
     ignored: tuple[str, ...] = ()  # Paths hidden from search: prefixes, or regular expressions between slashes.
@@ -40,11 +64,14 @@ class ObsidianSettings:
     def read(cls, root: Path) -> "ObsidianSettings":
         folder = root / ".obsidian"
         app, daily, templates = (_load(folder / f"{name}.json") for name in ("app", "daily-notes", "templates"))
-        template = _inner(_text(daily, "template"))
+        plugin = _load(folder / "plugins/periodic-notes/data.json")
+        # Its newer version has sets of settings, and other names in them.
+        sets = as_dicts(plugin.get("calendarSets"))
+        plugin = next(
+            (each for each in sets if each.get("id") == plugin.get("activeCalendarSet")), *sets[:1] or [plugin]
+        )
         return cls(
-            daily_folder=_inner(_text(daily, "folder")),
-            daily_format=_text(daily, "format") or cls.daily_format,
-            daily_template=template if not template or template.endswith(".md") else f"{template}.md",
+            periods={name: _periodic(name, plugin, daily) for name in PERIODS},
             date_format=_text(templates, "dateFormat") or cls.date_format,
             time_format=_text(templates, "timeFormat") or cls.time_format,
             ignored=tuple(as_texts(app.get("userIgnoreFilters"))),
@@ -73,28 +100,48 @@ class ObsidianSettings:
         return tuple(prefixes), expressions
 
 
-def daily_path(settings: ObsidianSettings, day: date) -> str:
-    """Returns the path of a day's note within its vault."""
-    name = moment_format(day, _inner(settings.daily_format))
-    return f"{settings.daily_folder}/{name}.md" if settings.daily_folder else f"{name}.md"
+def periodic_path(settings: ObsidianSettings, day: date, period: str = "daily") -> str:
+    """Returns the path of the note of the period that a day is in, within its vault."""
+    form, folder, _ = settings.periods[period]
+    name = moment_format(day, _inner(form))
+    return f"{folder}/{name}.md" if folder else f"{name}.md"
+
+
+def first_day(settings: ObsidianSettings, day: date, period: str) -> date:
+    """Returns the first day of the period that a day is in. Weeks of ISO begin on Monday, others on Sunday."""
+    if period == "weekly":
+        tokens = re.sub(r"\[.*?\]", "", settings.periods[period].format)
+        return day - timedelta(day.weekday() if "W" in tokens else day.isoweekday() % 7)
+    months = {"monthly": 1, "quarterly": 3, "yearly": 12}.get(period)
+    return day.replace(month=(day.month - 1) // months * months + 1, day=1) if months else day
 
 
 def daily_date(settings: ObsidianSettings, inner: str) -> date | None:
     """Returns the day whose note has this path within its vault; None if it is not a daily note."""
-    folder = f"{settings.daily_folder}/" if settings.daily_folder else ""
+    form, folder, _ = settings.periods["daily"]
+    folder = f"{folder}/" if folder else ""
     if not inner.startswith(folder) or not inner.endswith(".md"):
         return None
-    return moment_parse(inner[len(folder) : -len(".md")], _inner(settings.daily_format))
+    return moment_parse(inner[len(folder) : -len(".md")], _inner(form))
 
 
 def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: datetime) -> str:
-    """Fills `{{title}}`, `{{date}}`, `{{date:FORMAT}}`, `{{time}}` and `{{time:FORMAT}}` into a template."""
+    """Fills `{{title}}`, `{{date}}`, `{{time}}`, `{{yesterday}}`, `{{monday}}` and the like into a template.
+
+    They may have a format, as in `{{date:YYYY}}`, and be moved, as in `{{date+7d}}`.
+    """
     formats = {"date": settings.date_format, "time": settings.time_format}
 
     def value(match: re.Match[str]) -> str:
         if match["title"]:
             return title
-        return moment_format(when, match["format"] or formats[match["name"].lower()])
+        name = match["name"].lower()
+        moved = when + timedelta(_NEAR.get(name, 0))
+        if name in _WEEKDAYS:
+            moved = when + timedelta(_WEEKDAYS.index(name) - when.weekday())
+        if match["count"]:
+            moved += timedelta(**{_UNITS[match["unit"].lower()]: int(match["count"])})
+        return moment_format(moved, match["format"] or formats.get(name, settings.date_format))
 
     return _VARIABLE.sub(value, text)
 
@@ -104,6 +151,17 @@ def _load(file: Path) -> dict[str, Any]:
         return as_dict(json.loads(read_file(file, _LARGEST_FILE)[0].decode("utf-8-sig")))
     except (OSError, OverflowError, ValueError, RecursionError):
         return {}
+
+
+def _periodic(name: str, plugin: dict[str, Any], core: dict[str, Any]) -> PeriodicNotes:
+    """Returns the settings of a period: those of the plugin "Periodic Notes" if it is turned on there."""
+    short = {"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}[name]
+    own = as_dict(plugin.get(name) or plugin.get(short))
+    if name == "daily" and not own.get("enabled"):
+        own = core
+    template = _inner(_text(own, "template") or _text(own, "templatePath"))
+    template = template if not template or template.endswith(".md") else f"{template}.md"
+    return PeriodicNotes(_text(own, "format") or PERIODS[name], _inner(_text(own, "folder")), template)
 
 
 def _text(settings: dict[str, Any], name: str) -> str:

@@ -5,6 +5,7 @@ files of its own vault. Questions about one note are cheap; `broken` and `orphan
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -92,10 +93,10 @@ class _Reached:
         self.came_from: dict[str, str | None] = {start: None}
         self.edge = {start}  # The files of the last step.
 
-    def widen(self, neighbours: Iterable[tuple[str, str]]) -> None:
-        """Goes one step further. `neighbours` are pairs of a file of the edge and one beside it."""
+    def widen(self, neighbours: Iterable[tuple[str, str, str]]) -> None:
+        """Goes one step further. `neighbours` are those of the files of the edge."""
         new: dict[str, str] = {}
-        for path, neighbour in neighbours:
+        for path, neighbour, _ in neighbours:
             if neighbour not in self.came_from:
                 # Of several shortest paths, always the same.
                 new[neighbour] = min(path, new.get(neighbour, path))
@@ -109,18 +110,52 @@ class _Reached:
         return way
 
 
-def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str]) -> Iterator[tuple[str, str]]:
-    """Yields each of some files with each that it links to, or that links to it."""
+def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str]) -> Iterator[tuple[str, str, str]]:
+    """Yields each of some files with each that it links to ("out"), or that links to it ("back")."""
     ask = queries.connection.execute
     some = json.dumps([*paths])
     for path, target, kind in ask(_LINKS_OF, (some,)):
         if to := names.resolve(target, path, kind):
-            yield path, to
+            yield path, to, "out"
     named = {name for (name,) in ask(_NAMES_OF, (some,))}
     named |= {name.removesuffix(".md") for name in named}
     for path, target, kind in ask(_LINKS_TO, (json.dumps([*named]),)):
         if mount_name(queries, path) == mount and (to := names.resolve(target, path, kind)) in paths:
-            yield to, path
+            yield to, path, "back"
+
+
+class Neighbour(NamedTuple):
+    """A file near another one."""
+
+    path: str
+    distance: int
+    relation: str  # "out" if the nearer file links to it, "back" if it links to that, or "both".
+    via: str  # The nearer file.
+
+
+def neighbourhood(queries: Queries, path: str, depth: int) -> list[Neighbour]:
+    """Returns the files within some links of a file, in either direction of links; the nearest first."""
+    mount = mount_name(queries, path)
+    names = LinkNames(queries, mount)
+    found: dict[str, Neighbour] = {path: Neighbour(path, 0, "", "")}
+    edge = {path}
+    for distance in range(1, depth + 1):
+        new: dict[str, Neighbour] = {}
+        for via, other, way in sorted(_neighbours(queries, names, mount, edge)):
+            if other not in found:
+                known = new.setdefault(other, Neighbour(other, distance, way, via))
+                if known.via == via and known.relation != way:
+                    new[other] = known._replace(relation="both")
+        found |= new
+        edge = set(new)
+    return sorted(list(found.values())[1:], key=lambda each: (each.distance, each.path))
+
+
+def hubs(queries: Queries) -> list[tuple[str, int]]:
+    """Returns the files that other files link to, with the number of those; the most linked first."""
+    pairs = {(source, to) for (source, _, _), to in _resolved(queries) if to is not None and to != source}
+    counts = Counter(to for _, to in pairs)
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
 class ResolvedLink(NamedTuple):

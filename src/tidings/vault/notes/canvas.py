@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from json import decoder, scanner
 from typing import Any
 
-from tidings._kit.bounded_json import as_dict, as_dicts, as_texts
+from tidings._kit.bounded_json import as_dict, as_dicts, as_float, as_texts
 from tidings._kit.text import applied
 from tidings.vault.notes.links import rewrite
 from tidings.vault.notes.model import NoteLink, TextChange
 from tidings.vault.notes.parse import parse
 
+_LONGEST = 60  # Characters of a card at the end of an edge.
 # Only the scanner written in Python uses `parse_string`.
 _SCANNER: Any = vars(scanner)["py_make_scanner"]
 _STRING: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]
@@ -69,6 +70,55 @@ def canvas_text(text: str) -> str:
     """Returns the words of a canvas: its texts, the labels of groups and edges, its files and pages."""
     words = [part.get(name) for part in _parts(text) for name in ("label", "text", "file", "url")]
     return "\n\n".join(as_texts(words))
+
+
+def canvas_outline(text: str) -> str:
+    """Returns a canvas as Markdown: its cards, by the groups that they lie in, and the edges between them."""
+    parts = [*_parts(text)]
+    nodes = {str(node.get("id")): node for node in parts if "fromNode" not in node}
+    groups = sorted((node for node in nodes.values() if node.get("type") == "group"), key=_area)
+    held: dict[str, list[str]] = {}
+    for node in sorted(nodes.values(), key=lambda node: (_place(node, "y"), _place(node, "x"))):
+        if node.get("type") != "group":
+            group = next((str(each.get("id")) for each in groups if _within(node, each)), "")
+            held.setdefault(group, []).append(_card(node))
+    lines: list[str] = []
+    for group in sorted(held, key=lambda each: (bool(each), *(_place(nodes[each], axis) for axis in "yx" if each))):
+        lines += ["", f"## {_card(nodes[group]) if group else 'Cards'}", ""]
+        lines += ["- " + card.replace("\n", "\n  ") for card in held[group]]
+    edges = [_edge(edge, nodes) for edge in parts if "fromNode" in edge]
+    return "\n".join([*lines, *(["", "## Connections", "", *edges] if edges else [])]).lstrip("\n") + "\n"
+
+
+def _edge(edge: dict[str, Any], nodes: dict[str, dict[str, Any]]) -> str:
+    ends = [_card(nodes.get(str(edge.get(name)), {})).partition("\n")[0][:_LONGEST] for name in ("fromNode", "toNode")]
+    back = "←" if edge.get("fromEnd") == "arrow" else "—"
+    arrow = back if edge.get("toEnd") == "none" else "↔" if back == "←" else "→"
+    label = as_texts([edge.get("label")])
+    return f"- {ends[0]} {arrow} {ends[1]}{f': {label[0]}' if label else ''}"
+
+
+def _card(node: dict[str, Any]) -> str:
+    """Returns a card as text; a file as a link."""
+    if file := as_texts([node.get("file")]):
+        return f"[[{file[0].removesuffix('.md')}{''.join(as_texts([node.get('subpath')]))}]]"
+    return next(iter(as_texts([node.get(name) for name in ("text", "url", "label")])), "(empty)").strip() or "(empty)"
+
+
+def _place(node: dict[str, Any], name: str) -> float:
+    return as_float(node.get(name)) or 0.0
+
+
+def _area(node: dict[str, Any]) -> float:
+    return _place(node, "width") * _place(node, "height")
+
+
+def _within(node: dict[str, Any], group: dict[str, Any]) -> bool:
+    return all(
+        _place(group, axis) <= _place(node, axis)
+        and _place(node, axis) + _place(node, size) <= _place(group, axis) + _place(group, size)
+        for axis, size in (("x", "width"), ("y", "height"))
+    )
 
 
 def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from tidings._kit.text import quoted
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind
+from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.view import iso_date
 
 JSON: Final = "application/json"
@@ -40,25 +41,36 @@ _SEARCH = (
     'What a search finds, newest first. Takes Obsidian\'s search syntax: words, "a phrase", tag:, path:, file:, '
     "[property:value], -not, OR."
 )
-_DAILY = "The daily note of a date such as 2026-01-31, or of 'today'; as a note otherwise."
+_CANVAS = "A canvas as text: its cards in their groups, with links, and the connections between them."
+_HUBS = "The files that the most other files link to."
+_NEAR = "The files within one or two links of a note, with the direction of the link and the file between."
 _BASE = (
     "The result of a base, or of the bases in a note: each view, or one, as a Markdown table or as rows (format=json). "
     "`this` is the note that shows it."
 )
 _ATTACHMENT = "An image, a PDF or another file, as it is; canvases and bases as text."
 
+
+def _periodic(period: str) -> str:
+    which = "of" if period == "daily" else "of the period with"
+    return f"The {period} note {which} a date such as 2026-01-31, or 'today'; as a note otherwise."
+
+
 FAMILY: Final = ResourceFamily(
     "vault",
     _list("recent", "", "Recently changed notes", _RECENT, 20),
     ResourceKind("stats", "", "Statistics", _STATS, JSON, ("mode",)),
     _list("tags", "", "Tags", "All tags, with the number of notes that have each.", 200),
+    ResourceKind("hubs", "", "Most linked notes", _HUBS, JSON, ("limit", "offset"), 20),
     _list("structure", "", "Folders", _STRUCTURE, 200),
     ResourceKind("note", "{+path}", "Note", _NOTE, None, _LIST),
     _list("folder", "{+path}", "Folder", "What a folder holds: its folders, then its notes and other files.", 100),
     _list("tag", "{+tag}", "Notes with a tag", "The notes that have a tag, or one nested in it.", 100),
     _list("backlinks", "{+path}", "Backlinks", "The links that lead to a note or another file, with their lines.", 100),
     _list("search", "{query}", "Search", _SEARCH, 20),
-    ResourceKind("daily", "{date}", "Daily note", _DAILY, None, _LIST),
+    *(ResourceKind(period, "{date}", f"{period.title()} note", _periodic(period), None, _LIST) for period in PERIODS),
+    ResourceKind("canvas", "{+path}", "Canvas", _CANVAS, "text/markdown"),
+    ResourceKind("neighbourhood", "{+path}", "Neighbourhood", _NEAR, JSON, ("depth", "limit", "offset"), 100),
     ResourceKind("base", "{+path}", "Base", _BASE, None, ("view", "format", "this", "limit", "offset"), MOST_ITEMS),
     ResourceKind("attachment", "{+path}", "Attachment", _ATTACHMENT),
 )
@@ -103,7 +115,7 @@ def parse_address(uri: str) -> VaultAddress:
             argument = argument.strip("/")
     if kind.argument and not argument and kind.name != "folder":
         raise BadAddress(f"{quoted(uri)} does not say which. Write {FAMILY.shown(kind)}.")
-    if kind.name == "daily":
+    if kind.name in PERIODS:
         day = "today" if argument.lower() == "today" else iso_date(argument)
         if day is None:
             raise BadAddress(f"{quoted(argument)} is not a date. Write one such as 2026-01-31, or 'today'.")

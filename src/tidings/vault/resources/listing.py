@@ -29,6 +29,7 @@ _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
 _NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
 _BASES: Final = "SELECT path FROM files WHERE kind = 'base'"
+_CANVASES: Final = "SELECT path FROM files WHERE kind = 'canvas'"
 _OTHERS: Final = "SELECT path FROM files WHERE kind <> 'note'"
 _TAGS: Final = "SELECT shown AS path FROM tag_counts"
 # Each folder with all that it lies in: some hold folders only.
@@ -37,7 +38,14 @@ _FOLDERS: Final = """WITH RECURSIVE above(path) AS (
     UNION
     SELECT rtrim(rtrim(path, replace(path, '/', '')), '/') FROM above WHERE path LIKE '%/%'
 ) SELECT path FROM above WHERE path <> ''"""
-_PATHS: Final = {"note": _NOTES, "folder": _FOLDERS, "backlinks": _FILES, "attachment": _OTHERS, "base": _BASES}
+_PATHS: Final = {
+    "note": _NOTES,
+    "folder": _FOLDERS,
+    "backlinks": _FILES,
+    "attachment": _OTHERS,
+    "base": _BASES,
+    "canvas": _CANVASES,
+}
 
 
 def page(view: VaultView, cursor: str | None) -> tuple[list[types.Resource], str | None]:

@@ -22,17 +22,19 @@ from tidings._kit.files import READING
 from tidings._kit.suggest import closest, question
 from tidings._kit.text import one_line
 from tidings.server.families import BadAddress, ResourceMissing
+from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.files.saves import read_settled
 from tidings.vault.index import graph
 from tidings.vault.index.queries import FileRow, ListedFiles
+from tidings.vault.notes.canvas import canvas_outline
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources import base_views
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
 from tidings.vault.search.query import BadQuery, parse_query
 from tidings.vault.search.search import search as find
-from tidings.vault.view import IndexStatus, VaultView, daily_note, daily_places, hidden_from_search, local_today
+from tidings.vault.view import IndexStatus, VaultView, hidden_from_search, local_today, periodic_note, periodic_places
 
 Json = dict[str, Any]
 
@@ -85,12 +87,12 @@ def find_file(view: VaultView, text: str) -> FileRow:
 
 def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
     """Returns the note of an address, by its path or by its day. Raises `ResourceMissing`."""
-    if address.kind == "daily":
+    if address.kind in PERIODS:
         day = today if address.argument == "today" else date.fromisoformat(address.argument)
-        if daily := daily_note(view, day):
-            return daily
-        places = " or ".join(map(repr, daily_places(view, day)))
-        raise ResourceMissing(f"There is no daily note of {day}. It would be {places}.")
+        if found := periodic_note(view, day, address.kind):
+            return found
+        places = " or ".join(map(repr, periodic_places(view, day, address.kind)))
+        raise ResourceMissing(f"There is no {address.kind} note of {day}. It would be {places}.")
     file = find_file(view, address.argument)
     if file.kind != "note":
         raise ResourceMissing(f"{file.path!r} is no note. Read {uri('attachment', file.path)}.")
@@ -132,6 +134,13 @@ def attachment(view: VaultView, file: FileRow) -> RenderedResource:
         except UnicodeDecodeError:
             pass  # Whoever asked can see what to make of the bytes.
     return RenderedResource(kind, None, data)
+
+
+def canvas(view: VaultView, file: FileRow) -> RenderedResource:
+    """Returns a canvas as text. Raises `ResourceMissing` or `ResourceTooLarge`."""
+    if file.kind != "canvas":
+        raise ResourceMissing(f"{file.path!r} is no canvas.")
+    return RenderedResource(MARKDOWN, canvas_outline(attachment(view, file).text or ""))
 
 
 def details(view: VaultView, file: FileRow) -> Json:
@@ -272,6 +281,22 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, {"path": file.path}, len(every), items)
 
 
+def neighbourhood(view: VaultView, address: VaultAddress) -> Json:
+    """Returns the files near a note. Raises `ResourceMissing`."""
+    file = find_file(view, address.argument)
+    every = graph.neighbourhood(view.queries, file.path, int(dict(address.choices).get("depth", "1")))
+    page = every[address.offset :][: _size(address)]
+    items = [{name: value for name, value in near._asdict().items() if value != file.path} for near in page]
+    return listed(address, {"path": file.path}, len(every), items)
+
+
+def hubs(view: VaultView, address: VaultAddress) -> Json:
+    """Returns the files that the most other files link to."""
+    every = graph.hubs(view.queries)
+    items = [{"path": path, "linked_from": files} for path, files in every[address.offset :][: _size(address)]]
+    return listed(address, {}, len(every), items)
+
+
 def search(view: VaultView, address: VaultAddress) -> Json:
     """Returns the results of a search, newest first: this order changes only with them. Raises `BadAddress`."""
     try:
@@ -336,7 +361,8 @@ def _names(view: VaultView, folder: str) -> Json:
 
 
 _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
-    each.__name__: each for each in (recent, stats, tags, structure, folder, tag, backlinks, search)
+    each.__name__: each
+    for each in (recent, stats, tags, structure, folder, tag, backlinks, search, neighbourhood, hubs)
 }
 
 
@@ -379,20 +405,22 @@ def fingerprint(view: VaultView, uri: str, *, today: date | None = None) -> str:
 
 def _version(view: VaultView, address: VaultAddress, today: date) -> str | None:
     """Returns the version of a whole file without reading it. None for everything else."""
-    if address.kind == "attachment":
+    if address.kind in ("attachment", "canvas"):
         file = find_file(view, address.argument)
         return file.hash or f"{file.path}\0{file.size}\0{file.mtime}"
     if address.kind == "base":
         return base_views.state(_shown_views(view, address, today), address.offset, address.limit)
-    if address.kind in ("note", "daily") and address.mode != "summary" and address.page is None and not address.offset:
+    if address.kind in ("note", *PERIODS) and address.mode != "summary" and address.page is None and not address.offset:
         return find_note(view, address, today).hash or ""
     return None
 
 
 def _content(view: VaultView, address: VaultAddress, today: date) -> RenderedResource | Json:
     match address.kind:
-        case "note" | "daily":
+        case kind if kind in ("note", *PERIODS):
             return note(view, find_note(view, address, today), address)
+        case "canvas":
+            return canvas(view, find_file(view, address.argument))
         case "attachment":
             return attachment(view, find_file(view, address.argument))
         case "base":

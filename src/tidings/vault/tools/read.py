@@ -6,13 +6,15 @@ index. An answer always says what was left out.
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, ImageContent
 
+from tidings._kit.files import read_file
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.content import Texts
 from tidings.vault.files.disk import Disk
@@ -20,14 +22,25 @@ from tidings.vault.files.outcomes import FileTooLarge, NotText, NotThere
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.index import graph
 from tidings.vault.notes import sections
+from tidings.vault.notes.canvas import canvas_outline
+from tidings.vault.notes.model import version_of
 from tidings.vault.notes.sections import EditRefused, line_starts
-from tidings.vault.resources.render import iso
+from tidings.vault.resources import base_views
+from tidings.vault.resources.addresses import MOST_ITEMS
+from tidings.vault.resources.render import iso, mime_type
 from tidings.vault.tools import results
 from tidings.vault.tools.lookup import meant
 from tidings.vault.tools.results import ExcerptResult, Info, answer
-from tidings.vault.view import VaultView, daily_places, iso_date, local_today
+from tidings.vault.view import VaultView, app_link, iso_date, local_today, periodic_places
 
 CHARACTERS_PER_TOKEN: Final = 4  # A rule of thumb for prose; code and other scripts have fewer.
+LARGEST_IMAGE: Final = 3_500_000  # Bytes: most models take no image of more than 5 MB in Base64.
+_IMAGES: Final = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"GIF8[79]a": "image/gif",
+    rb"RIFF....WEBP": "image/webp",
+}
 _MOST: Final = 200  # The largest number of headings, blocks or properties that are listed.
 
 
@@ -126,12 +139,13 @@ def read(
     pieces: list[ExcerptResult] = []
     problems = [remark] if remark else []
     unread: list[str] = []
+    images: list[ImageContent] = []
     for path in dict.fromkeys(paths):
         if room <= 0:
             unread.append(path)
             continue
         try:
-            piece = _piece(view, texts, path, chosen, room)
+            piece = _piece(view, texts, path, chosen, room=room, images=images)
         except (BadPath, EditRefused, ResourceMissing, NotText, NotThere, FileTooLarge) as error:
             if len(paths) == 1:
                 raise
@@ -143,11 +157,17 @@ def read(
         problems.append(f"Not read, for lack of room: {', '.join(unread)}. Ask for them again, or raise max_tokens.")
     if not pieces:
         raise EditRefused("\n".join(problems))
-    return results.texts("\n\n".join([*map(_shown, pieces), *problems]), pieces)
+    result = results.texts("\n\n".join([*map(_shown, pieces), *problems]), pieces)
+    return result.model_copy(update={"content": [*result.content, *images]}) if images else result
 
 
-def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: int) -> ExcerptResult:
+def _piece(
+    view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, *, room: int, images: list[ImageContent]
+) -> ExcerptResult:
     found, *others = meant(view, path)
+    if mime_type(found).startswith("image/") and (image := _image(view, found)):
+        images.append(image[1])
+        return image[0]
     try:
         content = Disk(view.vault).read(found)
     except NotThere as error:
@@ -157,7 +177,14 @@ def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: 
         raise NotThere(f"{found!r} cannot be read: {where}.") from error
     if content.problem and "\0" in content.text:
         raise NotText(f"{found!r} is no text. Read the resource {uri('attachment', found)}.")
-    shown = excerpt(content.text, chosen.of(content.text), room)
+    computed = _computed(view, found, content.text, chosen)
+    if computed is None:
+        shown = excerpt(content.text, chosen.of(content.text), room)
+    else:
+        shown = excerpt(computed, "", room)
+        shown = shown._replace(
+            left_out=shown.left_out and f"The rest is left out. Ask with max_tokens={_tokens(len(computed))}."
+        )
     texts.keep(content.version, content.text)
     piece: ExcerptResult = {
         "path": found,
@@ -170,10 +197,40 @@ def _piece(view: VaultView, texts: Texts, path: str, chosen: ChosenNotes, room: 
         piece["left_out"] = shown.left_out
     if remarks := [
         *([f"{path!r} could also be {' or '.join(map(repr, others))}."] if others else []),
+        *(["This is its result; lines='1-' shows its source."] if computed is not None else []),
         *([f"What could not be read is shown as \ufffd: {content.problem}."] if content.problem else []),
     ]:
         piece["note"] = " ".join(remarks)
     return piece
+
+
+def _computed(view: VaultView, path: str, text: str, chosen: ChosenNotes) -> str | None:
+    """Returns what a base or canvas shows; None for other files, and if lines of the file itself are wanted."""
+    file = view.queries.file(path)
+    if chosen.lines or chosen.block or file is None or file.kind not in ("base", "canvas"):
+        return None
+    if file.kind == "canvas":
+        return canvas_outline(text)
+    now = datetime.now()  # noqa: DTZ005 - local
+    shown = base_views.shown_views(view, file, name=chosen.section, today=now.date(), now=now)
+    return "\n".join(base_views.as_markdown(each, 0, MOST_ITEMS) for each in shown)
+
+
+def _image(view: VaultView, path: str) -> tuple[ExcerptResult, ImageContent] | None:
+    """Returns a file that is an image, by its first bytes. Raises `FileTooLarge`."""
+    try:
+        data, _ = read_file(view.vault.locate(path), LARGEST_IMAGE)
+    except OverflowError as error:
+        size = f"{error.args[0]:,} bytes. Images of up to {LARGEST_IMAGE:,} bytes are shown."
+        raise FileTooLarge(f"{path!r} has {size} Read the resource {uri('attachment', path)}.") from error
+    except OSError:
+        return None
+    kind = next((kind for start, kind in _IMAGES.items() if re.match(start, data, re.DOTALL)), None)
+    if kind is None:
+        return None
+    piece: ExcerptResult = {"path": path, "version": version_of(data), "text": "", "lines": "0", "total_lines": 0}
+    piece["note"] = f"It is an image, {kind}, of {len(data):,} bytes."
+    return piece, ImageContent(type="image", data=b64encode(data).decode(), mime_type=kind)
 
 
 def _shown(piece: ExcerptResult) -> str:
@@ -186,19 +243,19 @@ def _shown(piece: ExcerptResult) -> str:
     return "\n".join([*said, *filter(None, [piece.get("left_out")])])
 
 
-def daily_path(view: VaultView, day: date) -> str | None:
-    """Returns the path of the daily note of a date; None if there is none."""
-    return next((path for path in daily_places(view, day) if view.vault.locate(path).is_file()), None)
+def periodic_path(view: VaultView, day: date, period: str) -> str | None:
+    """Returns the path of the note of a date, or of its week and so on; None if there is none."""
+    return next((path for path in periodic_places(view, day, period) if view.vault.locate(path).is_file()), None)
 
 
-def daily(
-    view: VaultView, texts: Texts, day: date, max_tokens: int, *, cure: str = "", note: str = ""
+def periodic(
+    view: VaultView, texts: Texts, day: date, period: str, max_tokens: int, *, cure: str = "", note: str = ""
 ) -> CallToolResult:
-    """Returns the daily note of a date. Raises `ResourceMissing` with its expected path and `cure`."""
-    path = daily_path(view, day)
+    """Returns the note of a date, or of its week and so on. Raises `ResourceMissing` with its place and `cure`."""
+    path = periodic_path(view, day, period)
     if path is None:
-        where = " or ".join(map(repr, daily_places(view, day)))
-        raise ResourceMissing(f"There is no daily note of {day}. It would be {where}. {cure}".rstrip())
+        where = " or ".join(map(repr, periodic_places(view, day, period)))
+        raise ResourceMissing(f"There is no {period} note of {day}. It would be {where}. {cure}".rstrip())
     return read(view, texts, [path], ChosenNotes(), max_tokens, remark=note)
 
 
@@ -231,6 +288,7 @@ def _file_info(view: VaultView, path: str) -> Info:
         "version": file.hash,
         "modified": iso(file.mtime),
         "size": file.size,
+        "open": app_link(view, file.path),
         "problem": file.problem,
     }
     if file.kind == "note":

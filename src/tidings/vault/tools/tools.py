@@ -42,6 +42,7 @@ Paths = Annotated[
 ]
 IfMatch = Annotated[str, Field(description="Version you have read; refuses if the note is different now")]
 DryRun = Annotated[bool, Field(description="Only say what would change")]
+Period = Literal["daily", "weekly", "monthly", "quarterly", "yearly"]
 Day = Annotated[str, Field(description="As in '2026-01-31', 'yesterday' or 'tomorrow'")]
 
 
@@ -78,7 +79,7 @@ class ReadTools:
         max_tokens: MaxTokens = 8000,
     ) -> CallToolResult:
         """Read notes, or one section, block or range of lines of each. Each comes with its `version`, for `if_match`
-        when you change it.
+        when you change it. Of a base it shows the rows (section: one view), of a canvas the cards; also images.
         """
         chosen = read.ChosenNotes(section=section, block=block, lines=lines)
         return await self.library.ask(lambda view: read.read(view, self.texts, paths, chosen, max_tokens))
@@ -136,17 +137,18 @@ class ReadTools:
         self,
         *,
         date: Day = "today",
+        period: Period = "daily",
         max_tokens: MaxTokens = 8000,
         append: SkipJsonSchema[str] = "",
         create: SkipJsonSchema[bool] = False,
     ) -> CallToolResult:
-        """Read a daily note."""
+        """Read a daily note, or that of a week, month, quarter or year."""
         # Whoever knows the tool from a server that writes may ask for more than is offered here.
         if append:
             raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
         day = read.parse_day(date)
         cure = "This vault is read-only, so that it cannot be created." if create else ""
-        return await self.library.ask(lambda view: read.daily(view, self.texts, day, max_tokens, cure=cure))
+        return await self.library.ask(lambda view: read.periodic(view, self.texts, day, period, max_tokens, cure=cure))
 
 
 class WriteTools(ReadTools):
@@ -260,24 +262,27 @@ class WriteTools(ReadTools):
         self,
         *,
         date: Day = "today",
+        period: Period = "daily",
         append: Annotated[str, Field(description="Text to add at the end; creates the note")] = "",
         create: Annotated[bool, Field(description="Create it from the app's template if missing")] = False,
         if_match: IfMatch = "",
         max_tokens: MaxTokens = 8000,
     ) -> CallToolResult:
-        """Read a daily note, create it, or add to it, where the app's own settings have it."""
+        """Read a daily note (or weekly and so on), create it, or add to it, where the app's own settings have it."""
         day, note = read.parse_day(date), ""
-        path = await self.library.ask(lambda view: read.daily_path(view, day))
+        path = await self.library.ask(lambda view: read.periodic_path(view, day, period))
         if path is None and (create or append):
             now = dt.datetime.now().astimezone()
-            new, text, note = await self.library.ask(lambda view: write.daily_start(view, day, now, append))
+            new, text, note = await self.library.ask(lambda view: write.periodic_start(view, day, period, now, append))
             if if_match:
                 raise Conflict(new, if_match, None)
             await self.library.write(lambda writer: writer.write(new, text))
         elif path is not None and append:
             await self.library.write(lambda writer: writer.append(path, append, if_match=if_match))
         cure = "Create it with create=true."
-        return await self.library.ask(lambda view: read.daily(view, self.texts, day, max_tokens, cure=cure, note=note))
+        return await self.library.ask(
+            lambda view: read.periodic(view, self.texts, day, period, max_tokens, cure=cure, note=note)
+        )
 
     async def _settled(self, ctx: Context) -> None:
         """Waits until the index is complete: a change everywhere must not miss a note."""

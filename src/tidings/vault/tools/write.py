@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidings._kit.text import counted
 from tidings.vault.files import outcomes
 from tidings.vault.files.disk import Disk
-from tidings.vault.files.obsidian import ObsidianSettings, fill_template
+from tidings.vault.files.obsidian import ObsidianSettings, fill_template, first_day
 from tidings.vault.files.outcomes import Conflict
 from tidings.vault.library import VaultLibrary
 from tidings.vault.notes import edits, sections
 from tidings.vault.notes.sections import EditRefused
 from tidings.vault.tools.lookup import no_such_tag
 from tidings.vault.tools.results import answer
-from tidings.vault.view import VaultView, daily_places
+from tidings.vault.view import VaultView, periodic_places
 
 _MOST_EDITS: Final = 1_000
 _MOST: Final = 200  # The largest number of changed files that are named.
@@ -145,20 +145,21 @@ def _told(
     return answer("\n".join([data["done"], *(named if dry_run else []), *warnings]), data)
 
 
-def daily_start(view: VaultView, day: date, now: datetime, append: str) -> tuple[str, str, str]:
-    """Returns path and text of a new daily note, as the app would write it, plus `append`; and a remark about it."""
-    path = daily_places(view, day)[0]
+def periodic_start(view: VaultView, day: date, period: str, now: datetime, append: str) -> tuple[str, str, str]:
+    """Returns path and text of a new daily note, or that of a week and so on, with `append`; and a remark about it."""
+    path = periodic_places(view, day, period)[0]
     mount = view.vault.mounts[0]
     settings = ObsidianSettings.read(mount.root)
     text = note = ""
-    if settings.daily_template:
+    if place := settings.periods[period].template:
         try:
-            template = Disk(view.vault).read(mount.path(settings.daily_template)).text
+            template = Disk(view.vault).read(mount.path(place)).text
         except (ValueError, OSError) as error:
-            note = f"The template of daily notes was left out: {error}"
+            note = f"The template of {period} notes was left out: {error}"
         else:
+            when = datetime.combine(first_day(settings, day, period), now.timetz())
             title = path.rpartition("/")[2].removesuffix(".md")
-            text = fill_template(template, settings, title=title, when=datetime.combine(day, now.timetz()))
+            text = fill_template(template, settings, title=title, when=when)
     return path, sections.append(text, append) if append else text, note
 
 
