@@ -56,7 +56,7 @@ class WebLibrary:
 
     def __post_init__(self) -> None:
         self._on_new_version: OnNewVersion | None = None
-        self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf)
+        self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf, self._pages_of)
         self.refresher = PageRefresher(self._fetching, self.store)
         self._flights: SingleFlight[Fetched] = SingleFlight()
 
@@ -73,7 +73,7 @@ class WebLibrary:
     async def fetch(self, url: str, options: FetchOptions = USUAL, progress: Progress | None = None) -> Fetched:
         """Returns a page. Raises `FetchError` (`HttpFailed` for an error answer), `ExtractionFailed`, `StoreError`."""
         url = str(parse(url))
-        page = await self.store.page_of(url)
+        page = await self.store.page_of(options.address(url))
         if page is not None and (found := await self._cached(page, url, options)):
             return found
         key = (options.variant(url), options.keep_raw, options.timeout, options.max_redirects)
@@ -86,6 +86,9 @@ class WebLibrary:
     async def map(self, url: str, *, limit: int = 500) -> SiteMap:
         """Returns the pages of the site of `url`; see `site_map`. Raises `FetchError` if `url` could not be fetched."""
         return await Mapper(self.fetcher, self.workers).map(url, limit=limit)
+
+    async def _pages_of(self, url: str, most: int) -> Sequence[str]:
+        return [page.url for page in (await self.map(url, limit=most)).pages]
 
     async def refresh(self, page_id: str, ignore: IgnoreRules | None = None) -> Refreshed:
         """Looks at a page again, fetched as it was fetched last. Raises `PageUnknown`, or what `fetch` raises."""

@@ -26,7 +26,7 @@ WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True)  # for arguments of tools that are objects of their own
 
-_STORED = ("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt")  # kept as they are
+_STORED = ("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt", "part")  # kept as they are
 _SALT = token_bytes(16)  # so that a password in a header cannot be guessed from its hash in the store
 
 
@@ -73,6 +73,7 @@ class FetchOptions:
     extraction: ExtractOptions = field(default_factory=ExtractOptions)
     keep_raw: bool = False  # keep the bytes as they came, too
     include_raw_excerpt: bool = False
+    part: str = ""  # the part of the page that is asked for, see `extract.part`: it is a page of its own
 
     def variant(self, url: str) -> str:
         """Returns a text that is the same for two requests that are answered with the same packet."""
@@ -85,7 +86,7 @@ class FetchOptions:
 
     def address(self, url: str) -> str:
         """Returns the text that identifies the page of a request."""
-        return url
+        return f"{url} [{self.part}]" if self.part else url
 
     def to_json(self, url: str) -> dict[str, Any]:
         """Returns what the store keeps of a request: the URL, its `variant`, and all that differs from the default."""
@@ -119,7 +120,7 @@ class FetchOptions:
 
     def after(self, memory: str) -> "FetchOptions":
         """Returns the same options for the look after the one with this memory."""
-        return replace(self, extraction=replace(self.extraction, prior=memory)) if memory else self
+        return replace(self, extraction=replace(self.extraction, prior=memory, part=self.part))
 
     def _unusual(self) -> dict[str, Any]:
         usual, mine = _plain(FetchOptions()), _plain(self)

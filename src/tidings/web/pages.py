@@ -12,7 +12,7 @@ other.
 import hashlib
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -29,7 +29,7 @@ from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import page_id
 from tidings.web.documents.normalise import normalise
 from tidings.web.extract.html.selectors import BadSelector
-from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, Unsupported
+from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, FeedEntry, Unsupported
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import BadRequest, FetchError, Request, Response
@@ -39,6 +39,7 @@ from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Versio
 NO_STORE: Final = "no_store"  # a key in the options of a stored page: true if its site forbids to answer from a store
 AT: Final = "at"  # a key in the options of a stored page: the URL where it was found, if its own URL redirected
 
+_MOST_PAGES: Final = 5_000  # of a site that is watched
 _HTML: Final = "text/html; charset=utf-8"
 _TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 _CURES: Final = {
@@ -138,6 +139,13 @@ class Renders(Protocol):
     async def render(self, url: str, options: RenderOptions, request: Request) -> RenderedPage: ...
 
 
+ListsPages = Callable[[str, int], Awaitable[Sequence[str]]]  # Returns the URLs of so many pages of a site.
+
+
+async def _no_pages(_url: str, _most: int) -> Sequence[str]:
+    return ()
+
+
 class NoRenderer(FetchError, kind="no-renderer"):
     """The caller asked for rendering, which this server does not offer."""
 
@@ -160,6 +168,7 @@ class Fetching:
     workers: ExtractionPool
     renderer: Renders | None = None
     read_pdf: bool = True
+    pages_of: ListsPages = _no_pages
 
     async def get(
         self,
@@ -178,8 +187,8 @@ class Fetching:
         options = options.after(before.memory if before else "")
         etag, modified = (known.etag, known.last_modified) if known else (None, None)
         request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
-        if options.mode == "render":
-            return await self._rendered(request, options)
+        if options.mode == "render" or options.part == "site":
+            return await (self._listed(url, options) if options.part else self._rendered(request, options))
         unseen: tuple[ExtractWarning, ...] = ()
         if options.mode == "auto" and options.render.screenshot:
             try:
@@ -205,6 +214,13 @@ class Fetching:
                 why = f"It could not be rendered: {disarm(str(error))}"
                 extracted = _with(extracted, ExtractWarning("extraction_fallback", why))
         return await self._made(extracted, response, options)
+
+    async def _listed(self, url: str, options: FetchOptions) -> Got:
+        """Returns the version of a site that lists its pages."""
+        entries = tuple(FeedEntry(page, "", page) for page in await self.pages_of(url, _MOST_PAGES))
+        text = "\n".join(f"- {entry.url}" for entry in entries)
+        extracted = Extracted("site", "map", text, text, title=f"Pages of {url}", entries=entries)
+        return await self._made(extracted, Response(url, url, 200, {}, b"", "text/plain", datetime.now(UTC)), options)
 
     async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
         """Returns the version of bytes that the caller has. Raises `ExtractionFailed` if they could not be read."""

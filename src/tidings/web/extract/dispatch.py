@@ -55,6 +55,10 @@ def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | 
         label = "" if label in sniff.PACKED else label
     kind = sniff.truly(body, label, url)
     found = _reader(kind)(body, _charset(parameters), url, options)
+    if options.part:
+        from tidings.web.extract.part import narrowed  # noqa: PLC0415 - with lxml, which few readers need
+
+        return narrowed(found, body, _charset(parameters), options)
     # A label that is only less precise than the truth is not wrong.
     close = label == kind or label in sniff.GENERIC or label == "text/plain" or {label, kind} <= sniff.MARKUP
     if not (close or found.entries or READERS.get(label) == READERS.get(kind)):

@@ -50,6 +50,7 @@ class ExtractOptions:
     # CSS selectors (tag, #id, .class and combinations of them) of parts to leave out.
     remove_selectors: tuple[str, ...] = ()
     prefer_readability: bool = False  # Treat the page as an article, whatever kind it is.
+    part: str = ""  # The part of the page that is asked for; see `part.py`.
     prior: str = ""  # The `memory` of the last look, if there was one.
     bounds: TreeBounds = field(default_factory=TreeBounds)
     caps: Caps = field(default_factory=Caps)

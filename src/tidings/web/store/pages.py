@@ -28,6 +28,8 @@ _FIND: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, 
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id), untold
     FROM pages p WHERE page_id IN (?, ?)"""
 
+_FIND_PART: Final = _FIND.replace("page_id IN (?, ?)", "url = ? ORDER BY seen DESC LIMIT 1")
+
 _VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, packet_size, options FROM entries
     WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
 
@@ -71,9 +73,9 @@ def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
 
 
 def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
-    """Returns the page with that id, or the one that was asked for by this URL."""
+    """Returns the page with that id, or the one that was asked for by this URL; else the last part of one."""
     wanted = rows.clean(url_or_page_id) or ""
-    row = at.do(_FIND, wanted, page_id_of(wanted)).fetchone()
+    row = at.do(_FIND, wanted, page_id_of(wanted)).fetchone() or at.do(_FIND_PART, wanted).fetchone()
     if row is None:
         return None
     *plain, options, watched, unannounced = row

@@ -22,6 +22,7 @@ from tidings.web.store.model import StoredPage, StoredWatch
 from tidings.web.tools.arguments import NO_IGNORE, BadArgument, IgnoreArgument
 from tidings.web.tools.calls import Steps
 from tidings.web.tools.results import Unwatched, WatchedPage, WatchResult, answer
+from tidings.web.watch.condition import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
 _MOST = 200
@@ -42,6 +43,11 @@ class WatchTools:
         *,
         page: Annotated[str, Field(description="URL, page_id or webfetch:// URI; lists all watched if left out")] = "",
         interval_s: Annotated[float | None, Field(gt=0, description="Adapts to the page if left out")] = None,
+        part: Annotated[
+            str,
+            Field(description="css:…, xpath:…, json:$.…, regex:… or heading:…; entries of a feed; site: its new pages"),
+        ] = "",
+        when: Annotated[str, Field(description="As in 'price below 50', 'contains X', 'disappears'")] = "",
         ignore: IgnoreArgument = NO_IGNORE,
     ) -> Annotated[CallToolResult, WatchResult]:
         """Watch a page until `unwatch`: changes are stored, and `diff` shows them. To be woken instead, subscribe to
@@ -56,12 +62,15 @@ class WatchTools:
             rules = IgnoreRules(tuple(ignore.selectors), tuple(ignore.patterns), tuple(ignore.ready))
         except BadRule as error:
             raise BadArgument(f"ignore: {error}.") from error
-        known = await self._known(ctx, page.strip())
-        watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s)
+        _check(part, when)
+        known = await self._known(ctx, page.strip(), part)
+        watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s, when=when)
         watched = _watched(watch)
         entry = await self._parts().store.get(newest_of(known).source_id) if known.versions else None
         why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
         note = f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
+        if when and watch.options.get("held"):
+            note = f"{note} The condition holds already: you are notified when it holds again.".strip()
         if note:
             watched["note"] = note
         text = f"Watching {watched['url']} (page_id {watched['page_id']})."
@@ -76,17 +85,34 @@ class WatchTools:
         data = Unwatched(page_id=known.page_id, url=known.address, still_watched=still)
         return answer(f"Not watching {known.address} any more: {after}.", data)
 
-    async def _known(self, ctx: Context[Any, Any], page: str) -> StoredPage:
-        """Returns the page, fetched first if it is a URL that was never fetched."""
+    async def _known(self, ctx: Context[Any, Any], page: str, part: str) -> StoredPage:
+        """Returns the page, or the part of it, fetched first if it is a URL that was never fetched."""
         store = self._parts().store
         name = page
-        if not page.startswith(SCHEME) and not is_id(page) and await found_page(store, page) is None:
+        is_url = not page.startswith(SCHEME) and not is_id(page)
+        if part and not is_url:
+            raise BadArgument("A part needs the URL of its page.")
+        known = await found_page(store, page) if is_url and not part else None
+        if is_url and (known is None or known.address != known.url):
             steps = Steps(ctx, 1)
-            options = FetchOptions(respect_robots=self._settings.robots != "ignore")
+            options = FetchOptions(respect_robots=self._settings.robots != "ignore", part=part)
             fetched = await self._parts().library.fetch(page, options, steps.of(page))
             await steps.done(page)
             name = fetched.entry.page_id
         return await page_meant(store, name)
+
+
+def _check(part: str, when: str) -> None:
+    """Raises `BadArgument` if a part of a page or a condition is not understood."""
+    from tidings.web.extract.part import BadPart, check_part  # noqa: PLC0415 - with lxml, which the server does not need
+
+    try:
+        if part:
+            check_part(part)
+        if when:
+            check_condition(when)
+    except (BadPart, BadCondition) as error:
+        raise BadArgument(f"{error}.") from error
 
 
 def _listed(watches: list[StoredWatch]) -> CallToolResult:

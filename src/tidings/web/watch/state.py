@@ -37,6 +37,8 @@ class WatchPlan:
     ignore: IgnoreRules = field(default_factory=IgnoreRules)
     every: float | None = None  # seconds between two looks, if a caller chose them
     since: SeenVersion | None = None  # the newest version when the watch began: the first look compares with it
+    when: str = ""  # the condition under which a change is announced, see `condition`
+    held: bool = False  # true if it held when the watch began
 
     @staticmethod
     def begun(page: StoredPage, url: str, ignore: IgnoreRules, every: float | None) -> "WatchPlan":
@@ -55,6 +57,8 @@ class WatchPlan:
             "ignore": asdict(self.ignore),
             "every": self.every,
             "since": asdict(self.since) if self.since else None,
+            "when": self.when,
+            "held": self.held,
         }
 
     @staticmethod
@@ -66,7 +70,8 @@ class WatchPlan:
         except BadRule:  # From a server that knows more kinds of rules: better too many changes than none.
             ignore = IgnoreRules()
         options = FetchOptions.from_json(fetch)
-        return WatchPlan(str(fetch.get("url", url)), options, ignore, stored.get("every"), _seen(stored.get("since")))
+        since, when, held = _seen(stored.get("since")), str(stored.get("when", "")), bool(stored.get("held"))
+        return WatchPlan(str(fetch.get("url", url)), options, ignore, stored.get("every"), since, when, held)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class WatchState:
     validators: Validators | None = None
     doubt: str | None = None  # a finding that is believed only the second time: "404", "empty"
     problem: str | None = None  # the reason why the last look failed
+    held: bool | None = None  # true if the condition held at the last look
 
     def to_json(self) -> dict[str, Any]:
         """Returns the state for the store, without what is None."""
@@ -96,6 +102,7 @@ class WatchState:
             else None,
             stored.get("doubt"),
             stored.get("problem"),
+            stored.get("held"),
         )
 
 

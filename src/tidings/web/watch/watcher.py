@@ -40,6 +40,7 @@ from tidings.web.library import WebLibrary
 from tidings.web.pages import HttpFailed
 from tidings.web.refresh import Intervals, LookInterval, PageUnknown, Refreshed, after_failure, after_look
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
+from tidings.web.watch.condition import holds
 from tidings.web.watch.state import SeenVersion, WatchPlan, WatchState, uris_of
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Looker:
         try:
             with anyio.fail_after(self.patience):
                 found = await self._find(watch.page_id, plan, state)
-            changed = await self._announce(watch.page_id, plan, state, found)
+            changed, held = await self._announce(watch.page_id, plan, state, found)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - of this page only: others are still looked at, and this one again
@@ -92,14 +93,14 @@ class Looker:
                 state.interval, failures=failures, retry_after=None, limits=self.limits, fixed=plan.every
             )
             # It stays gone at the next 404.
-            state = WatchState(pace.interval, seen, found.validators, "404", "It does not exist any more.")
+            state = WatchState(pace.interval, seen, found.validators, "404", "It does not exist any more.", held)
             return LookOutcome(pace.wait, failures, state)
         if found.asked:
             pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self.limits, fixed=plan.every)
         else:
             interval = self.limits.within(self.limits.first if state.interval is None else state.interval)
             pace = LookInterval(interval, interval)
-        return LookOutcome(pace.wait, 0, WatchState(pace.interval, seen, found.validators))
+        return LookOutcome(pace.wait, 0, WatchState(pace.interval, seen, found.validators, held=held))
 
     def _after(self, error: Exception, watch: StoredWatch, state: WatchState, every: float | None) -> LookOutcome:
         """Returns the outcome of a look that failed."""
@@ -144,19 +145,26 @@ class Looker:
             raise _BecameEmpty("It has no text any more.")
         return found
 
-    async def _announce(self, page_id: str, plan: WatchPlan, state: WatchState, found: Refreshed) -> bool:
-        """Notifies subscribers of a change. Returns whether there is one."""
+    async def _announce(
+        self, page_id: str, plan: WatchPlan, state: WatchState, found: Refreshed
+    ) -> tuple[bool, bool | None]:
+        """Notifies subscribers of a change. Returns whether there is one, and whether the condition holds."""
         seen = state.seen or plan.since
         differs = seen is not None and seen.content_hash != found.content_hash
         changed = differs
         if changed and seen is not None and found.before != seen.source_id:
             # Another process stored it, or the announced version is no longer the one before it.
             changed = not await self.library.refresher.same(seen.source_id, found.source_id, plan.ignore)
+        held = plan.held if state.held is None else state.held
+        if plan.when:
+            entry = await self.library.store.get(found.source_id)
+            held, before = holds(plan.when, entry.packet) if entry else held, held
+            changed = held and not before
         if changed or found.listed:
             await self.library.on_change(uris_of(page_id) if changed else (), found.listed)
         if found.stored or differs:
             await self.library.store.announced(page_id, found.content_hash)
-        return changed
+        return changed, held if plan.when else None
 
 
 @dataclass(eq=False)
@@ -200,10 +208,17 @@ class PageWatcher:
             self._task = None
 
     async def begin(
-        self, page_id: str, cause: str = TOOL, *, ignore: IgnoreRules | None = None, every: float | None = None
+        self,
+        page_id: str,
+        cause: str = TOOL,
+        *,
+        ignore: IgnoreRules | None = None,
+        every: float | None = None,
+        when: str = "",
     ) -> StoredWatch:
         """Watches a page every so many seconds, or as often as its history suggests.
 
+        With `when`, a change is announced if that condition begins to hold.
         `cause` is `TOOL`, or a text that identifies a subscription, such as its URI. If a watch is begun twice for the
         same cause, the last call counts. Raises `PageUnknown` for a page that cannot be fetched, `TooManyWatches` or
         `StoreError`.
@@ -217,8 +232,12 @@ class PageWatcher:
             # Not before its time if it was just looked at, and at once if not: it may have changed since.
             now = self._store.clock()
             first = now + max(self.limits.least - page.age(now), 0.0)
-            options = WatchPlan.begun(page, page.url, ignore or IgnoreRules(), every).to_json()
-            watch = await self._store.begin_watch(page_id, explicit=cause == TOOL, options=options, next_at=first)
+            plan = WatchPlan.begun(page, page.url, ignore or IgnoreRules(), every)
+            newest = await self._store.get(page.versions[0].source_id) if when and page.versions else None
+            plan = replace(plan, when=when, held=newest is not None and holds(when, newest.packet))
+            watch = await self._store.begin_watch(
+                page_id, explicit=cause == TOOL, options=plan.to_json(), next_at=first
+            )
             if watch is None:
                 raise PageUnknown(page_id)
             if page.unannounced and WatchState.from_json(watch.state).seen is None:

@@ -30,6 +30,11 @@ def check_selector(selector: str) -> None:
         _path(one)
 
 
+def paths(selector: str) -> list[str]:
+    """Returns an XPath for each of the selectors, which commas separate. Raises `BadSelector`."""
+    return [_path(one) for one in selector.split(",")]
+
+
 def remove(root: "Element", selectors: Iterable[str]) -> None:
     """Removes all elements that match one of the selectors from the tree."""
     for selector in selectors:

@@ -1,0 +1,158 @@
+"""A part of a page, for those who watch nothing else of it: `css:.price`, `xpath://h2`, `json:$.items[*].name`,
+`regex:Version (.+)`, `heading:Changelog`, and `entries` for the entries of a feed without their texts.
+
+The result has a line for each match, and none if nothing matches. All of it runs in the worker process.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from tidings._kit import patterns
+from tidings.web.extract.html import selectors
+from tidings.web.extract.html.tree import etree, parse
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, FeedEntry
+from tidings.web.extract.prescan import scan
+from tidings.web.extract.sniff import as_utf8
+
+SITE: Final = "site"  # the pages of a whole site; the fetcher lists them
+_MOST: Final = 1_000  # matches
+_SECONDS: Final = 2.0  # for a regular expression
+_STEP: Final = re.compile(r"""(\.\.|\.)?(?:\[(?:(-?\d+)|'([^']*)'|"([^"]*)"|(\*))\]|(\*)|([^.\[\]'"*\s]+))""")
+
+
+class BadPart(ValueError):
+    """A part of a page is written in a way that is not understood. The message says why, and what to do."""
+
+
+def check_part(part: str) -> None:
+    """Raises `BadPart` if `part` cannot be used."""
+    kind, _, what = part.partition(":")
+    if part in (SITE, "entries"):
+        return
+    if kind not in ("css", "xpath", "json", "regex", "heading") or not what.strip() or len(what) > 500:
+        raise BadPart(
+            f"{part[:80]!r} names no part of a page. Write css:SELECTOR, xpath:PATH, json:$.PATH, regex:PATTERN, "
+            "heading:TEXT, entries (of a feed) or site (its pages)"
+        )
+    try:
+        match kind:
+            case "css":
+                selectors.check_selector(what)
+            case "xpath":
+                etree.XPath(what)
+            case "json":
+                _steps(what)
+            case "regex":
+                _pattern(what)
+            case _:
+                pass
+    except (ValueError, patterns.BadPattern, etree.XPathError) as error:
+        raise BadPart(f"{part[:80]!r} cannot be used: {error}") from error
+
+
+def narrowed(found: Extracted, body: bytes, charset: str | None, options: ExtractOptions) -> Extracted:
+    """Returns the part of a page that was read as `found`. Raises `ExtractionFailed` if it cannot be read for that."""
+    kind, _, what = options.part.partition(":")
+    if options.part == "entries":
+        entries = tuple(FeedEntry(each.id, each.title, each.url) for each in found.entries)
+        text = "\n".join(f"- {each.title} {each.url}" for each in entries)
+        return replace(found, markdown=text, text=text, entries=entries, memory="", facts={}, concealed=())
+    match kind:
+        case "css" | "xpath":
+            lines = list(_matching(kind, what, as_utf8(body, charset), options))
+        case "json":
+            lines = [
+                each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in _at(what, body)
+            ]
+        case "regex":
+            lines = list(_searched(what, found.text))
+        case _:
+            lines = _below(what, found.markdown)
+    text = "\n".join(line for line in lines[:_MOST] if line)[: options.caps.characters]
+    return replace(found, markdown=text, text=text, entries=(), memory="", facts={}, concealed=(), empty=None)
+
+
+def _matching(kind: str, what: str, body: bytes, options: ExtractOptions) -> Iterator[str]:
+    if refused := scan(body, options.bounds):
+        raise ExtractionFailed(
+            "bomb", f"The page has {refused}, so that a part of it cannot be found: watch all of it."
+        )
+    root = cast("Any", parse(body))
+    for path in selectors.paths(what) if kind == "css" else [what]:
+        try:
+            found = root.xpath(path, smart_strings=False)
+        except etree.XPathError as error:
+            raise ExtractionFailed("broken", f"The path {what!r} cannot be used: {error}.") from error
+        for each in cast("list[Any]", found) if isinstance(found, list) else [found]:
+            text = "".join(each.itertext()) if hasattr(each, "itertext") else str(each)
+            yield " ".join(text.split())
+
+
+def _steps(path: str) -> list[tuple[bool, int | str | None]]:
+    """Returns the steps of a JSONPath: whether it is at any depth, and an index, a name, or None for all."""
+    rest, steps = path.strip().removeprefix("$"), list[tuple[bool, int | str | None]]()
+    while rest:
+        found = _STEP.match(rest)
+        if found is None:
+            raise BadPart(f"{rest[:40]!r} is not understood in a JSON path: use .name, [0], ['name'], [*] and ..name")
+        deep, index, single, double, _, _, name = found.groups()
+        key = next((each for each in (single, double, name) if each is not None), None)
+        steps.append((deep == "..", int(index) if index is not None else key))
+        rest = rest[found.end() :]
+    return steps
+
+
+def _at(path: str, body: bytes) -> list[Any]:
+    try:
+        values: list[Any] = [json.loads(body.decode("utf-8-sig", "replace"))]
+    except ValueError as error:
+        raise ExtractionFailed("broken", "It is not JSON: watch another part of it.") from error
+    for deep, key in _steps(path):
+        inside = [each for value in values for each in (_all(value) if deep else [value])]
+        values = [found for value in inside for found in _children(value, key)][: 10 * _MOST]
+    return values
+
+
+def _children(value: Any, key: int | str | None) -> list[Any]:
+    if isinstance(value, dict):
+        one = cast("dict[str, Any]", value)
+        return list(one.values()) if key is None else [one[str(key)]] if str(key) in one else []
+    if isinstance(value, list):
+        several = cast("list[Any]", value)
+        return several if key is None else several[key:][:1] if isinstance(key, int) else []
+    return []
+
+
+def _all(value: Any) -> Iterator[Any]:
+    yield value
+    for inner in _children(value, None):
+        yield from _all(inner)
+
+
+def _pattern(what: str) -> patterns.Pattern:
+    return patterns.compiled(what, syntax="python", multiline=True, longest=500, most_repeated=2_000)
+
+
+def _searched(what: str, text: str) -> Iterator[str]:
+    try:
+        for found in _pattern(what).finditer(text, timeout=_SECONDS, concurrent=True):
+            yield " ".join((found[1] or "" if found.re.groups else found[0]).split())
+    except TimeoutError as error:
+        raise ExtractionFailed("timeout", f"The pattern {what!r} takes too long on this page: simplify it.") from error
+
+
+def _below(heading: str, markdown: str) -> list[str]:
+    """Returns the lines from the first heading with this text to the next heading that is not below it."""
+    level, lines = 0, list[str]()
+    for line in markdown.splitlines():
+        depth = len(line) - len(line.lstrip("#")) if line.startswith("#") else 0
+        if level and 0 < depth <= level:
+            break
+        if not level and depth and heading.strip().casefold() in line.casefold():
+            level = depth
+        if level:
+            lines.append(line)
+    return lines
