@@ -19,6 +19,7 @@ BENCHMARKS = {  # The programs in `benchmarks/` that people run; the other files
     "scale": "Delay and throughput of changes between many processes, for each bus.",
     "vault": "The vault server with thousands of notes, compared with its peers and ripgrep.",
     "web": "Quality and speed of reading web pages, compared with popular libraries.",
+    "bridge": "The cost of a call through the bridge, and the changes it relays, compared with other proxies.",
     "oneshot": "The cost of one-shot commands, compared with the official Inspector's.",
     "inspector": "The inspector's page in Chromium: time to load, and its limits.",
     "install": "Download and disk size of each extra, compared with the SDK alone.",

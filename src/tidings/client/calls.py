@@ -1,7 +1,6 @@
 """Reads, prompts and tool calls: always fetched, then cached, then announced as an event."""
 
 import asyncio
-import copy
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
@@ -383,8 +382,9 @@ class Calls:
             started(entry)
 
         async def send(link: Link, _: QueueEntry) -> dict[str, Any]:
-            # A copy, because the session adds what its version of the protocol needs.
-            return await link.send_raw(method, copy.deepcopy(given), capabilities=capabilities)
+            # Copies of what the session adds to: its version of the protocol needs more in `_meta`.
+            params = {**given, "_meta": dict(given["_meta"])} if "_meta" in given else dict(given)
+            return await link.send_raw(method, params, capabilities=capabilities)
 
         return await self.requests.run(entry, send, safe=safe, timeout=seconds, on_progress=on_progress)
 
