@@ -59,11 +59,15 @@ def changed_file(view: VaultView, uri: str) -> ChangedItem:
     return item
 
 
-def search(view: VaultView, query: str, sort: Sort, span: ResultRange) -> CallToolResult:
+def search(view: VaultView, query: str, sort: Sort, span: ResultRange, *, by_meaning: bool = False) -> CallToolResult:
     """Returns the files that match a query. Raises `BadQuery`."""
     limit, offset, hidden = *span, hidden_from_search(view.vault)
     found = None
-    if view.status.phase == "indexing" and not view.queries.is_built():
+    if by_meaning:
+        from tidings.vault.search.meaning import search_by_meaning  # noqa: PLC0415 - few need it
+
+        found = search_by_meaning(view.queries, query, limit=limit, offset=offset, hidden=hidden)
+    elif view.status.phase == "indexing" and not view.queries.is_built():
         found = cold_search(view.vault, query, limit=limit, offset=offset, sort=sort, hidden=hidden)
         view = view if found is None else view.whole
     found = found or find(view.queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden)

@@ -60,13 +60,16 @@ class ReadTools:
         limit: Limit = 20,
         offset: Offset = 0,
         sort: Literal["relevance", "modified", "path"] = "relevance",
+        by_meaning: bool = False,
     ) -> Annotated[CallToolResult, results.SearchResult]:
         """Find notes, with the lines that match, by Obsidian's search syntax: budget "last year" OR plan -draft,
         tag:#work, path:Projects, file:Plan, [status:done], [rating:>3], [due:<2026-05-01], task-todo:call,
-        line:(a b), section:(a b), /regex/, modified:7d, in:Folder, has:todo, kind:canvas.
+        line:(a b), section:(a b), /regex/, modified:7d, in:Folder, has:todo, kind:canvas. by_meaning also finds other
+        words for the same.
         """
+        span = ResultRange(limit, offset)
         return await self.library.ask(
-            lambda view: lookup.search(view, query, sort, ResultRange(limit, offset)), search=True
+            lambda view: lookup.search(view, query, sort, span, by_meaning=by_meaning), search=True
         )
 
     async def read(
