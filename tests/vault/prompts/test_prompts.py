@@ -12,9 +12,8 @@ from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent,
 
 from tests.vault.shelf import BEGINNING, Shelf
 from tidings.server.exact_calls import ExactServer
-from tidings.server.families import BadAddress, ResourceMissing
+from tidings.server.families import BadAddress
 from tidings.vault import prompts
-from tidings.vault.notes.sections import EditRefused
 from tidings.vault.view import IndexStatus, VaultView
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +75,6 @@ async def test_the_prompts_are_listed_with_their_arguments(shelf: Shelf) -> None
             "daily_note": {"date": False},
             "tidy_tags": {"tag": False},
             "summarise_recent": {"count": False, "since": False},
-            "suggest_links": {"path": True, "heading": False},
         }
     )
     for prompt in listed:
@@ -101,7 +99,6 @@ async def test_each_prompt_can_be_had(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
-        ("suggest_links", {"path": "Plam"}, "There is no file 'Plam'"),
         ("daily_note", {"date": "tomorrow"}, "'tomorrow' is not a date"),
         ("summarise_recent", {"count": "many"}, "count cannot be 'many'. Give a whole number from 1 to 50"),
         ("tidy_tags", {"tag": "nope"}, "No note has the tag 'nope'"),
@@ -274,85 +271,3 @@ def test_a_count_that_is_none_is_refused(shelf: Shelf, count: str) -> None:
 def test_a_day_that_is_none_is_refused(shelf: Shelf) -> None:
     with pytest.raises(BadAddress, match="not a date"):
         prompts.recent_brief(shelf.view(), "", "soon")
-
-
-# Links
-
-
-LINKED = {
-    "Garden.md": "---\naliases: [Backyard]\n---\n#plants/rare #home\nSee [[Soil]]. The compost heap, by J. Doe.\n"
-    "## Beds\nhydrangeas and Water Butt",
-    "Soil.md": "compost",
-    "compost heap.md": "",
-    "Person/Doe.md": "---\naliases: [J. Doe]\n---\n",
-    "Water butt.md": "x",
-    "Diary.md": "Today I was in the backyard.",
-    "Linking.md": "[[Garden]] and the garden",
-    "Seeds.md": "#plants/rare #home",
-    "House.md": "#home",
-    "Flowers.md": "Cutting hydrangeas",
-    "pic.png": b"",
-}
-
-
-def test_links_are_suggested_for_what_is_mentioned_tagged_or_alike(shelf: Shelf) -> None:
-    shelf.put(LINKED)
-
-    blocks = prompts.links_brief(shelf.view(), "garden", "")
-
-    assert facts(blocks) == snapshot("""\
-Suggest links between 'Garden.md' and other notes of my vault.
-
-It mentions these names without a link:
-- compost heap.md: 'compost heap' in line 5
-- Person/Doe.md: 'J. Doe' in line 5
-- Water butt.md: 'Water Butt' in line 7
-
-These notes mention it without a link:
-- Diary.md: line 1: Today I was in the backyard.
-
-These have the same tags, rare ones first:
-- Seeds.md: #plants/rare #home
-- House.md: #home
-
-These have words in common that few notes have:
-- Flowers.md: hydrangeas\
-""")
-    assert list(brought(blocks)) == ["vault://note/Garden.md"]
-
-
-def test_links_are_suggested_for_one_section(shelf: Shelf) -> None:
-    shelf.put(LINKED)
-
-    text = said(prompts.links_brief(shelf.view(), "Garden.md", "beds"))
-
-    assert "the section 'beds' of 'Garden.md' (from line 6)" in text
-    assert "'Water Butt' in line 7" in text
-    assert "compost heap" not in text
-
-
-def test_links_need_a_note_and_a_heading_that_are_there(shelf: Shelf) -> None:
-    shelf.put(LINKED)
-
-    with pytest.raises(ResourceMissing, match=r"'pic.png' is no note"):
-        prompts.links_brief(shelf.view(), "pic.png", "")
-    with pytest.raises(ResourceMissing, match=r"There is no file 'Gardn' in the vault. Did you mean 'Garden.md'\?"):
-        prompts.links_brief(shelf.view(), "Gardn", "")
-    with pytest.raises(EditRefused, match="There is no heading 'nope'"):
-        prompts.links_brief(shelf.view(), "Garden", "nope")
-
-
-def test_a_note_that_stands_alone_is_said_to(shelf: Shelf) -> None:
-    shelf.put({"A.md": "b\nc d"})
-
-    assert "Nothing was found that is not linked already." in said(prompts.links_brief(shelf.view(), "A", ""))
-
-
-def test_suggestions_are_bounded(shelf: Shelf) -> None:
-    shelf.put({"Hub.md": "#t " + " ".join(f"name{number}" for number in range(40))})
-    shelf.put({f"name{number}.md": "" for number in range(40)})
-    shelf.put({f"t{number}.md": "#t about the hub" for number in range(40)})
-
-    text = said(prompts.links_brief(shelf.view(), "Hub", ""))
-
-    assert text.count("\n- ") == 3 * 15

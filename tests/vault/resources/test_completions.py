@@ -73,8 +73,6 @@ def test_each_kind_offers_what_it_can_have(shelf: Shelf) -> None:
     assert values(shelf, "attachment", "path", "") == ["n/deep/er/Board.canvas", "n/pic.png"]
     assert values(shelf, "backlinks", "path", "") == ["n/Note.md", "n/deep/er/Board.canvas", "n/pic.png"]
     assert values(shelf, "folder", "path", "") == ["n", "n/deep", "n/deep/er"]
-    assert values(shelf, "suggest_links", "path", "") == ["n/Note.md"]
-    assert values(shelf, "suggest_links", "nothing", "") == []
 
 
 def test_a_path_is_offered_so_that_the_template_gives_its_uri(shelf: Shelf) -> None:
@@ -85,7 +83,6 @@ def test_a_path_is_offered_so_that_the_template_gives_its_uri(shelf: Shelf) -> N
 
     uri = UriTemplate.parse(FAMILY.template(FAMILY["note"])).expand({"path": offer[0]})
     assert parse_address(uri).argument == odd
-    assert values(shelf, "suggest_links", "path", "") == [odd]
 
 
 def test_no_more_than_a_hundred_are_offered_and_the_rest_is_counted(shelf: Shelf) -> None:
@@ -101,15 +98,6 @@ def test_tags_are_offered_with_those_nested_in_them(shelf: Shelf) -> None:
     shelf.put({"a.md": "#Project/Alpha #home/project #other"})
 
     assert values(shelf, "tag", "tag", "#proj") == ["Project", "Project/Alpha", "home/project"]
-
-
-def test_headings_are_those_of_the_note_that_is_named(shelf: Shelf) -> None:
-    shelf.put({"Plan.md": "# Goals\n## Next steps\n# Goals\n## The step after"})
-
-    assert values(shelf, "suggest_links", "heading", "", path="plan") == ["Goals", "Next steps", "The step after"]
-    assert values(shelf, "suggest_links", "heading", "step", path="Plan.md") == ["Next steps", "The step after"]
-    assert values(shelf, "suggest_links", "heading", "", path="None") == []
-    assert values(shelf, "suggest_links", "heading", "") == []
 
 
 @pytest.mark.parametrize("form", ["YYYY-MM-DD", "YYYY/MM-DD"])
@@ -133,7 +121,6 @@ def test_whatever_is_typed_is_at_worst_not_found(shelf: Shelf, typed: str) -> No
 
     for argument in ("path", "tag", "date", "mode", "other"):
         assert values(shelf, "note", argument, typed) == []
-    assert values(shelf, "suggest_links", "heading", typed, path=typed) == []
 
 
 def test_modes_are_offered(shelf: Shelf) -> None:

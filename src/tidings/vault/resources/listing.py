@@ -86,10 +86,6 @@ def complete(
             return _paths(view, ref, typed)
         case "tag":
             return _stored(view, _TAGS, typed.lstrip("#"))
-        case "heading":
-            path = _clean(((context.arguments if context else None) or {}).get("path", ""))
-            if path and (found := view.queries.find(path)):
-                values = [heading.text for heading in view.queries.headings(found[0])]
         case "date" | "since":
             days = sorted({today or local_today(), *daily_dates(view)}, reverse=True)
             values = ["today", *(day.isoformat() for day in days)]
