@@ -1,21 +1,23 @@
 """The web server's extraction beside its peers: quality, pages a CPU second, memory.
 
-    python -m benchmarks.web [--pages DIR] [--most N] [--quick] [--alone] [--cross TIMES] [--json FILE]
+    python -m benchmarks.web [--pages DIR] [--most N] [--quick] [--alone] [--held] [--json FILE]
 
 The pages whose content is known are no part of the repository; without them there is nothing to measure, and that is
-said. A peer that cannot be installed is left out, and named. `--cross` also fits the model anew on parts of the pages
-and scores it on the others (needs `lightgbm` and `numpy`): those are the figures that hold for pages nobody has seen.
+said. A peer that cannot be installed is left out, and named. `--held` fits the model anew on three quarters of the
+sites (needs requirements/fit.txt), and measures everything on the pages of the others: those are the figures that hold
+for pages nobody has seen.
 """
 
 import argparse
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.parts import web_quality
 from benchmarks.parts.web_truth import HOME
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Row, conclude
+from benchmarks.report import Row, conclude, say
 
 QUICK = 60
 """Pages."""
@@ -27,9 +29,9 @@ def main(argv: list[str] | None = None) -> int:
     failed: list[str] = []
     try:
         most = chosen.most or (QUICK if chosen.quick else None)
-        rows += web_quality.measure(chosen.pages, alone=chosen.alone, most=most)
-        if rows and chosen.cross:
-            rows += _crossed(chosen.pages, chosen.cross)
+        with TemporaryDirectory() as folder:
+            model = _fitted(chosen.pages, Path(folder)) if chosen.held else None
+            rows += web_quality.measure(chosen.pages, alone=chosen.alone, most=most, model=model)
     except ProcessFailed as error:
         failed.append(str(error))
     if not rows and not failed:
@@ -43,25 +45,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--most", type=int, metavar="N", help="no more than so many pages")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} pages")
     parser.add_argument("--alone", action="store_true", help="without the peers; nothing is installed")
-    parser.add_argument("--cross", type=int, default=0, metavar="TIMES", help="cross-validate, too")
+    parser.add_argument("--held", action="store_true", help="fit without a quarter of the sites, and measure those")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
     return parser
 
 
-def _crossed(home: Path, times: int) -> list[Row]:
+def _fitted(home: Path, folder: Path) -> Path | None:
+    """A model that has not seen the sites that are held out; None where it cannot be fitted."""
     missing = [name for name in ("lightgbm", "numpy") if find_spec(name) is None]
     if missing:
-        print(f"not cross-validated: install {' and '.join(missing)} with `pip install`", file=sys.stderr)
-        return []
+        print(f"not fitted anew: install {' and '.join(missing)} (requirements/fit.txt)", file=sys.stderr)
+        return None
     from benchmarks.parts import web_fit
 
-    overall, articles = web_fit.crossed(home, times)
-    return [
-        Row("quality", "word F1, cross-validated, kinds mixed as on the web", tidings=overall, value=overall,
-            target=web_quality.OVERALL),
-        Row("quality", "word F1, cross-validated, article pages", tidings=articles, value=articles,
-            target=web_quality.ARTICLES),
-    ]  # fmt: skip
+    say("quality: fitting without the sites that are held out")
+    web_fit.fit_without_held_out(home, folder / "learned.json")
+    return folder / "learned.json"
 
 
 if __name__ == "__main__":

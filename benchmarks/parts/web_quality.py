@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.installing import NotInstalled, from_pypi
-from benchmarks.parts.web_truth import Known, Scores, mean_scores, pages
+from benchmarks.parts.web_truth import Known, Scores, is_held_out, mean_scores, pages
 from benchmarks.process import Process, ProcessFailed
 from benchmarks.report import Cell, Row, Target, leave_out, say
 
-OVERALL = Target(0.875, "least")
-ARTICLES = Target(0.96, "least")
-SPEED = Target(60, "least", "/s")
+OVERALL = Target(0.88, "least")
+ARTICLES = Target(0.95, "least")
+SPEED = Target(50, "least", "/s")
 RATIO = Target(2, "least", "\N{MULTIPLICATION SIGN}")
 PEERS = {
     "trafilatura": "2.3.1",
@@ -54,9 +54,11 @@ class Measured:
         return {"flat": score.flat, "mixed": score.mixed, **score.kinds, "speed": speed, "memory": self.memory}
 
 
-def measure(home: Path, *, alone: bool = False, most: int | None = None) -> list[Row]:
-    """The rows of everything that is there; none, with a word, where there are no pages."""
-    known = pages(home)[:most]
+def measure(home: Path, *, alone: bool = False, most: int | None = None, model: Path | None = None) -> list[Row]:
+    """The rows of everything that is there; none, with a word, where there are no pages. With a model that was fitted
+    without some sites, only their pages are read.
+    """
+    known = [(n, page) for n, page in enumerate(pages(home)) if model is None or is_held_out(page.url)][:most]
     if not known:
         print(
             f"quality is not measured: there are no pages in {home}. Give a folder with --pages or in "
@@ -65,17 +67,17 @@ def measure(home: Path, *, alone: bool = False, most: int | None = None) -> list
         )
         return []
     with ExitStack() as stack:
-        tidings = stack.enter_context(_started("tidings", home))
+        tidings = stack.enter_context(_started("tidings", home, model=model))
         processes = {"tidings": tidings}
         for name in () if alone else PEERS:
             if (peer := _peer(name, home)) is not None:
                 processes[name] = stack.enter_context(peer)
         found = _in_turn(processes, known)
-    return rows({name: measured.figures() for name, measured in found.items()})
+    return rows({name: measured.figures() for name, measured in found.items()}, judged=model is not None)
 
 
-def _started(name: str, home: Path, python: str | Path = sys.executable) -> Process:
-    process = Process("benchmarks.parts.web_worker", name, str(home), python=python)
+def _started(name: str, home: Path, python: str | Path = sys.executable, model: Path | None = None) -> Process:
+    process = Process("benchmarks.parts.web_worker", name, str(home), *([str(model)] if model else []), python=python)
     try:
         process.answer(_PATIENCE)
     except ProcessFailed:
@@ -92,15 +94,15 @@ def _peer(name: str, home: Path) -> Process | None:
         return None
 
 
-def _in_turn(processes: dict[str, Process], known: Sequence[Known]) -> dict[str, Measured]:
+def _in_turn(processes: dict[str, Process], known: Sequence[tuple[int, Known]]) -> dict[str, Measured]:
     found: dict[str, Measured] = defaultdict(Measured)
-    for number, page in enumerate(known):
+    for number, (place, page) in enumerate(known):
         if number % 20 == 0:
             say(f"quality: page {number + 1:,} of {len(known):,}")
         for name, process in processes.items():
             if number % EVERY.get(name, 1):
                 continue
-            answer = process.ask("read", _PATIENCE, page=number)
+            answer = process.ask("read", _PATIENCE, page=place)
             measured = found[name]
             measured.took += answer["took"]
             measured.memory = answer["memory"]
@@ -111,8 +113,8 @@ def _in_turn(processes: dict[str, Process], known: Sequence[Known]) -> dict[str,
 _OTHERS = {"flat", "mixed", "speed", "memory"}
 
 
-def rows(found: dict[str, dict[str, float]]) -> list[Row]:
-    """One row for each figure; the model was fitted on these pages, so its own scores flatter and are not judged."""
+def rows(found: dict[str, dict[str, float]], *, judged: bool = False) -> list[Row]:
+    """One row for each figure; the scores of a model that was fitted on these pages flatter, and are not judged."""
     said = {
         "flat": "word F1, mean over pages",
         "mixed": "word F1, kinds mixed as on the web",
@@ -126,9 +128,13 @@ def rows(found: dict[str, dict[str, float]]) -> list[Row]:
         others: dict[str, Cell] = {name: of.get(key) for name, of in found.items() if name != "tidings"}
         value = found["tidings"][key]
         target = SPEED if key == "speed" and pace is None else None
-        note = "" if key in {"speed", "memory"} else "fitted on these pages: not judged"
-        judged = value if target else None
-        made.append(Row("quality", what, tidings=value, value=judged, target=target, note=note, others=others))
+        target = {"flat": OVERALL, "article": ARTICLES}.get(key, target) if judged else target
+        note = "" if judged or key in {"speed", "memory"} else "fitted on these pages: not judged"
+        made.append(
+            Row(
+                "quality", what, tidings=value, value=value if target else None, target=target, note=note, others=others
+            )
+        )
     if pace is not None:
         speed, what = found["tidings"]["speed"], "pages a CPU second, on the machine the target is of"
         note = f"a CPU second here is worth {pace:.2f} of one there, by {', '.join(REFERENCE)}"

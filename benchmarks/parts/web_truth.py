@@ -5,9 +5,12 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha1
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 HOME = Path(os.environ.get("TIDINGS_WEB_PAGES") or Path(__file__).parents[3] / "shared" / "data" / "wcxb-dev")
 """Where the pages are by default; they are no part of this repository."""
@@ -35,19 +38,43 @@ class Known:
     kind: str
     content: str
     body: bytes
+    said: dict[str, str] = field(default_factory=dict[str, str])
+    """Its title, author and publish_date, as far as they are known."""
 
 
 def pages(home: Path = HOME) -> list[Known]:
-    """All pages, or none if they are not there."""
-    truth = home / "truth.jsonl"
-    if not truth.is_file():
-        return []
+    """All pages, or none if they are not there: a truth.jsonl beside gzipped HTML, or a checkout of the data set."""
     found: list[Known] = []
-    for line in filter(None, truth.read_text("utf-8").split("\n")):
-        one = json.loads(line)
-        body = gzip.decompress((home / f"{one['id']}.html.gz").read_bytes())
-        found.append(Known(one["id"], one["url"], one["page_type"], one["main_content"], body))
+    for one, html in _rows(home):
+        if html.is_file() and one.get("main_content"):
+            said = {key: str(one.get(key) or "") for key in ("title", "author", "publish_date")}
+            body = gzip.decompress(html.read_bytes())
+            found.append(Known(one["id"], one["url"], one["page_type"], one["main_content"], body, said))
     return found
+
+
+def _rows(home: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+    truth = home / "truth.jsonl"
+    if truth.is_file():
+        for line in filter(None, truth.read_text("utf-8").split("\n")):
+            one = json.loads(line)
+            yield one, home / f"{one['id']}.html.gz"
+    for file in sorted(home.rglob("ground-truth/*.json")):
+        whole = json.loads(file.read_text("utf-8"))
+        kind = whole.get("_internal", {}).get("page_type", {}).get("primary", "article")
+        url = whole.get("url") or f"https://{file.stem}.invalid/"
+        one = {**whole["ground_truth"], "id": file.stem, "url": url, "page_type": kind}
+        yield one, file.parents[1] / "html" / f"{file.stem}.html.gz"
+
+
+def site_of(url: str) -> str:
+    host = (urlsplit(url).hostname or url).removeprefix("www.")
+    return host if host.endswith(("co.uk", "com.au", "co.nz", "co.in")) else ".".join(host.split(".")[-2:])
+
+
+def is_held_out(url: str) -> bool:
+    """Whether a page is of the quarter of sites that nothing is tuned on."""
+    return int(sha1(site_of(url).encode(), usedforsecurity=False).hexdigest(), 16) % 4 == 0
 
 
 def words(text: str) -> list[str]:

@@ -91,10 +91,20 @@ def _held() -> float:
     return sum(both) / 1024
 
 
-def main(method: str, home: str) -> None:
+def _use(model: str) -> None:
+    """Read with this model instead of the one of the package."""
+    from tidings.web.extract.html import choose
+
+    learned = choose.loaded(json.loads(Path(model).read_text("utf-8")))
+    choose.model = lambda: learned  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def main(method: str, home: str, model: str = "") -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints cannot tear an answer
     try:
+        if model and method == "tidings":
+            _use(model)
         worker = Worker(method, Path(home))
     except Exception as error:  # noqa: BLE001 - it is not there, or does not work: the parent says so
         answers.write(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")

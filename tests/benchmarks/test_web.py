@@ -107,11 +107,11 @@ def test_a_page_that_a_method_fails_on_is_one_without_text(
     assert "failed on 1: ValueError('not this one')" in capsys.readouterr().err
 
 
-def test_without_what_it_needs_nothing_is_cross_validated(
+def test_without_what_it_needs_nothing_is_fitted_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(web, "find_spec", lambda _: None)
-    assert web._crossed(tmp_path, 1) == []
+    assert web._fitted(tmp_path, tmp_path) is None
     assert "install lightgbm and numpy" in capsys.readouterr().err
 
 

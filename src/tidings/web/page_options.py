@@ -51,6 +51,10 @@ class Extraction(BaseModel):
     keep_tables: bool = True
     keep_code_blocks: bool = True
     remove_selectors: Annotated[list[str], Field(description="CSS selectors of parts to leave out")] = []
+    whole_page: Annotated[bool, Field(description="All of it, menus included")] = False
+    comments: Annotated[bool | None, Field(description="Readers' comments; None: as the kind of page has it")] = None
+    links: Literal["inline", "footnotes", "off"] = "inline"
+    images: bool = True
 
     def options(self) -> ExtractOptions:
         """Returns the options of the extraction; its bounds are the server's."""

@@ -42,6 +42,7 @@ async def test_fetch_takes_everything_that_the_original_took() -> None:
     }
     assert tools["fetch"]["extraction"]["properties"].keys() == {
         *("prefer_readability", "keep_tables", "keep_code_blocks", "remove_selectors"),
+        *("whole_page", "comments", "links", "images"),
     }
     assert tools["fetch"]["format"]["properties"].keys() == {"output", "include_raw_excerpt"}
     assert tools["extract"].keys() >= {"url", "raw_bytes", "content_type", "canonical_url", "extraction", "format"}

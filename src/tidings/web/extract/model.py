@@ -51,6 +51,10 @@ class ExtractOptions:
     remove_selectors: tuple[str, ...] = ()
     prefer_readability: bool = False  # Treat the page as an article, whatever kind it is.
     part: str = ""  # The part of the page that is asked for; see `part.py`.
+    whole_page: bool = False  # Keep all blocks of the page, menus included.
+    comments: bool | None = None  # Keep or leave out the comments of readers; None: as the kind of page has it.
+    links: str = "inline"  # Or "footnotes", which are at the end, or "off".
+    images: bool = True
     prior: str = ""  # The `memory` of the last look, if there was one.
     bounds: TreeBounds = field(default_factory=TreeBounds)
     caps: Caps = field(default_factory=Caps)

@@ -87,7 +87,7 @@ def test_words_without_end_are_forgotten() -> None:
 
 def test_every_block_has_every_feature() -> None:
     page = read_page(article(), URL)
-    rows = block_features(page.blocks, {"entry": 0.9, "nav": 0.1}, {"privacy": 0.0})
+    rows = block_features(page, {"entry": 0.9, "nav": 0.1}, {"privacy": 0.0})
     assert len(rows) == len(page.blocks.blocks)
     assert {len(row) for row in rows} == {len(NAMES)}
     at = NAMES.index("near worth least")
@@ -97,7 +97,7 @@ def test_every_block_has_every_feature() -> None:
 
 def test_a_page_without_blocks_has_no_rows_and_all_its_features() -> None:
     empty, full = read_page(b"<body></body>", URL), read_page(article(), URL)
-    assert block_features(empty.blocks, {}, {}) == []
+    assert block_features(empty, {}, {}) == []
     assert len(page_features(empty)) == len(page_features(full))
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from tidings.web.extract.html import vocabulary
 from tidings.web.extract.html.hidden import HIDDEN_FROM_SOME, INVISIBLE, PLAINLY_HIDDEN, Visibility
 from tidings.web.extract.html.tree import Element, TreeWalk, pieces_within, skip, walk_through
-from tidings.web.extract.html.vocabulary import BY_ROLE, BY_TAG, MARK, MUTE, POINT, SILENT, SKIP, UNSEEN, WAYS
+from tidings.web.extract.html.vocabulary import BY_ROLE, BY_TAG, CODE, MARK, MUTE, POINT, SILENT, SKIP, UNSEEN, WAYS
 
 _NAME, _CLASS, _ID, _ROLE, _STYLE, _HIDDEN, _MUTE, _NOTED = range(8)
 _SORTS: Final = {  # The attributes that are read; those with names come first.
@@ -79,7 +79,18 @@ class Attributes:
 BREAK: Final = "\N{LINE SEPARATOR}"
 # The first and the end of pieces that no reader sees, and the outermost element that hides them.
 HiddenSpan = tuple[int, int, Element]
+_MEDIA: Final = frozenset(tag for tag, way in WAYS.items() if way == POINT and tag != "br")
+_SCRIPTS: Final = frozenset(("sup", "sub", "rt"))
 _DEEPEST = 151  # Levels of the walk, including the body; deeper elements become one run of text.
+
+
+def _apart(before: str, after: str) -> bool:
+    """Returns whether two inline elements that touch are a label and its value, which style sheets set apart."""
+    end, start = before[-1], after[0]
+    if end == ":":
+        return start.isalnum() and before[-2:-1].isalpha()
+    begins = start.isupper() and (end.islower() or end.isdigit() or (end.isupper() and after[1:2].islower()))
+    return begins or (start.isdigit() and end.islower())
 
 
 @dataclass(slots=True, eq=False)
@@ -116,12 +127,16 @@ class PageBlock:
 class Blocks:
     """All blocks and nodes of a page in document order; `root` is the body.
 
+    `media` has the pictures and embedded pages that stand alone, as blocks without words, each with the number of the
+    block that follows it.
+
     `invisible` has the elements that no reader sees. Those inside a sentence are left out of the text. `hidden` has
     these and the elements that some readers do not see, in document order.
     """
 
     def __init__(self, root: Element, silent: frozenset[str] = SILENT, visibility: Visibility | None = None) -> None:
         self.blocks: list[PageBlock] = []
+        self.media: list[tuple[int, PageBlock]] = []
         self.root = Node(root, "body", None, 0, 0, "body")
         self.nodes = [self.root]
         self.invisible: set[Element] = set()
@@ -134,7 +149,7 @@ class Blocks:
         self._hidden_spans: list[HiddenSpan] = []
         self._pieces: list[str] = []
         self._marks: list[tuple[int, Element, bool]] = []
-        self._links = 0
+        self._links = self._code = 0
         self._link: Element | None = None
         # The links around the current link. HTML forbids nesting, but pages have it.
         self._around: list[Element | None] = []
@@ -148,13 +163,16 @@ class Blocks:
             if one is not None and read(one)[2]:
                 self.hidden.append(one)
         node, level = self.root, 0
+        ended: str | None = None  # The inline element that has just ended.
+        edge = touching = -1  # The pieces when it ended, and when another one began right after it.
+        always = False  # Whether both are links.
         walk = walk_through(root)
         for event, element in walk:
             tag = element.tag
             way = ways.get(tag)
             if event == "end":
                 if way is None:
-                    if self._pieces:
+                    if self._pieces or self._marks:
                         self._end(node)
                     if node.parent is None:
                         break
@@ -166,6 +184,8 @@ class Blocks:
                     self._hider = None
                 level -= 1
                 text = element.tail
+                if way is not None and not text:
+                    ended, edge = tag, len(self._pieces)
             elif way == SKIP:
                 text = skip(walk, element)
             elif way == POINT:
@@ -183,7 +203,7 @@ class Blocks:
                     text = skip(walk, element)
                 else:
                     if way is None:
-                        if self._pieces:
+                        if self._pieces or self._marks:
                             self._end(node)
                         node = Node(element, tag, node, node.depth + 1, BY_TAG.get(tag, 0) | semantics, tag)
                         self.nodes.append(node)
@@ -191,11 +211,17 @@ class Blocks:
                             node.key, node.names, node.groups = self._attributes.meaning(tag, named)
                     if degree >= INVISIBLE and self._hider is None:
                         self._hider, self._hidden_from = element, len(self._pieces)
+                    if way is not None and edge == len(self._pieces) > 0 and not self._code:
+                        touching, always = edge, tag == "a" == ended
+                        if tag in _SCRIPTS or ended in _SCRIPTS:
+                            touching = -1
                     if way == MARK:
                         self._mark(element, tag, begins=True)
                     level += 1
                     text = element.text if level <= _DEEPEST else self._take_all(walk, element)
             if text:
+                if touching == len(self._pieces) > 0 and (always or _apart(self._pieces[-1], text)):
+                    self._pieces[-1] += " "
                 self._pieces.append(text)
                 if self._link is not None:
                     self._links += len(text.split())
@@ -214,7 +240,9 @@ class Blocks:
 
     def _mark(self, element: Element, tag: str, *, begins: bool) -> None:
         self._marks.append((len(self._pieces), element, begins))
-        if tag == "a" and begins:
+        if tag in CODE:
+            self._code += 1 if begins else -1
+        elif tag == "a" and begins:
             self._around.append(self._link)
             self._link = element
         elif tag == "a":
@@ -249,6 +277,8 @@ class Blocks:
                 self._end_hidden_span()
                 block.hidden_spans = self._hidden_spans
             self.blocks.append(block)
+        elif any(element.tag in _MEDIA for _, element, _ in self._marks):
+            self.media.append((len(self.blocks), PageBlock(node, "", 0, 0, pieces, self._marks)))
         self._pieces = []
         self._hidden_from = 0
         self._hidden_spans = []

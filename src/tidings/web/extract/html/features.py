@@ -40,10 +40,14 @@ _NOTHING: Final = (0.0, 0.0, 0.0, 0.0)
 _LEVELS: Final = 4
 _SIZES: Final = 4  # The containers whose sizes are features, and the numbers for each.
 
-_TELLING: Final = (  # The groups of names that matter beyond their learned worth, in the order of `GROUPS`.
-    *("navigation", "footer", "header", "side", "popup", "tags", "content", "post", "description", "review", "list"),
-    *("headline", "slides", "hidden"),
-)
+# Short texts that begin a part of a page, such as "More from" and "Comments": the pattern of each sort.
+_CUES: Final = {
+    name: re.compile(pattern) for name, pattern in json.loads(Path(__file__).with_name("cues.json").read_text()).items()
+}
+_ANY_CUE: Final = re.compile("|".join(pattern.pattern for pattern in _CUES.values()))
+_CUE_WORDS: Final = 10  # The most words of such a text.
+_FAR: Final = 99.0
+_AROUND: Final = 6  # The blocks before and after one that are its surroundings.
 
 Worths = Mapping[str, float]  # The learned worth of words: the usual share of content with them.
 # The least, the greatest, the sum and the number of the worths of several words.
@@ -61,10 +65,15 @@ NAMES: Final = (
     *("heading worth", "heading least", "since heading", "heading level"),
     *(f"near worth {what}" for what in ("least", "greatest", "mean", "count")),
     *(f"above worth {what}" for what in ("least", "greatest", "mean", "count")),
-    *(f"group {name}" for name in _TELLING),
+    *(f"group {name}" for name, _ in GROUPS),
     *SEMANTICS,
+    *(f"led by {name}" for name in _CUES),
+    *(f"since {name}" for name in _CUES),
+    *(f"{name} around" for name in _CUES),
+    *("seen before", "in title", "in data", "main steps", "before main", "after main"),
+    *("links before", "links after", "long before near", "long after near", "sentences before", "sentences after"),
 )
-_GROUP_BITS: Final = tuple(number for number, (name, _) in enumerate(GROUPS) if name in _TELLING)
+_GROUP_BITS: Final = tuple(range(len(GROUPS)))
 _SEMANTIC_BITS: Final = tuple(mark.bit_length() - 1 for mark in SEMANTICS.values())
 
 
@@ -78,9 +87,10 @@ class Inherited:
     dominance: float
     repeated: int
     repeated_words: int
-    names: tuple[
-        Worth, ...
-    ]  # The worths of the names of all containers together, then of the last three with known ones.
+    # The worths of the names of all containers together, then of the last three with known ones.
+    names: tuple[Worth, ...]
+    led: int = 0  # The cues that begin a container.
+    steps: int = 0  # Levels from the main text up to the first container that has this node, too.
 
 
 def worth(words: Sequence[str], worths: Worths) -> Worth:
@@ -108,21 +118,56 @@ def add(one: Worth, other: Worth) -> Worth:
     )
 
 
-def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
+def _cues(block: PageBlock) -> int:
+    """Returns a bit for each sort of cue that the text is."""
+    if block.words > _CUE_WORDS or not _ANY_CUE.match(text := block.text.lower()):
+        return 0
+    return sum([1 << number for number, pattern in enumerate(_CUES.values()) if pattern.match(text)])
+
+
+def _led(page: Blocks, cues: Sequence[int]) -> dict[Node, int]:
+    """Returns the cues of the first text in each container; those of most of the page do not count."""
+    found: dict[Node, int] = {}
+    most = page.root.long / 2
+    for block, cue in zip(page.blocks, cues, strict=True):
+        node: Node | None = block.node
+        while node is not None and node not in found:
+            found[node] = cue if node.long <= most else 0
+            node = node.parent
+    return found
+
+
+def _steps(page: Blocks) -> dict[Node, int]:
+    """Returns the container with most of the main text, and those around it, with their distance from it."""
+    sums: dict[Node, int] = {}
+    for block in page.blocks:
+        if block.words >= 12 and block.links * 3 < block.words and block.node.parent is not None:
+            sums[block.node.parent] = sums.get(block.node.parent, 0) + block.words
+    node: Node | None = max(sums, key=lambda node: sums[node], default=page.root)
+    around: dict[Node, int] = {}
+    while node is not None:
+        around[node] = len(around)
+        node = node.parent
+    return around
+
+
+def inherited_by_node(
+    page: Blocks, names: Worths, led: Mapping[Node, int], around: Mapping[Node, int]
+) -> dict[Node, Inherited]:
     """Returns what every node with words passes on."""
     holding = [node for node in page.nodes if node.words]
     alike = Counter([(node.parent, node.key) for node in holding])
     words, long = page.root.words or 1, page.root.long or 1
     root = page.root
     top = _size(root, words, long) * _LEVELS
-    found = {root: Inherited(top, root.groups, root.semantics, 1.0, 1, root.words, (_UNKNOWN,))}
+    found = {root: Inherited(top, root.groups, root.semantics, 1.0, 1, root.words, (_UNKNOWN,), 0, around[root])}
     worths: dict[str, Worth] = {}
     for node in holding:
         parent = node.parent
         if parent is None:
             continue
         above = found[parent]
-        chain, dominance, around = above.chain, above.dominance, above.names
+        chain, dominance, worthy = above.chain, above.dominance, above.names
         size = node.words
         if size != parent.words:  # A wrapper around the same words is not a level.
             chain = _size(node, words, long) + chain[:-_SIZES]
@@ -131,11 +176,12 @@ def inherited_by_node(page: Blocks, names: Worths) -> dict[Node, Inherited]:
             if (named := worths.get(node.key)) is None:
                 named = worths[node.key] = worth(node.names, names)
             if named[3]:
-                around = (add(around[0], named), named, *around[1:3])
+                worthy = (add(worthy[0], named), named, *worthy[1:3])
         groups, semantics = above.groups | node.groups, above.semantics | node.semantics
         times, repeated = alike[parent, node.key], above.repeated
         again = (times, size) if times > repeated else (repeated, above.repeated_words)
-        found[node] = Inherited(chain, groups, semantics, dominance, *again, around)
+        cues, steps = above.led | led[node], around.get(node, above.steps)
+        found[node] = Inherited(chain, groups, semantics, dominance, *again, worthy, cues, steps)
     return found
 
 
@@ -165,18 +211,26 @@ def _container_features(close: int, above: int, semantics: int) -> tuple[float, 
     )
 
 
-def block_features(page: Blocks, names: Worths, texts: Worths) -> list[list[float]]:
+def block_features(whole: HtmlPage, names: Worths, texts: Worths) -> list[list[float]]:
     """Returns the numbers of each block. All are floats, because comparing one type is faster."""
     found: list[list[float]] = []
-    blocks, inherited, alike = page.blocks, inherited_by_node(page, names), _alike(page)
+    page = whole.blocks
+    blocks, alike = page.blocks, _alike(page)
+    cues, around = list(map(_cues, blocks)), _steps(page)
+    inherited = inherited_by_node(page, names, _led(page, cues), around)
     times = Counter([block.text for block in blocks])
     h1 = next((number for number, block in enumerate(blocks) if block.node.tag == "h1"), None)
-    words, whole, log1p = page.root.words or 1, page.root.long or 1, math.log1p
+    words, length, log1p = page.root.words or 1, page.root.long or 1, math.log1p
     themselves = [_itself(block, texts) for block in blocks]
     looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
+    surroundings = _surroundings(blocks, themselves, cues)
+    seen = _Seen(whole)
+    inside = [index for index, block in enumerate(blocks) if inherited[block.node].steps == 0]
+    first, last = (inside[0], inside[-1]) if inside else (0, len(blocks))
     before = long = 0
     since = 0.0
     heading = (USUAL, USUAL, 0.0)
+    sinces = [_FAR] * len(_CUES)
     for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
         node = block.node
         own = inherited[node]
@@ -185,19 +239,72 @@ def block_features(page: Blocks, names: Worths, texts: Worths) -> list[list[floa
             close |= outer.groups | (outer.parent.groups if outer.parent is not None else 0)
         # In the order of `NAMES`.
         row = [*itself, _TAGS.get(node.tag, 40.0), float(node.depth), index / len(blocks), before / words]
-        row += (long / whole, -999.0 if h1 is None else float(index - h1), *alike[node.key])
+        row += (long / length, -999.0 if h1 is None else float(index - h1), *alike[node.key])
         row += (float(times[block.text]), log1p(own.repeated), float(own.repeated_words), own.dominance)
-        row += (node.long / whole, log1p(node.words), node.links / node.words, *own.chain)
+        row += (node.long / length, log1p(node.words), node.links / node.words, *own.chain)
         row += (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
         row += (heading[0], heading[1], since, heading[2], *_name_features(*own.names))
         row += _container_features(close, own.groups, own.semantics)
+        row += [float(own.led >> bit & 1) for bit in range(len(_CUES))]
+        row += sinces
+        row += surroundings[index][: len(_CUES)]
+        row += (*seen.features(block), float(own.steps), float(max(first - index, 0)), float(max(index - last, 0)))
+        row += surroundings[index][len(_CUES) :]
         found.append(row)
         since += 1.0
+        sinces = [one + 1.0 if one < _FAR else _FAR for one in sinces]
+        if cue := cues[index]:
+            sinces = [0.0 if cue >> bit & 1 else one for bit, one in enumerate(sinces)]
         if node.tag in HEADINGS:
             heading, since = (itself[3], itself[4], float(node.tag[1])), 0.0
         before += block.words
         if block.words >= 12 and block.links * 3 < block.words:
             long += block.words
+    return found
+
+
+class _Seen:
+    """Tells what a block repeats: an earlier block, the title, the text that the page has as data."""
+
+    def __init__(self, page: HtmlPage) -> None:
+        self._title = frozenset(WORD.findall(page.title.lower()))
+        texts = [text for one in page.data if isinstance(text := one.get("articleBody"), str) and len(text) > 400]
+        self._data = "".join(WORD.findall(" ".join(texts).lower()))
+        self._known: set[str] = set()
+
+    def features(self, block: PageBlock) -> tuple[float, float, float]:
+        text = block.text
+        again = text in self._known
+        self._known.add(text)
+        titled = data = 0.0
+        if block.words <= SHORT and self._title:
+            words = WORD.findall(text.lower())
+            titled = sum([word in self._title for word in words]) / (len(words) or 1)
+        if self._data and block.words > 3:
+            data = 1.0 if "".join(WORD.findall(text[:80].lower())) in self._data else -1.0
+        return float(again), titled, data
+
+
+def _surroundings(
+    blocks: Sequence[PageBlock], themselves: Sequence[Sequence[float]], cues: Sequence[int]
+) -> list[list[float]]:
+    """Returns for each block the cues around it, then links, long text and sentences before and after it."""
+    sums = [[0] * (len(_CUES) + 4)]
+    for block, itself, cue in zip(blocks, themselves, cues, strict=True):
+        words, links = block.words, block.links
+        long = words if words >= 12 and links * 3 < words else 0
+        more = [*(cue >> bit & 1 for bit in range(len(_CUES))), words, links, long, int(itself[2])]
+        sums.append([one + other for one, other in zip(sums[-1], more, strict=True)])
+    found: list[list[float]] = []
+    for index in range(len(blocks)):
+        low, here, next_, high = (
+            sums[max(0, index - _AROUND)], sums[index], sums[index + 1], sums[min(len(blocks), index + 1 + _AROUND)]
+        )  # fmt: skip
+        counts = [float(high[bit] - low[bit]) for bit in range(len(_CUES))]
+        words, links, long, ends = (one - other for one, other in zip(here[-4:], low[-4:], strict=True))
+        words_, links_, long_, ends_ = (one - other for one, other in zip(high[-4:], next_[-4:], strict=True))
+        counts += (links / (words or 1), links_ / (words_ or 1), float(long), float(long_), float(ends), float(ends_))
+        found.append(counts)
     return found
 
 

@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import mail_date
 from tidings.web.extract.html.blocks import Blocks
+from tidings.web.extract.html.embeds import write_formulas
 from tidings.web.extract.html.hidden import hidden_texts, visibility_of
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import Element, parse
@@ -59,6 +60,7 @@ def read_page(body: bytes, url: str, without: Iterable[str] = ()) -> HtmlPage:
     """Parses `body`, which is UTF-8 and has passed the pre-scan, without the parts that these selectors match."""
     root = parse(body)
     remove(root, without)
+    write_formulas(root)
     within = root.find("body")
     within = root if within is None else within
     parts: dict[str, list[Element]] = {tag: [] for tag in _TAGS}

@@ -13,12 +13,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidings.web.extract.html.blocks import PageBlock
+from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
 from tidings.web.extract.html.facts import facts_of
 from tidings.web.extract.html.features import KINDS
 from tidings.web.extract.html.memory import Prior, remembered
 from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
+from tidings.web.extract.html.posts import Posts, comments_of, is_comment
 from tidings.web.extract.html.tree import TooDeep
 from tidings.web.extract.html.write import MarkdownWriter
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded
@@ -68,6 +69,7 @@ def _after(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
     return found + (len(end) if end == b"-->" else 0)
 
 
+_CLOSE = 3  # Levels up to a container that a picture and a text share.
 _FEW = 30  # Words below which a page may show nothing without scripts.
 _FORM = 200  # Words below which a page with a password field is a login page.
 _FILLED_BY_SCRIPTS = frozenset(("root", "app", "__next", "__nuxt", "main", "svelte", "gatsby"))
@@ -113,9 +115,13 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
 
 def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractOptions) -> Extracted:
     blocks = page.blocks.blocks
-    numbers = choose(page, kinds, Prior(options.prior))
-    found = _written(kind, "blocks", [blocks[number] for number in numbers], page, options)
-    return replace(found, memory=remembered(blocks, frozenset(numbers)))
+    numbers = range(len(blocks)) if options.whole_page else choose(page, kinds, Prior(options.prior))
+    kept = frozenset(numbers)
+    if options.comments or (options.comments is False and kind != "forum"):
+        said = comments_of(page.blocks)
+        kept = kept | {one for one in said if is_comment(blocks[one])} if options.comments else kept - said
+    found = _written(kind, "blocks", [blocks[number] for number in sorted(kept)], page, options)
+    return replace(found, memory=remembered(blocks, kept))
 
 
 def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
@@ -138,10 +144,45 @@ def _posts(page: HtmlPage, options: ExtractOptions) -> Extracted | None:
 def _written(kind: str, method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> Extracted:
     writer = MarkdownWriter(page.base, options, page.blocks.invisible)
     text, _ = bounded("\n".join(block.text for block in blocks), options.caps.characters, "the page")
-    markdown, over = bounded(writer.write(blocks), options.caps.characters, "the page")
+    posts = Posts(page.blocks.nodes) if kind == "forum" or options.comments else None
+    markdown, over = bounded(writer.write(_with_media(blocks, page.blocks), posts), options.caps.characters, "the page")
     most = len(markdown)
     concealed = tuple((start, min(end, most)) for start, end in writer.concealed if start < most)
     return Extracted(kind, method, markdown, text, warnings=over, concealed=concealed)
+
+
+def _with_media(kept: Sequence[PageBlock], page: Blocks) -> list[PageBlock]:
+    """Returns the kept blocks, and between them the pictures and embedded media that belong to them."""
+    found: list[PageBlock] = []
+    inside = set(map(id, kept))
+    media = iter(page.media)
+    place, one = next(media, (-1, None))
+    blocks = page.blocks
+    for number in range(len(blocks) + 1):
+        while one is not None and place == number:
+            sides = [blocks[side] for side in (number - 1, number) if 0 <= side < len(blocks)]
+            near = [side for side in sides if id(side) in inside]
+            if len(near) == 2 or any(_together(one.node, side.node) for side in near):
+                found.append(one)
+            place, one = next(media, (-1, None))
+        if number < len(blocks) and id(blocks[number]) in inside:
+            found.append(blocks[number])
+    return found
+
+
+def _together(one: Node, other: Node) -> bool:
+    """Returns whether two nodes have a container close above both."""
+    above: list[Node] = []
+    node: Node | None = one
+    while node is not None and len(above) < _CLOSE:
+        above.append(node)
+        node = node.parent
+    node = other
+    for _ in range(_CLOSE):
+        if node is None or node in above:
+            return node is not None
+        node = node.parent
+    return False
 
 
 def _emptiness(page: HtmlPage, found: Extracted) -> str | None:

@@ -13,23 +13,25 @@ from typing import Final
 
 _INLINE_TAGS = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
-    "strike strong sub sup time tt u var wbr"
+    "strike strong sub sup time tt u var wbr ruby rb rt rtc picture g-emoji"
 )
 INLINE: Final = frozenset(_INLINE_TAGS.split())
 _SILENT_TAGS = (
-    "script style noscript template svg math iframe object embed applet head select option datalist textarea "
+    "script style noscript template svg iframe object embed applet head select option datalist textarea "
     "canvas audio video map link meta title"
 )
 SILENT: Final = frozenset(_SILENT_TAGS.split())
 HEADINGS: Final = frozenset(f"h{level}" for level in range(1, 7))
 # Inline elements whose beginning and end are recorded.
-MARKED: Final = frozenset(["a", "b", "strong", "i", "em", "code", "kbd", "samp", "time"])
+_MARKED_TAGS = "a b strong i em code kbd samp time sup sub del s strike q rt math"
+MARKED: Final = frozenset(_MARKED_TAGS.split())
+CODE: Final = frozenset(("code", "kbd", "samp"))
 
 PASS, MARK, POINT, SKIP = range(4)
 WAYS: Final = {  # The treatment of elements; tags that are not listed are containers.
-    **dict.fromkeys(("input", "source", "hr", "col", "track", "param"), SKIP),
-    **dict.fromkeys(("br", "img"), POINT),
+    **dict.fromkeys(("input", "source", "hr", "col", "track", "param", "rp"), SKIP),
     **dict.fromkeys(SILENT, SKIP),
+    **dict.fromkeys(("br", "img", "iframe", "video", "audio", "object", "embed"), POINT),
     **dict.fromkeys(INLINE, PASS),
     **dict.fromkeys(MARKED, MARK),
 }

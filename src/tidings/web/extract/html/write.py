@@ -1,21 +1,23 @@
-"""Kept blocks as Markdown: headings, nested lists, quotes, code, tables, links and images.
+"""Kept blocks as Markdown: headings, nested lists, quotes, code, tables, links, formulas, images and embedded media.
 
 The containers of a block decide its form; the marks beside its text give the inline markup. Links become absolute;
-those that are not web addresses keep only their text.
+those that are not web addresses keep only their text. In a discussion each post begins with the name of its author.
 
 The places of hidden text are found by writing a partly hidden block twice, the second time with marks around the hidden
 parts, which are then searched for. So they are right in any form (an item, a cell, a link), and the text is unaffected.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from itertools import groupby
 
 from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
+from tidings.web.extract.html.embeds import embedded, picture
 from tidings.web.extract.html.page import web_address
+from tidings.web.extract.html.posts import Posts, is_quote
 from tidings.web.extract.html.tree import Element, pieces_within
-from tidings.web.extract.html.vocabulary import HEADINGS
+from tidings.web.extract.html.vocabulary import CODE, HEADINGS
 from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenced, rows_as_table
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
@@ -99,14 +101,35 @@ def _links_whole(written: str, start: int, end: int) -> HiddenRange:
 
 _BOLD = frozenset(("b", "strong"))
 _SLANTED = frozenset(("i", "em"))
-_CODE = frozenset(("code", "kbd", "samp"))
-_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
+_STRUCK = frozenset(("del", "s", "strike"))
+_LANGUAGE = re.compile(
+    r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight-text|highlight|brush|prettyprint lang)[-:]\s*"
+    r"|(?:sourceCode|hljs|prettyprint|crayon|shiki)\s+)(?!highlight|lang|line|notranslate)([\w+#.]+(?:-[\w+#]+)*)"
+)
+# Names that highlighters give to text of no language, or that are no languages.
+_NO_LANGUAGE_NAMES = (
+    "none text plain plaintext nohighlight default auto code block wrapper highlighted copy output console-output txt "
+    "linenums prettyprinted"
+)
+_NO_LANGUAGE = frozenset(_NO_LANGUAGE_NAMES.split())
+_AROUND = {  # What is written before and after the text of an element, unless it is there already.
+    **dict.fromkeys(_BOLD, ("**", "**")),
+    **dict.fromkeys(_SLANTED, ("*", "*")),
+    **dict.fromkeys(_STRUCK, ("~~", "~~")),
+    "q": ("“", "”"),
+    "rt": ("(", ")"),
+}
+_PLAIN_RAISED = re.compile(r"\W*(?:st|nd|rd|th|e|er|re|ème|o|a|º|ª|tm|™|®|©|sm|me|lle|no|\*+|†|‡)\W*", re.IGNORECASE)
+_SIMPLE = re.compile(r"[+\-\N{MINUS SIGN}]?\w+")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|[0-9]{1,9}[.)]\s)", re.MULTILINE)
 # The first characters of lines that could be read as a heading, an item or a quote.
 _STARTS = frozenset(("#", "-", "+", ">", *"0123456789"))
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
+_POINTS = frozenset(("img", "iframe", "video", "audio", "object", "embed"))
+_VERBATIM = CODE | {"math"}
+_WIDEST = 200  # Columns that a cell may span.
 
 
 class MarkdownWriter:
@@ -119,9 +142,10 @@ class MarkdownWriter:
         self._options = options
         self._room = options.caps.characters  # Characters left for URLs: a long base URL makes every short link long.
         self._items: set[Node] = set()  # List items that already have their bullet.
+        self._links: dict[str, int] = {}  # The URLs of links that are written as footnotes.
 
-    def write(self, blocks: Sequence[PageBlock]) -> str:
-        """Returns all blocks as Markdown, in order."""
+    def write(self, blocks: Sequence[PageBlock], posts: Posts | None = None) -> str:
+        """Returns all blocks as Markdown, in order; `posts` knows the authors of a discussion."""
         parts: list[str] = []
         hidden = HiddenPlaces()
         before: Node | None = None
@@ -129,6 +153,11 @@ class MarkdownWriter:
         for whole, grouped in groupby(blocks, key=lambda block: _whole(block.node, wholes)):
             group = list(grouped)
             for part in [[block] for block in group] if whole is None else [group]:
+                if posts is not None and (author := posts.author_before(part[0])):
+                    said = f"**{escaped(author)}:**"
+                    parts += ("\n\n", said)
+                    hidden.add("\n\n", said, [], None)
+                    before = None
                 item = _nearest(part[0].node, "li") if whole is None else None
                 hider = hider_of(part)
                 if whole is not None and whole.tag == "pre":
@@ -143,6 +172,8 @@ class MarkdownWriter:
                     hidden.add(gap, text, found if hider is None else [(0, len(text))], hider)
                 if text or whole is not None:
                     before = item
+        if self._links:
+            parts += ("\n\n", "\n".join(f"[{number}]: {url}" for url, number in self._links.items()))
         written = "".join(parts)
         kept = written.strip()
         self.concealed = hidden.moved(len(written) - len(written.lstrip()), len(kept))
@@ -171,19 +202,18 @@ class MarkdownWriter:
             return ""
         if level := _heading(block.node):
             return f"{'#' * level} {text.replace(chr(10), ' ')}"
-        first = rest = ""
-        depth = 0
+        depth = quotes = 0
         node: Node | None = block.node
         while node is not None:
             depth += node.tag == "li"
-            if node.tag == "blockquote":
-                first = rest = "> "
+            quotes += is_quote(node)
             node = node.parent
+        first = rest = "> " * min(quotes, 5)
         if (marker := _nearest(block.node, "li")) is not None:
             indent = "  " * (depth - 1)
             bullet = _bullet(marker) if marker not in self._items else "  "
             self._items.add(marker)
-            first, rest = indent + bullet, indent + " " * len(bullet)
+            first, rest = first + indent + bullet, rest + indent + " " * len(bullet)
         elif block.node.tag == "dt":
             text = text if text.startswith("**") else f"**{text}**"
         return first + text.replace("\n", "\n" + rest)
@@ -196,12 +226,12 @@ class MarkdownWriter:
         open_marks: list[tuple[Element, int]] = []
         at = 0
         for place, element, begins in block.marks:
-            code = any(one.tag in _CODE for one, _ in open_marks)
+            code = any(one.tag in _VERBATIM for one, _ in open_marks)
             text = "".join(block.pieces[at:place])
             out.append(text if code else escaped(text))
             at = place
-            if element.tag == "img":
-                out.append(self._image(element))
+            if element.tag in _POINTS:
+                out.append(self._image(element) if element.tag == "img" else self._embedded(element))
             elif begins:
                 open_marks.append((element, len(out)))
             elif any(one is element for one, _ in open_marks):
@@ -227,31 +257,44 @@ class MarkdownWriter:
         if not inner:
             return text
         tag = element.tag
+        if tag in {"sup", "sub"}:
+            return _script(element, text)
         if tag == "a":
             inner = self._linked(element, inner)
-        elif tag in _BOLD:
-            inner = inner if "**" in inner else f"**{inner}**"
-        elif tag in _SLANTED:
-            inner = inner if "*" in inner else f"*{inner}*"
-        elif tag in _CODE:
+        elif tag in CODE:
             fence = "``" if "`" in inner else "`"
             inner = f"{fence}{' '.join(inner.split())}{fence}"
+        elif tag == "math":
+            fence = "$$" if element.get("display") == "block" else "$"
+            inner = f"{fence}{inner}{fence}"
+        elif (around := _AROUND.get(tag)) is not None and around[0] not in inner:
+            inner = f"{around[0]}{inner}{around[1]}"
         before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
         return before + inner + after
 
     def _linked(self, element: Element, text: str) -> str:
         href = element.get("href") or "#"
-        url = None if href.startswith("#") else self._address(href)
+        url = None if href.startswith("#") or self._options.links == "off" else self._address(href)
         if url is None:
             return "" if text in _PERMALINKS else text
         label = " ".join(text.split())
+        if self._options.links == "footnotes":
+            return f"[{label}][{self._links.setdefault(escaped_url(url), len(self._links) + 1)}]"
         return f"[{label}]({escaped_url(url)})"
 
     def _image(self, element: Element) -> str:
-        alt = escaped(" ".join((element.get("alt") or "").split()))
-        source = element.get("src") or element.get("data-src") or ""
-        url = self._address(source) if source else None
-        return f" ![{alt}]({escaped_url(url)}) " if alt and url else ""
+        alt, source = picture(element)
+        if alt and not source and not element.get("src"):
+            return ""
+        if alt and (not source or alt.startswith("$")):
+            return alt
+        url = self._address(source) if source and self._options.images else None
+        return f" ![{escaped(alt)}]({escaped_url(url)}) " if alt and url else ""
+
+    def _embedded(self, element: Element) -> str:
+        found = embedded(element) if self._options.links != "off" else None
+        url = self._address(found[1]) if found is not None else None
+        return f" [{escaped(found[0])}]({escaped_url(url)}) " if found is not None and url else ""
 
     def _address(self, link: str) -> str | None:
         url = web_address(self._base, link) if self._room > 0 else None
@@ -277,24 +320,96 @@ class MarkdownWriter:
 
     def _table(self, blocks: list[PageBlock]) -> str:
         """Writes a table row by row; a table with one row or column is layout, and written as its content."""
-        rows: list[list[str]] = []
+        rows: list[list[tuple[Node, list[PageBlock]]]] = []
         for _, row in groupby(blocks, key=lambda block: _nearest(block.node, "tr")):
             cells = groupby(row, key=lambda block: _nearest(block.node, "td", "th") or block.node)
-            rows.append([" ".join(filter(None, map(self.inline, cell))).replace("\n", " ") for _, cell in cells])
+            rows.append([(cell, list(held)) for cell, held in cells])
         if max(map(len, rows)) == 1 or len(rows) == 1:
-            return "\n\n".join(cell for row in rows for cell in row if cell)
+            parts = [part for row in rows for _, held in row for part in self._layout(held)]
+            return "\n\n".join(filter(None, parts))
+        written = [(row[0][0], [(cell, self._cell(held)) for cell, held in row]) for row in rows]
         if not self._options.keep_tables:
-            return "\n".join(", ".join(filter(None, row)) for row in rows)
-        return rows_as_table([[cell.replace("|", "\\|") for cell in row] for row in rows])
+            return "\n".join(", ".join(filter(None, (text for _, text in row))) for _, row in written)
+        return rows_as_table(_grid(written))
+
+    def _layout(self, blocks: list[PageBlock]) -> Iterator[str]:
+        for code, part in groupby(blocks, key=lambda block: _nearest(block.node, "pre")):
+            yield self._code(code)[0] if code is not None else " ".join(filter(None, map(self.inline, part)))
+
+    def _cell(self, blocks: list[PageBlock]) -> str:
+        """Writes the blocks of a cell in one line; code becomes inline code, line by line."""
+        parts: list[str] = []
+        for code, part in groupby(blocks, key=lambda block: _nearest(block.node, "pre")):
+            if code is None:
+                parts += filter(None, map(self.inline, part))
+            elif self._options.keep_code_blocks:
+                lines = filter(str.strip, "".join(code.element.itertext()).split("\n"))
+                parts.append("<br>".join(f"``{line}``" if "`" in line else f"`{line}`" for line in lines))
+        return " ".join(parts).replace("\n", " ").replace("|", "\\|")
+
+
+def _grid(rows: Sequence[tuple[Node, Sequence[tuple[Node, str]]]]) -> list[list[str]]:
+    """Returns the cells of a table in their columns: a cell that spans several is repeated in each row, not column."""
+    table: list[list[str]] = []
+    spanning: dict[int, tuple[int, str]] = {}  # By column: the rows that a cell above still covers, and its text.
+    for first, cells in rows:
+        row: list[str] = []
+        texts = {cell.element: text for cell, text in cells}
+        line = first.element.getparent()
+        # All cells count, also those without text, which have no block.
+        every = [one for one in line if one.tag in {"td", "th"}] if line is not None and line.tag == "tr" else []
+        for cell in every or [one.element for one, _ in cells]:
+            _fill(row, spanning)
+            text, wide, tall = texts.get(cell, ""), _span(cell, "colspan"), _span(cell, "rowspan")
+            for number in range(wide):
+                if tall > 1:
+                    spanning[len(row)] = (tall - 1, text if number == 0 else "")
+                row.append(text if number == 0 else "")
+            if len(row) >= _WIDEST:
+                break
+        _fill(row, spanning)
+        table.append(row)
+    used = [number for number in range(max(map(len, table))) if any(row[number : number + 1] > [""] for row in table)]
+    return [[row[number] if number < len(row) else "" for number in used] for row in table]
+
+
+def _fill(row: list[str], spanning: dict[int, tuple[int, str]]) -> None:
+    """Adds the cells of earlier rows that reach into this one, at its end."""
+    while (above := spanning.pop(len(row), None)) is not None:
+        left, text = above
+        if left > 1:
+            spanning[len(row)] = (left - 1, text)
+        row.append(text)
+
+
+def _span(cell: Element, name: str) -> int:
+    said = (cell.get(name) or "").strip()
+    return min(max(int(said), 1), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
+
+
+def _script(element: Element, text: str) -> str:
+    """Returns a superscript or a subscript: `10^23`, `x^(n+1)`, `H_2O`; ordinals and marks stay as they are."""
+    inner = text.strip()
+    link = element.find(".//a")
+    if link is None and (above := element.getparent()) is not None and above.tag == "a":
+        link = above
+    if element.tag == "sup" and link is not None and (link.get("href") or "").find("#") >= 0:
+        bare = inner.strip("[]\\()")
+        return f"[^{bare}]" if bare.isalnum() else text
+    if element.tag == "sup" and (_PLAIN_RAISED.fullmatch(inner) or "[" in inner or len(inner) > 40):
+        return text
+    mark = "^" if element.tag == "sup" else "_"
+    return f"{mark}{inner}" if _SIMPLE.fullmatch(inner) else f"{mark}({inner})"
 
 
 def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
     """Returns the code block or the table around `node`, which is written as a whole, or None."""
     if node not in known:
         above = _whole(node.parent, known) if node.parent is not None else None
-        if (above is None or above.tag != "pre") and node.tag in {"pre", "table"}:
-            # A table in a table is layout.
-            known[node] = node if above is None or node.tag == "pre" else None
+        if above is None and node.tag in {"pre", "table"}:
+            known[node] = node
+        elif above is not None and above.tag == "table" and node.tag == "table":
+            known[node] = None  # A table in a table is layout.
         else:
             known[node] = above
     return known[node]
@@ -336,8 +451,9 @@ def _language(element: Element) -> str:
     """Returns the language of code from the class of its `code`, of the `pre` or of the parent."""
     for one in (element.find(".//code"), element, element.getparent()):
         if one is not None:
-            if found := _LANGUAGE.search(one.get("class") or ""):
-                return found[1]
+            for found in _LANGUAGE.finditer(one.get("class") or ""):
+                if (said := found[1].lower()) not in _NO_LANGUAGE:
+                    return said.removesuffix("-basic")
             if declared := (one.get("data-lang") or one.get("data-language") or "").split():
                 return declared[0]
     return ""

@@ -1,0 +1,154 @@
+"""What a page shows besides text: formulas, pictures, embedded pages, videos and recordings.
+
+A formula becomes one `math` element that holds its TeX, in place of all that KaTeX, MathJax or MediaWiki draw it with.
+It is part of the sentence around it. The TeX of an annotation is not shown to readers, so it is used only if it cannot
+be read as a sentence.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from tidings.web.extract.html.tree import Element, drop
+
+_DRAWN: Final = re.compile(r"(?:^|\s)(?:katex|katex-display|MathJax\w*|mwe-math-element)(?:\s|$)")
+_SENTENCE: Final = re.compile(r"(?:[^\W\d_]{2,}[\s,.;:!?]+){4}")
+_COMMAND: Final = re.compile(r"\\[A-Za-z]+|\{[^{}]*\}")
+_LONGEST: Final = 4_000  # Characters of a formula.
+_DEEPEST: Final = 40
+_SCRIPTS: Final = {"msup": "^", "mover": "^", "msub": "_", "munder": "_"}
+
+
+def write_formulas(root: Element) -> None:
+    """Replaces each formula of a page by a `math` element that holds its TeX."""
+    for script in list(root.iter("script")):
+        if (script.get("type") or "").startswith("math/tex"):
+            for drawn in [one for one in script.itersiblings(preceding=True) if _is_drawn(one)][:2]:
+                drop(drawn)
+            script.tag = "math"
+            _set(script, script.text or "", block="display" in (script.get("type") or ""))
+    for math in list(root.iter("math")):
+        if len(cast("Any", math)) == 0:
+            continue
+        text, block = _tex(math), math.get("display") == "block" or math.get("mode") == "display"
+        drawn, above = None, math.getparent()
+        for _ in range(5):
+            if above is not None and _is_drawn(above) and sum(1 for _ in above.iter("math")) == 1:
+                drawn = above
+                block = block or "display" in (above.get("class") or above.get("display") or "")
+            above = above.getparent() if above is not None else None
+        if drawn is not None:
+            for child in list(drawn):
+                drop(child)
+            drawn.text = None
+            cast("Any", drawn).append(math)
+            math.tail = None
+        _set(math, text, block=block)
+
+
+def _is_drawn(element: Element) -> bool:
+    return element.tag == "mjx-container" or _DRAWN.search(element.get("class") or "") is not None
+
+
+def _set(math: Element, text: str, *, block: bool) -> None:
+    for child in list(math):
+        cast("Any", math).remove(child)
+    math.text = " ".join(text.split())[:_LONGEST]
+    if block:
+        cast("Any", math).set("display", "block")
+
+
+def _tex(math: Element) -> str:
+    """Returns the TeX that the page gives for a formula, or else that of its elements."""
+    for one in math.iter("annotation"):
+        if "tex" in (one.get("encoding") or "") and one.text and not _is_prose(one.text):
+            return one.text
+    said = math.get("alttext") or ""
+    return said if said and not _is_prose(said) else _linear(math, 0)
+
+
+def _is_prose(text: str) -> bool:
+    return _SENTENCE.search(_COMMAND.sub(" ", text)) is not None
+
+
+def _linear(element: Element, depth: int) -> str:  # noqa: PLR0911 - one return for each element
+    """Returns presentation MathML as TeX."""
+    if depth > _DEEPEST:
+        return "".join(element.itertext())
+    tag = element.tag
+    inner = [_linear(one, depth + 1) for one in element if one.tag not in {"annotation", "annotation-xml"}]
+    if tag == "mtext":
+        return f"\\text{{{''.join(element.itertext()).strip()}}}"
+    if not inner:
+        return (element.text or "").strip()
+    if tag in _SCRIPTS and len(inner) == 2:
+        return f"{inner[0]}{_SCRIPTS[tag]}{_group(inner[1])}"
+    if tag in {"msubsup", "munderover"} and len(inner) == 3:
+        return f"{inner[0]}_{_group(inner[1])}^{_group(inner[2])}"
+    if tag == "mfrac" and len(inner) == 2:
+        return f"\\frac{{{inner[0]}}}{{{inner[1]}}}"
+    if tag == "msqrt":
+        return f"\\sqrt{{{' '.join(inner)}}}"
+    if tag == "mroot" and len(inner) == 2:
+        return f"\\sqrt[{inner[1]}]{{{inner[0]}}}"
+    if tag == "mtable":
+        return " \\\\ ".join(inner)
+    return (" & " if tag == "mtr" else " ").join(filter(None, inner))
+
+
+def _group(text: str) -> str:
+    return text if len(text) == 1 else f"{{{text}}}"
+
+
+_EMBEDDED: Final = {"iframe": "Embedded page", "video": "Video", "audio": "Audio", "object": "Embedded object"}
+_VIDEOS: Final = re.compile(r"//(?:www\.)?(?:youtube(?:-nocookie)?\.com|youtu\.be|player\.vimeo\.com|vimeo\.com|"
+                            r"(?:www\.)?dailymotion\.com|player\.twitch\.tv)/")  # fmt: skip
+_UNSEEN_FRAMES: Final = re.compile(
+    r"googletagmanager|doubleclick|googlesyndication|adservice|amazon-adsystem|recaptcha|/gtm|facebook\.com/tr|"
+    r"^about:|^javascript:|^data:", re.IGNORECASE
+)  # fmt: skip
+_SMALL: Final = frozenset(("0", "1", "0px", "1px"))
+_SOURCES: Final = ("data-src", "data-lazy-src", "data-original", "data-url", "src", "data")
+_EMOJI: Final = re.compile(r"(?:^|[\s_-])(?:emoji|smiley|smilie)", re.IGNORECASE)
+_FORMULA: Final = re.compile(r"(?:^|\s)(?:latex|tex|math|mwe-math-\S*)(?:\s|$)")
+
+
+def embedded(element: Element) -> tuple[str, str] | None:
+    """Returns the label and the URL of an embedded page, video or recording; None if readers do not see it."""
+    tag, style = element.tag, (element.get("style") or "").replace(" ", "")
+    hidden = {element.get("width"), element.get("height")} & _SMALL or element.get("hidden") is not None
+    source = next(_sources(element), "")
+    if not source or hidden or "display:none" in style or _UNSEEN_FRAMES.search(source):
+        return None
+    label = _EMBEDDED.get(tag, "Embedded object")
+    if tag == "iframe" and _VIDEOS.search(source):
+        label = "Video"
+    said = " ".join((element.get("title") or element.get("aria-label") or "").split())[:200]
+    return (f"{label}: {said}" if said and said.lower() != label.lower() else label), source
+
+
+def _sources(element: Element) -> Iterator[str]:
+    for one in (element, *element.iter("source")):
+        yield from (value for key in _SOURCES if (value := (one.get(key) or "").strip()))
+
+
+def picture(element: Element) -> tuple[str, str]:
+    """Returns the alternative text and the URL of an image; no URL for an emoji, which is its text."""
+    alt, names = " ".join((element.get("alt") or "").split()), element.get("class") or ""
+    if alt and (_EMOJI.search(names) or (len(alt) <= 4 and not alt.isascii() and not any(map(str.isalnum, alt)))):
+        return alt, ""
+    if alt and _FORMULA.search(names):
+        plain = alt.removeprefix("{\\displaystyle ").removesuffix("}") if alt.startswith("{") else alt
+        return f"${plain}$", ""
+    usual = (value for value in _sources(element) if not value.startswith("data:"))
+    return alt, next(usual, "") or _largest(element.get("srcset") or element.get("data-srcset") or "")
+
+
+def _largest(srcset: str) -> str:
+    """Returns the URL with the greatest width or density of a `srcset`."""
+    found: list[tuple[float, str]] = []
+    for one in srcset.split(", "):
+        url, _, size = one.strip().partition(" ")
+        number = size.strip().rstrip("wx,")
+        found.append((float(number) if number.replace(".", "", 1).isdigit() else 1.0, url.rstrip(",")))
+    return max(found)[1]

@@ -1,0 +1,119 @@
+"""The posts of a discussion: their authors, and the words that they quote from each other.
+
+Posts are repeated containers whose names say so, such as `message`, `comment` or `answer`. The extraction may leave out
+the column with the author's name, so the name is found again in the post, and written above what is kept of it: the
+words of one person must not read as those of another.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
+from tidings.web.extract.html.tree import Element
+from tidings.web.extract.html.vocabulary import GROUPS
+
+_SORTS: Final = [name for name, _ in GROUPS]
+_COMMENT: Final = 1 << _SORTS.index("comment")
+_POST: Final = 1 << _SORTS.index("post") | _COMMENT
+_QUOTE: Final = re.compile(
+    r"(?:^|[\s_-])(?:bb|bbcode[_-]?)?(?:block-?)?quot(?:e|ed)(?:block|body|content|container)?(?:\s|$)|--quote\b",
+    re.IGNORECASE,
+)
+_AUTHOR: Final = re.compile(
+    r"(?:^|[\s_-])(?:author|username|user-?name|user-?details|poster|nick(?:name)?|hnuser|comment-?author|creator|byline"
+    r"|display-?name|member-?name|fn)(?:[\s_-]|$|name|link)", re.IGNORECASE
+)  # fmt: skip
+_ITEMS: Final = re.compile(r"schema\.org/(?:Comment|Answer|Question|DiscussionForumPosting|UserComments)")
+_LONGEST: Final = 60  # Characters of a name.
+_WORDS: Final = 5
+_SAYS: Final = re.compile(
+    r"^(?:by|from|von|par|por|da)\s+|\s+(?:says|said|wrote|writes|schrieb|sagt|a dit):?$|:$", re.IGNORECASE
+)
+_LEAST_COMMENT: Final = 4  # Words; fewer are a button or a date.
+
+
+def is_quote(node: Node) -> bool:
+    """Returns whether a container holds words of somebody else."""
+    if node.tag == "blockquote":
+        return True
+    names = node.element.get("class") if node.names else None
+    return bool(names) and node.tag in {"div", "aside", "section", "td"} and _QUOTE.search(names or "") is not None
+
+
+def comments_of(page: Blocks) -> set[int]:
+    """Returns the numbers of the blocks in containers that are named as comments and are not around the headline."""
+    around: set[Node] = set()
+    node = next((block.node for block in page.blocks if block.node.tag == "h1"), page.root)
+    while node.parent is not None:
+        around.add(node)
+        node = node.parent
+    inside: set[Node] = set()
+    for node in page.nodes:  # Parents come before their children.
+        if node.parent in inside or (node.groups & _COMMENT and node not in around):
+            inside.add(node)
+    return {number for number, block in enumerate(page.blocks) if block.node in inside}
+
+
+def is_comment(block: PageBlock) -> bool:
+    """Returns whether a block in the comments is what somebody wrote, and not a button, a date or a form."""
+    return block.words >= _LEAST_COMMENT and block.node.tag not in {"button", "label", "form"}
+
+
+class Posts:
+    """Knows the post of each block, and the author of each post."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        alike = Counter((node.parent, node.tag, *node.names) for node in nodes if node.words)
+        self._posts: dict[Node, Element] = {}
+        for node in nodes:
+            item = _ITEMS.search(node.element.get("itemtype") or "") is not None
+            named = bool(node.groups & _POST) and node.tag in {"div", "article", "li", "section", "tr", "table", "td"}
+            often = alike[(node.parent, node.tag, *node.names)] > 1
+            if node.words and (item or (named and often) or node.element.get("data-author")):
+                self._posts[node] = node.element
+        self._last: Node | None = None
+
+    def author_before(self, block: PageBlock) -> str:
+        """Returns the author to be named before a block: that of a post that begins with it; else nothing."""
+        post = self._post_of(block.node)
+        if post is None or post is self._last:
+            return ""
+        self._last = post
+        name = _author(post.element)
+        return "" if not name or name.lower() in block.text[: 2 * _LONGEST].lower() else name
+
+    def _post_of(self, node: Node | None) -> Node | None:
+        """Returns the innermost post around a node that names an author."""
+        while node is not None:
+            if node in self._posts and _author(node.element):
+                return node
+            node = node.parent
+        return None
+
+
+def _author(post: Element) -> str:
+    for said in (post.get("data-author"), *_named(post)):
+        name = _SAYS.sub("", " ".join((said or "").split()))
+        if name and len(name) <= _LONGEST and len(name.split()) <= _WORDS and any(map(str.isalpha, name)):
+            return name
+    return ""
+
+
+def _named(post: Element) -> Iterator[str]:
+    """Yields the texts that may be the name of the author, the most certain first; not those inside a quote."""
+    likely: list[str] = []
+    for one in post.iter():
+        if one is post or not isinstance(one.tag, str):
+            continue
+        names = f"{one.get('class') or ''} {one.get('itemprop') or ''} {one.get('rel') or ''}"
+        if not names.strip():
+            continue
+        if _QUOTE.search(names):
+            break  # A quote names the author that it quotes.
+        if _AUTHOR.search(names):
+            inner = next((link for link in one.iter("a") if "".join(link.itertext()).strip()), one)
+            likely.append("".join(inner.itertext()))
+            likely.append("".join(one.itertext()))
+    yield from likely
