@@ -9,8 +9,9 @@ import pytest
 from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
 from tidings import LiveServer, ResourceUpdated
 from tidings.bridge import BridgeServer, CallWatch, UpstreamSpec
+from tidings.bus.sqlite import SqliteBus
 from tidings.client.events import ResourcesChanged, ToolsChanged
-from tidings.errors import TidingsError
+from tidings.errors import BusUnavailable, TidingsError
 
 pytestmark = pytest.mark.anyio
 ABOVE = pytest.mark.parametrize("above", ERAS)
@@ -157,6 +158,25 @@ async def test_replicas_on_one_bus_divide_the_reads_and_all_tell(tmp_path: Path)
         shop.texts["apples"] = "4 apples"
         for each in heard:
             await each.until(1)
+
+
+async def test_a_bus_that_is_away_for_a_while_does_not_end_the_reads(tmp_path: Path) -> None:
+    shop, bus = Shop(), SqliteBus(tmp_path / "bus.db")
+    async with using(BridgeServer([spec(shop, "legacy")], interval=0.05, bus=bus)) as client:
+        heard = Heard(client)
+        await client.subscribe("stock://apples")
+        get, away = bus.records.get, anyio.Event()
+
+        async def fail(_: str) -> Any:
+            away.set()
+            raise BusUnavailable("The bus is away.")
+
+        bus.records.get = fail  # type: ignore[method-assign]
+        with anyio.fail_after(30):
+            await away.wait()
+        bus.records.get = get  # type: ignore[method-assign]
+        shop.texts["apples"] = "2 apples"
+        await heard.until(1)
 
 
 async def test_a_change_while_no_bridge_ran_is_found_by_the_next(tmp_path: Path) -> None:

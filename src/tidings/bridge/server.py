@@ -238,9 +238,6 @@ class BridgeServer(LiveServer[None]):
                     return self._enveloped(ctx, result)
             raise
 
-    def _is_unknown(self, method: str) -> bool:
-        return McpServerAdapter(self).lowlevel.get_request_handler(method) is None and method != "ping"
-
     def _enveloped(self, ctx: RequestContext, result: Json) -> Json:
         """Returns a result as the era of its request has it."""
         if not is_modern(ctx):

@@ -92,9 +92,8 @@ def read_targets(texts: Sequence[str], environ: Mapping[str, str]) -> list[Upstr
     specs: dict[str, UpstreamSpec] = {}
     problems: list[str] = []
     for text in texts:
-        path = Path(text).expanduser()
-        if path.suffix.lower() == ".json" and " " not in text.strip():
-            found, wrong = _of_file(path, environ, specs)
+        if is_file(text):
+            found, wrong = _of_file(Path(text).expanduser(), environ, specs)
             specs |= {spec.name: spec for spec in found}
             problems += wrong
             continue

@@ -23,7 +23,7 @@ from tidings.bridge.upstream import Upstream
 from tidings.bus import Records
 from tidings.changes import ResourceUpdated
 from tidings.client import events
-from tidings.errors import ResourceNotFound, TidingsError
+from tidings.errors import ResourceNotFound, TidingsError, TransportError
 
 logger = logging.getLogger(__name__)
 
@@ -169,20 +169,24 @@ class SourceWatch:
         hurried, self._is_hurried = self._is_hurried, False
         if self._records is None:
             return True, self._last
-        stored = await self._records.get(self._key)
-        known = as_dict(json.loads(stored.value)) if stored else {}
-        at, state = as_float(known.get("at")) or 0.0, as_text(known.get("state"))
-        if not hurried and self._last is not None and 0 <= time.time() - at < self.source.interval * 0.8:
-            self._last = state or self._last
-            return False, state
-        revision = stored.revision if stored else 0
-        taken = await self._records.put(self._key, _record(state), seconds=_KEPT, revision=revision)
+        try:
+            stored = await self._records.get(self._key)
+            known = as_dict(json.loads(stored.value)) if stored else {}
+            at, state = as_float(known.get("at")) or 0.0, as_text(known.get("state"))
+            if not hurried and self._last is not None and 0 <= time.time() - at < self.source.interval * 0.8:
+                self._last = state or self._last
+                return False, state
+            revision = stored.revision if stored else 0
+            taken = await self._records.put(self._key, _record(state), seconds=_KEPT, revision=revision)
+        except TransportError:  # Without the bus, each replica reads for itself.
+            return True, self._last
         return taken is not None, state
 
     async def _store(self, state: str | None) -> None:
         self._last = state
         if self._records is not None:
-            await self._records.put(self._key, _record(state), seconds=_KEPT)
+            with suppress(TransportError):
+                await self._records.put(self._key, _record(state), seconds=_KEPT)
 
     async def _state(self) -> tuple[str | None, float]:
         """Reads the resource. Returns a text that is equal for equal contents; None if it cannot be read.
