@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
+from tests.client.bad_servers import LEGACY, behaved, web
 from tests.server.serving import serving
 from tidings import connect
 from tidings.bridge import BridgeServer, UpstreamSpec
@@ -116,6 +117,42 @@ async def test_a_server_that_dies_is_started_again_and_its_copies_become_fresh(a
             await until(lambda: watching[-1] == "two")
             assert int(text(await client.call_tool("mortal_pid"))) > 0
             tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_is_replaced_is_watched_again() -> None:
+    old, new = Shop("old"), Shop("new")
+    new.texts["apples"] = "new apples"
+    bridge = BridgeServer([spec(old, "legacy")], prefixed=True, interval=0.05)
+    async with using(bridge) as client:
+        seen: list[str] = []
+
+        async def watch() -> None:
+            async for read in client.watch("shop+stock://apples"):
+                seen.append(read.text)  # noqa: PERF401 - seen meanwhile
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await until(lambda: seen == ["3 apples"])
+            await bridge.set_servers([])
+            await bridge.set_servers([spec(new, "legacy")])
+            await until(lambda: seen[-1] == "new apples")
+            new.texts["apples"] = "newer apples"
+            await until(lambda: seen[-1] == "newer apples")
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_server_with_too_much_is_cut_and_one_that_repeats_itself_is_not_believed() -> None:
+    does = behaved(LEGACY, {"tools": {}})
+    tool = {"inputSchema": {"type": "object"}}
+    tools = [{"name": f"t{number}", **tool} for number in range(20_000)] + [{"name": "t1", **tool}]
+    does["tools/list"] = {"tools": tools}
+    async with web(does) as site:
+        bridge = BridgeServer([UpstreamSpec("much", site.url), spec(Shop())])
+        async with using(bridge) as client:
+            names = [each.name for each in client.tools]
+            assert len(names) == len(set(names))
+            assert sum(name.startswith("much_") for name in names) == 10_000
+            assert text(await client.call_tool("shop_count", {"item": "apples"})) == "1 x 3 apples"
 
 
 async def test_each_token_has_a_session_of_its_own() -> None:

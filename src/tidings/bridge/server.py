@@ -126,7 +126,7 @@ class BridgeServer(LiveServer[None]):
         """Replaces the servers while the bridge runs. Those that stay the same keep their sessions."""
         self._specs = {spec.name: spec for spec in specs}
         for group in self._groups.values():
-            await group.set_servers(self._specs)
+            await self._watches.renew(await group.set_servers(self._specs))
         for kind in ("tool", "resource", "prompt"):
             self.notify.soon(list_change(kind))
 
@@ -381,7 +381,11 @@ class BridgeServer(LiveServer[None]):
         return True
 
     def _templates(self) -> list[str]:
-        return [str(item["uriTemplate"]) for item in self._offered(self._group(None), "templates")]
+        return (
+            []
+            if self._pass_token
+            else [str(item["uriTemplate"]) for item in self._offered(self._group(None), "templates")]
+        )
 
     def _members(self, prefix: str) -> list[str]:
         items = self._offered(self._group(None, prefix), "resources")
@@ -445,8 +449,8 @@ class ServerGroup:
             self.servers[name] = self._make(spec)
             self.servers[name].start()
 
-    async def set_servers(self, specs: Mapping[str, UpstreamSpec]) -> None:
-        """Begins sessions to new servers, and ends those to servers that are gone or have changed."""
+    async def set_servers(self, specs: Mapping[str, UpstreamSpec]) -> list[Upstream]:
+        """Begins sessions to new servers, and ends those to servers that are gone or have changed. Returns these."""
         gone = [upstream for name, upstream in self.servers.items() if specs.get(name) != upstream.spec]
         kept = {upstream.spec.name: upstream for upstream in self if upstream not in gone}
         self.servers = {name: kept.get(name) or self._make(spec) for name, spec in specs.items()}
@@ -454,6 +458,7 @@ class ServerGroup:
             if name not in kept:
                 upstream.start()
         await asyncio.gather(*(upstream.aclose() for upstream in gone))
+        return gone
 
     async def tried(self) -> None:
         """Waits until every server is connected, or has failed once."""

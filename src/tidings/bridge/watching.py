@@ -262,9 +262,18 @@ class WatchedSources:
             await self._watches.pop(member).aclose()
 
     def lists_changed(self) -> None:
-        """Watches what has come under the prefixes that somebody subscribes to."""
-        for uri in [uri for uri in self._wanted if uri.endswith("*")]:
-            self._adjust(uri)
+        """Watches what has come under the prefixes that somebody subscribes to, and what is there again."""
+        for uri in [uri for uri in self._wanted if uri.endswith("*") or uri not in self._watches]:
+            with suppress(TidingsError, ValueError):
+                self._adjust(uri)
+
+    async def renew(self, gone: Iterable[Upstream]) -> None:
+        """Lets go of sessions that have ended. What they watched is watched in the new ones, if there are any."""
+        lost = [member for member, watch in self._watches.items() if watch.source.upstream in gone]
+        await asyncio.gather(*(self._watches.pop(member).aclose() for member in lost))
+        self.lists_changed()
+        for member in lost:
+            self._publish(member)
 
     def hear(self, upstream: Upstream) -> None:
         """Publishes what the server tells."""
