@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from mcp_types import Annotations, Completion, Resource, ResourceTemplate
 
+from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import joined, quoted
 
 MOST_COMPLETIONS: Final = 100  # The protocol allows no more values in one answer.
@@ -117,7 +118,8 @@ class ResourceFamily(dict[str, ResourceKind]):
         kind = self.get(name.lower())
         if f"{scheme.lower()}://" != self.prefix or kind is None:
             known = ", ".join(map(self.shown, self.values()))
-            raise BadAddress(f"{quoted(uri)} is not a URI of this server. There are: {known}.")
+            near = did_you_mean(name.lower(), self, show=lambda each: self.shown(self[each]))
+            raise BadAddress(f"{quoted(uri)} is not a URI of this server.{near} There are: {known}.")
         try:
             argument = unquote(encoded, errors="strict")
             argument.encode()

@@ -21,7 +21,7 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notifica
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Cursor, Filter, ResourceUpdated
-from tidings.errors import NotAuthorized, ResourceNotFound, TidingsError
+from tidings.errors import NotAuthorized, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes
 from tidings.server.core import (
@@ -331,9 +331,7 @@ class ModernEra:
             permitted = policy.honoured(subscriptions, partial(policy.allows, ctx))
             subscriptions = await self._core.unless_stopping(permitted)
         elif missing := policy.missing(subscriptions):
-            raise ResourceNotFound(
-                f"Resource not found: {', '.join(missing[:5])}", data={"uri": missing[0], "uris": missing}
-            )
+            raise policy.not_found(missing)
         return Filter.of(
             subscriptions,
             tools=bool(asked.tools_list_changed),

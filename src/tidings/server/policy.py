@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
+from tidings._kit.suggest import did_you_mean, there_are
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits, UriPattern
@@ -20,8 +21,26 @@ Authorize = Callable[[RequestContext, str], bool | Awaitable[bool]]
 """Decides whether the sender of a request may subscribe to a URI (or a prefix, ending in `*`)."""
 
 
+def _owned(owns: Callable[[str], bool], text: str) -> bool:
+    try:
+        return owns(text)
+    except ValueError:
+        return False
+
+
+def _refusal(owns: Callable[[str], bool], text: str) -> str:
+    try:
+        owns(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 class SubscriptionPolicy:
-    """Decides which subscriptions are accepted. `missing` returns those that name nothing that is served."""
+    """Decides which subscriptions are accepted.
+
+    `missing` returns those that name nothing that is served, and `known` the URIs and templates of what is.
+    """
 
     def __init__(
         self,
@@ -30,10 +49,12 @@ class SubscriptionPolicy:
         authorize: Authorize | None = None,
         subscribable: Sequence[str] | None = None,
         missing: Callable[[Sequence[str]], list[str]] = lambda subscriptions: [],
+        known: Callable[[], list[str]] = list,
     ) -> None:
         self.limits = limits
         self._authorize = authorize
         self._missing = missing
+        self._known = known
         self._owners: list[Callable[[str], bool]] = []
         self._names: list[Callable[[], list[str]]] = []
         self._subscribable = None if subscribable is None else [UriPattern(text) for text in subscribable]
@@ -50,13 +71,26 @@ class SubscriptionPolicy:
 
     @property
     def names(self) -> list[str]:
-        """The templates of what others serve, see `also_serves`."""
-        return [name for names in self._names for name in names()]
+        """The templates of what others serve, see `also_serves`, and what is known of the rest."""
+        return [*(name for names in self._names for name in names()), *self._known()]
+
+    def not_found(self, missing: Sequence[str]) -> ResourceNotFound:
+        """Returns the error for subscriptions that name nothing that is served: why, and what there is instead."""
+        said = f"Resource not found: {', '.join(missing[:5])}"
+        if reasons := [reason for text in missing for owns in self._owners if (reason := _refusal(owns, text))]:
+            said = f"{said}. {reasons[0]}"
+        elif names := self.names:
+            heads = {name.split("{", 1)[0].rstrip("/"): name for name in names}
+            near = did_you_mean(missing[0].rstrip("*"), heads, show=lambda head: heads[head])
+            said = f"{said}.{near or there_are(names, most=20)}"
+        return ResourceNotFound(said, data={"uri": missing[0], "uris": list(missing)})
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         """Returns the subscriptions that name nothing that is served."""
         missing = set(self._missing(subscriptions))
-        return [text for text in subscriptions if not any(owns(text) for owns in self._owners) and text in missing]
+        return [
+            text for text in subscriptions if not any(_owned(owns, text) for owns in self._owners) and text in missing
+        ]
 
     async def honoured(self, subscriptions: Sequence[str], permits: Callable[[str], Awaitable[bool]]) -> list[str]:
         """Returns the subscriptions that name something which is served, and that are permitted.
@@ -108,5 +142,7 @@ class SubscriptionPolicy:
 
     async def require(self, ctx: RequestContext, subscription: str) -> None:
         """Raises `ResourceNotFound` for what does not exist and, in the same words, for what the sender is refused."""
+        if not self.asks and self.missing([subscription]):
+            raise self.not_found([subscription])
         if not await self.honoured([subscription], functools.partial(self.allows, ctx)):
             raise ResourceNotFound(f"Resource not found: {subscription}", data={"uri": subscription})

@@ -14,6 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import LifespanResultT, Server
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyUrl
@@ -47,6 +48,9 @@ class ResourceProvider(Protocol):
         """Returns whether this URI, or prefix ending in `*`, belongs to the provider and may be subscribed to.
 
         The resource may not exist yet: its subscribers are notified when it does.
+
+        Raises:
+            ValueError: It looks like one of the provider's, but there can be no such resource. Says why.
         """
         ...
 
@@ -107,7 +111,9 @@ def attach(
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
-    policy = SubscriptionPolicy(limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing)
+    policy = SubscriptionPolicy(
+        limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing, known=adapter.known
+    )
     notifier = server.notifier if isinstance(server, LiveServer) else Notifier
     shows = server.shown_resources if isinstance(server, LiveServer) else shown_resources
     live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier, waking=waking, shows=shows)
@@ -343,7 +349,11 @@ class LiveServer(MCPServer[LifespanResultT]):
     ) -> Iterable[ReadResourceContents] | types.InputRequiredResult:
         """Returns the contents of the resource at `uri`, from the provider if it owns the URI. See `MCPServer`."""
         with not_found_in_era(context, str(uri)):
-            if self._provider is not None and self._provider.owns(str(uri)):
+            try:
+                provided = self._provider is not None and self._provider.owns(str(uri))
+            except ValueError as error:
+                raise ResourceNotFoundError(str(error)) from error
+            if self._provider is not None and provided:
                 return await self._provider.read(str(uri))
             return await super().read_resource(uri, context)
 

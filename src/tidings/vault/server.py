@@ -15,6 +15,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.tasks import Shared
+from tidings._kit.text import quoted
 from tidings._version import __version__
 from tidings.bus import Bus
 from tidings.bus.local import LocalBus
@@ -219,13 +220,19 @@ class _VaultResources:
     library: VaultLibrary
 
     def owns(self, uri: str) -> bool:
+        if not uri.lower().startswith(FAMILY.prefix):
+            return False
         if uri.endswith("*"):
             # There are endless searches and dates, so that a prefix of them cannot be followed.
-            return FAMILY.covers(uri) and not uri.startswith(_ENDLESS)
-        try:
-            return ".." not in parse_address(uri).argument.split("/")
-        except BadAddress:
-            return False
+            if uri.startswith(_ENDLESS):
+                raise BadAddress(f"{quoted(uri)} has no end. Subscribe to one search or one date.")
+            return FAMILY.covers(uri) or bool(FAMILY.split(uri.removesuffix("*")))
+        address = parse_address(uri)
+        if FAMILY[address.kind].argument == "{+path}" and address.argument:
+            vault, path = self.library.vault, address.argument
+            if not vault.visible(path):
+                raise BadAddress(f"{quoted(path)} is not served: it is hidden or excluded.")
+        return True
 
     def templates(self) -> Sequence[types.ResourceTemplate]:
         return FAMILY.templates()

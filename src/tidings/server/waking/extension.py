@@ -138,7 +138,7 @@ class WakingExtension:
         self._store = TaskStore(core)
         self._hints = Hints(shows) if waking.hints else None
         self.running = RunningTasks(core, self._store, waking, adapter)
-        self._waits = Waits(core, self._store, waking, ResourceReader(server, ours), adapter.known)
+        self._waits = Waits(core, self._store, waking, ResourceReader(server, ours))
         if server.get_request_handler("resources/read") is not None:
             # A server that has resources alone gets the one tool: hosts wait with tools.
             if server.get_request_handler("tools/list") is None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from tidings._kit.suggest import there_are
 from tidings._kit.tasks import Background
 from tidings._kit.text import counted
 from tidings.bus import Entry
@@ -215,15 +214,12 @@ class _Wanted:
 class Waits:
     """The waits of this process."""
 
-    def __init__(
-        self, core: Core, store: TaskStore, waking: Waking, reader: ResourceReader, known_uris: Callable[[], list[str]]
-    ) -> None:
+    def __init__(self, core: Core, store: TaskStore, waking: Waking, reader: ResourceReader) -> None:
         self._core = core
         self._store = store
         self._waking = waking
         self._reader = reader
         self._texts = KnownTexts(store.records, waking.keep)
-        self._known_uris = known_uris
         self._held: dict[Wait, str] = {}  # With the client that each counts for.
         self._counts: Counter[str] = Counter()
         self._tasks: dict[str, Wait] = {}
@@ -257,8 +253,7 @@ class Waits:
             if missing := [uri for uri in uris if uri not in honoured]:
                 raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}")
         elif missing := policy.missing(uris):
-            known = there_are([*policy.names, *self._known_uris()], most=20)
-            raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}.{known}")
+            raise policy.not_found(missing)
         return uris
 
     async def _place(self, ctx: RequestContext, since: str | None) -> tuple[Cursor | None, dict[str, str]]:

@@ -10,6 +10,8 @@ from urllib.parse import quote
 from tidings._kit.text import quoted
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind
 from tidings.vault.files.obsidian import PERIODS
+from tidings.vault.files.paths import BadPath, check_possible
+from tidings.vault.search.query import BadQuery, parse_query
 from tidings.vault.view import iso_date
 
 JSON: Final = "application/json"
@@ -103,7 +105,10 @@ class VaultAddress(NamedTuple):
 
 
 def parse_address(uri: str) -> VaultAddress:
-    """Parses a URI. Raises `BadAddress` if it is not one of a vault, or has parameters that its kind does not take."""
+    """Parses a URI. Raises `BadAddress` if no vault can ever have such a resource.
+
+    That is the one rule for reading and subscribing. The resource may not exist, or not yet.
+    """
     kind, argument, query = FAMILY.split(uri)
     match kind.name:
         case "search":
@@ -120,6 +125,7 @@ def parse_address(uri: str) -> VaultAddress:
         if day is None:
             raise BadAddress(f"{quoted(argument)} is not a date. Write one such as 2026-01-31, or 'today'.")
         argument = str(day)
+    _check_argument(kind, argument)
     for name, allowed in CHOICES.items():
         if query.get(name, allowed[0]) not in allowed:
             raise BadAddress(f"There is no {name} {quoted(query[name])}. Choose {' or '.join(map(repr, allowed))}.")
@@ -131,6 +137,16 @@ def parse_address(uri: str) -> VaultAddress:
         raise BadAddress("limit and offset choose lines of the text. Leave them out, or leave out mode=summary.")
     choices = tuple((name, value) for name, value in query.items() if name not in _LIST)
     return VaultAddress(kind.name, argument, mode, limit, offset or 0, choices)
+
+
+def _check_argument(kind: ResourceKind, argument: str) -> None:
+    try:
+        if kind.name == "search":
+            parse_query(argument)
+        elif kind.argument == "{+path}" and argument:
+            check_possible(argument)
+    except (BadQuery, BadPath) as error:
+        raise BadAddress(str(error)) from error
 
 
 def _number(name: str, text: str | None, least: int, most: int) -> int | None:
