@@ -1,5 +1,7 @@
 """Several servers behind one bridge: their names, their failures, and servers that come and go."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from tests.client.bad_servers import LEGACY, behaved, web
 from tests.server.serving import serving
 from tidings import connect
 from tidings.bridge import BridgeServer, UpstreamSpec
+from tidings.client import ClientConfig
 from tidings.errors import RequestFailed, TidingsError
 
 pytestmark = pytest.mark.anyio
@@ -153,6 +156,44 @@ async def test_a_server_with_too_much_is_cut_and_one_that_repeats_itself_is_not_
             assert len(names) == len(set(names))
             assert sum(name.startswith("much_") for name in names) == 10_000
             assert text(await client.call_tool("shop_count", {"item": "apples"})) == "1 x 3 apples"
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
+async def test_eight_servers_of_which_one_is_killed_each_second(tmp_path: Path) -> None:
+    specs = [mortal(tmp_path, f"m{number}") for number in range(8)]
+    bridge = BridgeServer([*specs, spec(Shop())])
+    failed, asked, copies = list[str](), 0, dict[str, str]()
+    with anyio.fail_after(280):
+        async with connect(bridge, config=ClientConfig(concurrency=16)) as client, anyio.create_task_group() as tasks:
+
+            async def watch(name: str) -> None:
+                async for read in client.watch(f"{name}+life://x"):
+                    copies[name] = read.text
+
+            async def ask() -> None:
+                nonlocal asked
+                while True:
+                    asked += 1
+                    if text(await client.call_tool("shop_count", {"item": "apples"})) != "1 x 3 apples":
+                        failed.append("shop")
+                    await anyio.sleep(0.05)
+
+            for each in specs:
+                tasks.start_soon(watch, each.name)
+            await until(lambda: len(copies) == 8)
+            tasks.start_soon(ask)
+            for second in range(60):
+                name = f"m{second % 8}"
+                (upstream,) = [each for each in bridge._group(None) if each.spec.name == name]
+                if upstream.client.pid is not None:
+                    os.kill(upstream.client.pid, signal.SIGKILL)
+                (tmp_path / f"{name}.txt").write_text(f"after {second}")
+                await anyio.sleep(1)
+            await until(lambda: all(copies[name] == (tmp_path / f"{name}.txt").read_text() for name in copies))
+            tasks.cancel_scope.cancel()
+    assert not failed
+    assert asked > 100
 
 
 async def test_each_token_has_a_session_of_its_own() -> None:
