@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.parts import vault_burst, vault_edits, vault_index, vault_search, vault_start
+from benchmarks.parts import vault_burst, vault_edits, vault_index, vault_meaning, vault_search, vault_start
 from benchmarks.parts.vault_yard import BARE, QUICK, VaultSize, Yard
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Row, conclude
@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[Yard], Iterable[Row]]] = {
     "search": vault_search.measure,
     "edits": vault_edits.measure,
     "burst": vault_burst.measure,
+    "meaning": vault_meaning.measure,
 }
 
 

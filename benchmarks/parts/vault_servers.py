@@ -1,4 +1,4 @@
-"""The servers that are measured with a vault: Tidings, and two of its peers, each asked the same in its own words."""
+"""The servers that are measured with a vault: Tidings, and three of its peers, each asked the same in its own words."""
 
 import sysconfig
 import time
@@ -88,9 +88,7 @@ class McpVault:
         self._home = installed(self.name, self.version, self._install)
 
     def _install(self, home: Path) -> list[str]:
-        options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
-        npm = _NODE / "lib/node_modules/npm/bin/npm-cli.js"
-        return _node(npm, "install", f"@bitbonsai/mcpvault@{self.version}", "--prefix", home, *options)
+        return _from_npm(f"@bitbonsai/mcpvault@{self.version}", home)
 
     def start(self, vault: Vault, cache: Path) -> Session:
         entry = self._home / "node_modules/@bitbonsai/mcpvault/dist/server.js"
@@ -104,6 +102,34 @@ class McpVault:
 
     def tags(self, session: Session) -> int:
         return len(session.call("list_all_tags")["result"])
+
+
+class ObsidianMcp:
+    """`obsidian-mcp` of npm. It has no index, and lists no tags."""
+
+    name = "obsidian-mcp"
+    indexes = False
+    version = "2.0.1"
+
+    def __init__(self) -> None:
+        self._home = installed(self.name, self.version, self._install)
+
+    def _install(self, home: Path) -> list[str]:
+        return _from_npm(f"{self.name}@{self.version}", home)
+
+    def start(self, vault: Vault, cache: Path) -> Session:
+        entry = self._home / "node_modules/obsidian-mcp/dist/main.js"
+        return Session(_node(entry, "serve", "--vault", f"notes={vault.root}"), _log(cache, self.name))
+
+    def wait(self, session: Session, vault: Vault, patience: float) -> None:
+        pass
+
+    def find(self, session: Session, words: str) -> list[str]:
+        found = session.call("obsidian_search_vault", vault="notes", query=words, limit=LIMIT)["data"]["matches"]
+        return list(dict.fromkeys(match["path"] for match in found))
+
+    def tags(self, session: Session) -> int:
+        raise ProcessFailed(f"{self.name} has no list of tags")
 
 
 class MarkdownVault:
@@ -139,12 +165,18 @@ class MarkdownVault:
         return len(session.call("list_tags")["result"])
 
 
-PEERS: Final[tuple[Callable[[], Server], ...]] = (McpVault, MarkdownVault)
+PEERS: Final[tuple[Callable[[], Server], ...]] = (McpVault, ObsidianMcp, MarkdownVault)
 
 
 def _node(*arguments: str | Path) -> list[str]:
     """A command of node as PyPI carries it: no node of the machine's own is used."""
     return [str(_NODE / "bin/node"), *map(str, arguments)]
+
+
+def _from_npm(package: str, home: Path) -> list[str]:
+    """A command that installs a package of npm into a folder."""
+    options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1"]
+    return _node(_NODE / "lib/node_modules/npm/bin/npm-cli.js", "install", package, "--prefix", home, *options)
 
 
 def _log(cache: Path, name: str) -> Path:

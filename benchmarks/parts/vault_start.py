@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable
 
-from benchmarks.parts.vault_limits import bare_server
+from benchmarks.parts.vault_limits import QUERIES, bare_server
 from benchmarks.parts.vault_notes import Vault
 from benchmarks.parts.vault_servers import Server
 from benchmarks.parts.vault_session import Session
 from benchmarks.parts.vault_yard import BARE, Yard, median, ratios
+from benchmarks.process import ProcessFailed
 from benchmarks.report import TIMES, Cell, Row, Target, say
 
 LITTLE_MORE = Target(2, "most", TIMES)
@@ -51,7 +52,29 @@ def measure(yard: Yard) -> list[Row]:
                 note=f"{note}; {ratios(ours, others)}",
             )
         )
-    return rows
+    return [*rows, _first_answer(yard, small)]
+
+
+def _first_answer(yard: Yard, vault: Vault) -> Row:
+    """How soon is a rare word found in all of its notes, by a server without an index?"""
+    say("start: first answers")
+    ours = [_answered(yard, yard.tidings, vault) for _ in range(yard.size.builds)]
+    theirs: dict[str, Cell] = dict(yard.beside(lambda peer: _answered(yard, peer, vault)))
+    what = f"s from start to the first right answer to a search, {len(vault.notes):,} notes, no index yet"
+    note = f"best {min(ours):.2f}; {ratios(median(ours), theirs)}"
+    return Row("start", what, tidings=median(ours), others=theirs, note=note)
+
+
+def _answered(yard: Yard, server: Server, vault: Vault) -> float:
+    with server.start(vault, yard.fresh()) as session:
+        session.open()
+        while frozenset(server.find(session, QUERIES["rare"])) != vault.rare:
+            if time.monotonic() - session.began > yard.size.patience:
+                raise ProcessFailed(f"{server.name} does not find the rare word in {yard.size.patience:.0f} s")
+            time.sleep(0.05)
+        took = time.monotonic() - session.began
+        session.close(patience=2)
+    return took
 
 
 def _starter(yard: Yard, server: Server, vault: Vault) -> Callable[[], Session]:

@@ -29,7 +29,7 @@ _MOST_PARTS: Final = 200  # Of one note.
 _SECONDS: Final = 20.0  # For notes that are new. The next search goes on with the others.
 _MERGED: Final = 100  # The hits of each of the two ways that are merged.
 _MOST_WORDS: Final = 30  # Of a query.
-_RANK: Final = 60  # The usual constant of reciprocal rank fusion: how little the first ranks differ.
+_RANK: Final = 10  # The constant of reciprocal rank fusion: how little the first ranks differ.
 _COMMON: Final = re.compile(
     "(?:a|an|and|are|as|at|be|by|can|do|does|for|from|how|i|in|is|it|my|of|on|or|the|to|was|what|when|where|which|who|"
     "why|with)\\Z",
@@ -187,9 +187,7 @@ def search_by_meaning(
     meant = [hit for hit in nearest if not (hidden and hidden(hit[2])) and (allowed is None or hit[2] in allowed)]
     for rank, hit in enumerate(meant[:_MERGED]):
         scores[hit[2]] = 1 / (_RANK + rank)
-    words = [word for word in re.findall(r"\w+", plain) if not _COMMON.match(word)]
-    either = Or(tuple(map(Word, words[:_MOST_WORDS])))
-    found = search(queries, either, limit=_MERGED, hidden=hidden).hits if words else ()
+    found = search_by_words(queries, plain, limit=_MERGED, offset=0, hidden=hidden).hits
     by_word = [hit for hit in found if allowed is None or hit.path in allowed]
     for rank, hit in enumerate(by_word):
         scores[hit.path] = scores.get(hit.path, 0.0) + 1 / (_RANK + rank)
@@ -201,6 +199,15 @@ def search_by_meaning(
     ]
     problem = f"{left:,} notes were not looked at for their meaning yet: search again." if left else None
     return SearchPage(len(best), False, tuple(hits), problem)
+
+
+def search_by_words(
+    queries: Queries, text: str, *, limit: int, offset: int, hidden: Callable[[str], bool] | None
+) -> SearchPage:
+    """Searches for notes with at least one of the words of a sentence, without the most common ones."""
+    words = [word for word in re.findall(r"\w+", text) if not _COMMON.match(word)]
+    either = Or(tuple(map(Word, words[:_MOST_WORDS]))) if words else Phrase(text)
+    return search(queries, either, limit=limit, offset=offset, hidden=hidden)
 
 
 def _divided(text: str) -> tuple[str, Query | None]:
