@@ -244,7 +244,7 @@ def test_vaults_are_not_mixed(tmp_path: Path) -> None:
     assert (tmp_path / "one/.trash/C.md").exists()
 
 
-def test_a_note_that_changes_meanwhile_is_left_alone_and_reported(
+def test_a_note_that_changes_meanwhile_is_read_again_and_one_that_goes_is_reported(
     root: Path, vault: Vault, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(
@@ -266,9 +266,9 @@ def test_a_note_that_changes_meanwhile_is_left_alone_and_reported(
 
     monkeypatch.setattr(folders, "rename_with", meanwhile)
     moved = writer.move("Plan.md", "New.md", references=Known(vault))
-    assert moved.changed == ("C.md",)
-    assert sorted(skipped.path for skipped in moved.skipped) == ["A.md", "B.md", "D.md"]
-    assert (root / "A.md").read_text() == "[[Plan]] theirs"
+    assert moved.changed == ("A.md", "C.md")
+    assert sorted(skipped.path for skipped in moved.skipped) == ["B.md", "D.md"]
+    assert (root / "A.md").read_text() == "[[New]] theirs"
     assert not (root / "B.md").exists()
     assert (root / "D.md").read_bytes() == b"[[Plan]] \xff"
 

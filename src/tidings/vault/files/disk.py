@@ -8,8 +8,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -17,13 +17,15 @@ from typing import Final
 
 from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, decode, encode
-from tidings.vault.files.folders import OpenFolder, replace
+from tidings.vault.files.folders import OpenFolder, move_to_free_name, replace
+from tidings.vault.files.journal import Journal, Operation, Step
 from tidings.vault.files.outcomes import FileWritten, explained
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
-from tidings.vault.notes.model import LARGEST_TEXT, version_of
+from tidings.vault.notes.model import LARGEST_TEXT, key, version_of
 
-Make = Callable[[FileContent | None], str]  # Makes a file's new text from its current content; None if it is new.
+# Makes a file's new text, or its bytes, from its current content; None if it is new.
+Make = Callable[[FileContent | None], str | bytes]
 LARGEST_WRITE: Final = LARGEST_TEXT  # Bytes of a file.
 LARGEST_READ: Final = 20_000_000
 _PATIENCE: Final = 5.0  # Seconds to wait for a program that is saving a file, or keeps changing it.
@@ -80,28 +82,32 @@ class Locks:
 
 
 class Disk:
-    """The files of a vault. `texts` keeps what callers have read."""
+    """The files of a vault. `texts` keeps what callers have read, `journal` what is written."""
 
-    def __init__(self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None) -> None:
+    def __init__(
+        self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None, journal: Journal | None = None
+    ) -> None:
         self.vault = vault
+        self.journal = journal or Journal()
         self.read_only = read_only
         self.texts = texts or Texts()
         self._locks = Locks()
 
     @contextmanager
     def one(self, path: str, *, creating: bool = False) -> Generator[OpenedFile]:
-        self._check_allowed()
+        self.check_allowed()
         place = self.place(path, creating=creating)
         with self._locks.held((place.mount.root, place.folder)):
             yield place
 
     @contextmanager
     def everything(self) -> Generator[None]:
-        self._check_allowed()
+        self.check_allowed()
         with self._locks.held(None):
             yield
 
-    def _check_allowed(self) -> None:
+    def check_allowed(self) -> None:
+        """Raises `ReadOnly` if nothing may be written."""
         if self.read_only:
             raise outcomes.ReadOnly("This server is read-only. Start it without --read-only to write.")
 
@@ -137,7 +143,65 @@ class Disk:
             raise outcomes.NotThere(f"There is no file {path!r}. Check the spelling.")
         return content
 
-    def change(self, place: OpenedFile, make: Make) -> FileWritten:
+    def at(self, path: str) -> OpenedFile:
+        """Returns a place that the journal names: without links, and perhaps hidden. Raises `BadPath`."""
+        mount, inner = self.vault.split(path)
+        names = tuple(inner.split("/"))
+        if missing := self.vault.missing(mount):
+            raise outcomes.WriteFailed(f"{missing} Nothing was changed.")
+        if not {"", ".", ".."}.isdisjoint(names):
+            raise BadPath(f"{path!r} is not a path.", "Remove this entry from the journal.")
+        return OpenedFile(path, mount, names[:-1], names[-1])
+
+    def rename(
+        self, place: OpenedFile, to: OpenedFile, check: Callable[[OpenFolder], None] | None = None
+    ) -> OpenFolder:
+        """Gives a file or folder a free path; `check` may refuse before that. Raises `AlreadyThere`.
+
+        Returns the folder of the new path, which is closed: `discard` removes what had to be created for it.
+        """
+        with ExitStack() as stack:
+            here = stack.enter_context(place.enter())
+            there = here if to.folder == place.folder else stack.enter_context(to.enter(create=True))
+            for folder in sorted(
+                {here, there}, key=lambda folder: folder.place
+            ):  # Two programs lock in the same order.
+                folder.lock()
+            if check is not None:
+                check(here)
+            if is_same(here, place.name, there, to.name):
+                here.rename(place.name, there, to.name)  # Only the case of letters changes.
+            elif not move_to_free_name(here, place.name, there, to.name):
+                raise taken(to)
+            return there
+
+    def make_step(self, step: Step, operation: Operation) -> None:
+        """Makes a step of an operation. Raises `Conflict` if the file has another content than before the step."""
+        place = self.at(step.path)
+        if step.to:
+            with explained(step.path, "moved"):
+                self.rename(place, self.at(step.to))
+            return
+
+        def make(now: FileContent | None) -> bytes:
+            expected = None if step.before is None else version_of(step.before)
+            if (now.version if now else None) != expected:
+                raise outcomes.Conflict(step.path, str(expected), now.version if now else None)
+            return step.after
+
+        self.change(place, make, operation)
+
+    def put_back(self, steps: Sequence[Step]) -> list[str]:
+        """Undoes steps that were made. Returns the paths where that was not possible."""
+        left: list[str] = []
+        for step in reversed(steps):
+            try:
+                self.make_step(step.back, Operation(""))  # Killed meanwhile, the next start finishes what was begun.
+            except (OSError, ValueError):
+                left.append(step.to or step.path)
+        return left
+
+    def change(self, place: OpenedFile, make: Make, operation: Operation) -> FileWritten:
         """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""
         until = time.monotonic() + _PATIENCE
         with explained(place.path):
@@ -149,7 +213,7 @@ class Disk:
                     folder = place.enter(create=True)
                 with folder:
                     folder.lock()
-                    written = self._attempt(folder, place, make, attempt)
+                    written = self._attempt(folder, place, make, operation, attempt)
                 if written is not None:
                     return written
                 if time.monotonic() > until:
@@ -157,10 +221,15 @@ class Disk:
         why = "another program keeps changing it. Try again later."
         raise outcomes.WriteFailed(f"{place.path!r} was not written: {why}")
 
-    def _attempt(self, folder: OpenFolder, place: OpenedFile, make: Make, attempt: int) -> FileWritten | None:
+    def _attempt(
+        self, folder: OpenFolder, place: OpenedFile, make: Make, operation: Operation, attempt: int
+    ) -> FileWritten | None:
         before, seen, raw = self.look(folder, place, writing=True)
         text = make(before)
-        data = encode(text, before.encoding if before is not None and before.problem is None else "utf-8")
+        if isinstance(text, bytes):
+            data, text = text, decode(text).text
+        else:
+            data = encode(text, before.encoding if before is not None and before.problem is None else "utf-8")
         if len(data) > LARGEST_WRITE:
             allowed = f"{LARGEST_WRITE:,} are allowed. Write several notes."
             raise outcomes.FileTooLarge(f"The text of {place.path!r} would have {len(data):,} bytes, and {allowed}")
@@ -170,7 +239,8 @@ class Disk:
         linked = seen is not None and seen.st_nlink > 1
         # A program that saves all the time leaves no room for anything else.
         in_place = (linked and attempt < _ATTEMPTS_LINKED) or (not linked and attempt >= _ATTEMPTS_EXCHANGING)
-        if not replace(folder, place.name, data, seen, raw, in_place=in_place):
+        operation.intend(Step(place.real, before=None if before is None else raw, after=data))
+        if not replace(folder, place.name, data, seen, raw, hidden=operation.hidden, in_place=in_place):
             return None
         touched = tuple(dict.fromkeys((place.path, place.real)))
         cut = linked and not in_place
@@ -188,6 +258,17 @@ class Disk:
             size = f"{error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
             raise outcomes.FileTooLarge(f"{place.path!r} has {size}") from None
         return decode(data, mtime=seen.st_mtime), seen, data
+
+
+def taken(place: OpenedFile) -> outcomes.AlreadyThere:
+    """Returns the error that a path is taken."""
+    return outcomes.AlreadyThere(f"{place.path!r} already exists. Choose another name, or delete it first.")
+
+
+def is_same(here: OpenFolder, name: str, there: OpenFolder, to: str) -> bool:
+    """Returns whether both names are of one file, as on disks that ignore case."""
+    mine, other = here.stat(name), there.stat(to)
+    return other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino
 
 
 def check_version(

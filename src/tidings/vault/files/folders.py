@@ -13,7 +13,6 @@ the file in that moment, it gets its name back. Killed in between, the hidden fi
 import errno
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Sequence
@@ -155,9 +154,9 @@ def replace(
     name: str,
     data: bytes,
     seen: os.stat_result | None,
-    before: bytes = b"",
+    before: bytes,
     *,
-    hidden: str = "",
+    hidden: str,
     in_place: bool = False,
 ) -> bool:
     """Writes a file if it is still as it was `seen` (None: it did not exist). Returns whether it was.
@@ -170,20 +169,17 @@ def replace(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
     if seen is not None and in_place:
         return _overwrite(folder, name, data, seen, before)
-    temporary = hidden or f".tidings-{secrets.token_hex(8)}.tmp"
     try:
-        descriptor = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        descriptor = folder.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if seen is not None:
             _copy_attributes(folder, descriptor, name, seen)
         write_synced(descriptor, data)
-        placed = (
-            move_to_free_name(folder, temporary, folder, name) if seen is None else _swap(folder, temporary, name, seen)
-        )
+        placed = move_to_free_name(folder, hidden, folder, name) if seen is None else _swap(folder, hidden, name, seen)
         folder.sync()
         return placed
     finally:
         with suppress(OSError):
-            folder.unlink(temporary)
+            folder.unlink(hidden)
 
 
 def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -> bool:
@@ -204,7 +200,7 @@ def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -
 
         placed = _inode(folder, temporary)
         try:
-            _exchange(folder, temporary, name)
+            exchange(folder, temporary, name)
         except FileNotFoundError:
             return False
         if is_expected():
@@ -216,7 +212,7 @@ def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -
             # What was displaced is newer. So is what comes out when it is put back, unless that is what was put there.
             displaced = _inode(folder, temporary)
             try:
-                _exchange(folder, temporary, name)
+                exchange(folder, temporary, name)
             except FileNotFoundError:
                 move_to_free_name(folder, temporary, folder, name)
                 return False
@@ -227,7 +223,7 @@ def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -
         os.close(descriptor)
 
 
-def _exchange(folder: OpenFolder, temporary: str, name: str) -> None:
+def exchange(folder: OpenFolder, temporary: str, name: str) -> None:
     """Exchanges two files. Where the system cannot do it in one step, the name is free for a moment."""
     if rename_with(EXCHANGE, folder.at(temporary), folder.fd, folder.at(name), folder.fd):
         return

@@ -4,8 +4,7 @@ Only links that would lead elsewhere afterwards, or nowhere, are rewritten, in t
 relative to the note, or from the vault's folder. That covers links to the moved files, links in them, and links that a
 file with the same name would catch. A Markdown link that is a path from its note, as other programs read it, stays one.
 All new texts are made before anything is moved, and read again: a link that does not lead where it led is reported. If
-a text cannot be written, everything is put back. A note that another program changes in the meantime is left alone and
-reported.
+a text cannot be written, everything is put back. A note that another program changes in the meantime is read again.
 
 Nothing is deleted permanently. In the trash of its vault, a file keeps its folders, as in Obsidian, and gets a number
 if its name is taken.
@@ -13,7 +12,7 @@ if its name is taken.
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,15 +21,16 @@ from posixpath import dirname, join, normpath
 from typing import NamedTuple, Protocol
 
 from tidings.vault.files import outcomes
-from tidings.vault.files.content import FileContent
-from tidings.vault.files.disk import Disk, OpenedFile, check_version
+from tidings.vault.files.content import FileContent, encode
+from tidings.vault.files.disk import Disk, OpenedFile, check_version, is_same, taken
 from tidings.vault.files.folders import OpenFolder, move_to_free_name
-from tidings.vault.files.outcomes import AlreadyThere, Conflict, FileMoved, NotThere, Skipped, explained
+from tidings.vault.files.journal import Operation, Step
+from tidings.vault.files.outcomes import AlreadyThere, FileMoved, NotText, NotThere, Skipped, explained
 from tidings.vault.files.paths import BadPath, Mount, is_scratch
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_rewrite
 from tidings.vault.notes.links import MARKDOWN, Candidates, Style, link_name, resolve, rewrite, rewritten
-from tidings.vault.notes.model import NoteLink, key
+from tidings.vault.notes.model import NoteLink
 
 TRASH = ".trash"
 
@@ -67,23 +67,26 @@ def move(
             where = {new: old for old, new in moved.items()}
             changed = [where.get(plan.path, plan.path) for plan in plans]
             return FileMoved(path, to, (), tuple(changed), tuple(skipped), tuple(unwritten))
-        with explained(path, "moved"):
-            there = _rename(disk, step, if_match)
-        changed = list[str]()
-        try:
-            for plan in plans:
-                try:
-                    disk.change(disk.place(plan.path), plan.make)
-                except Conflict as error:
-                    skipped.append(Skipped(plan.path, str(error)))
-                else:
-                    changed.append(plan.path)
-        except (OSError, ValueError) as error:
-            left = _undo(disk, step, [plan for plan in plans if plan.path in changed])
-            there.discard()
-            state = f"These could not be put back: {', '.join(left)}." if left else "Everything was put back."
-            why = f"because of a note with links to it: {error} {state}"
-            raise outcomes.WriteFailed(f"{path!r} was not moved, {why}") from error
+        renamed = Step(path, to)
+        with disk.journal.operation(f"Moved {path} to {to}") as operation:
+            with explained(path, "moved"):
+                operation.intend(renamed, *(plan.step for plan in plans))
+                there = disk.rename(step.place, step.to, partial(_check_match, disk, step.place, if_match))
+            changed = list[str]()
+            try:
+                for plan in plans:
+                    try:
+                        if disk.change(disk.at(plan.step.path), plan.make, operation).touched:
+                            changed.append(plan.path)
+                    except (NotThere, NotText) as error:
+                        skipped.append(Skipped(plan.path, str(error)))
+            except (OSError, ValueError) as error:
+                written = [operation.steps[plan.step.path, False] for plan in plans if plan.path in changed]
+                left = disk.put_back([renamed, *written])
+                there.discard()
+                unable = f"These could not be put back: {', '.join(map(repr, left))}."
+                why = f"because of a note with links to it: {error} {unable if left else 'Everything was put back.'}"
+                raise outcomes.WriteFailed(f"{path!r} was not moved, {why}") from error
         touched = dict.fromkeys([*moved, *moved.values(), *changed])
         return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped), tuple(unwritten))
 
@@ -117,68 +120,37 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
     return _Step(place, target, stat.S_ISDIR(found.st_mode))
 
 
-def _rename(disk: Disk, step: _Step, if_match: str) -> OpenFolder:
-    with ExitStack() as stack:
-        here = stack.enter_context(step.place.enter())
-        there = here if step.to.folder == step.place.folder else stack.enter_context(step.to.enter(create=True))
-        for folder in sorted({here, there}, key=lambda folder: folder.place):  # Two programs lock in the same order.
-            folder.lock()
-        _check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
-        if _is_same(here, step.place.name, there, step.to.name):
-            here.rename(step.place.name, there, step.to.name)  # Only the case of letters changes.
-        elif not _take(here, step.place.name, there, step.to.name, is_folder=step.is_folder):
-            raise _taken(step)
-        return there
-
-
 def _try(disk: Disk, step: _Step, if_match: str) -> None:
-    """Refuses what `_rename` would refuse, and changes nothing."""
+    """Refuses what `Disk.rename` would refuse, and changes nothing."""
     with step.place.enter() as here:
-        _check_match(disk, here, step.place, if_match, is_folder=step.is_folder)
+        _check_match(disk, step.place, if_match, here)
         try:
             there = step.to.enter()
         except FileNotFoundError:
             return
         with there:
-            if there.stat(step.to.name) and not _is_same(here, step.place.name, there, step.to.name):
-                raise _taken(step)
-
-
-def _taken(step: _Step) -> AlreadyThere:
-    return AlreadyThere(f"{step.to.path!r} already exists. Choose another name, or delete it first.")
-
-
-def _is_same(here: OpenFolder, name: str, there: OpenFolder, to: str) -> bool:
-    """Returns whether both names are of one file, as on disks that ignore case."""
-    mine, other = here.stat(name), there.stat(to)
-    return other is not None and mine is not None and key(name) == key(to) and mine.st_ino == other.st_ino
+            if there.stat(step.to.name) and not is_same(here, step.place.name, there, step.to.name):
+                raise taken(step.to)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    path: str  # Its path after the move.
+    """A file whose links are updated: its path after the move, what was read, and the step that was made of it."""
+
+    path: str
     before: FileContent
     text: str
+    step: Step
+    update: Callable[[str], str]
 
-    def make(self, now: FileContent | None, *, back: bool = False) -> str:
-        """Returns the new text, or the one before; only in the place of the other."""
-        if now is None or (now.text != self.text if back else now.version != self.before.version):
-            raise Conflict(self.path, self.before.version, now.version if now else None)
-        return self.before.text if back else self.text
-
-
-def _undo(disk: Disk, step: _Step, written: Sequence[_Plan]) -> list[str]:
-    left: list[str] = []
-    for plan in written:
-        try:
-            disk.change(disk.place(plan.path), partial(plan.make, back=True))
-        except (OSError, ValueError):
-            left.append(repr(plan.path))
-    try:
-        _rename(disk, _Step(step.to, step.place, step.is_folder), "")
-    except (OSError, ValueError):
-        left.append(repr(step.to.path))
-    return left
+    def make(self, now: FileContent | None) -> str:
+        if now is None:
+            raise NotThere(f"{self.path!r} no longer exists.")
+        if now.version == self.before.version:
+            return self.text
+        if now.problem:
+            raise NotText(f"{self.path!r} cannot be edited: {now.problem}.")
+        return self.update(now.text)  # Somebody has changed it since.
 
 
 def _plan(
@@ -214,8 +186,15 @@ def _plan(
         if content.problem:
             skipped.append(Skipped(path, f"{path!r} cannot be edited: {content.problem}."))
         else:
-            plans.append(_Plan(moved.get(path, path), content, text))
+            real = moved[path] if path in moved else disk.place(path).real
+            step = Step(real, before=encode(content.text, content.encoding), after=encode(text, content.encoding))
+            update = partial(_updated, links, disk.vault.split(path)[1])
+            plans.append(_Plan(moved.get(path, path), content, text, step, update))
     return plans, skipped, unwritten
+
+
+def _updated(links: "_LinkUpdate", source: str, text: str) -> str:
+    return links.updated(source, text)[0]
 
 
 def _named(text: str, links: Sequence[NoteLink]) -> str:
@@ -296,7 +275,12 @@ def _is_path(link: NoteLink, path: str | None, source: str) -> bool:
 
 def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False) -> outcomes.FileDeleted:
     """Moves a file or folder to the trash; see `VaultWriter.delete`."""
-    with disk.everything(), explained(path, "deleted"), ExitStack() as stack:
+    with (
+        disk.everything(),
+        explained(path, "deleted"),
+        ExitStack() as stack,
+        disk.journal.operation(f"Deleted {path}") as operation,
+    ):
         place = disk.place(path, follow=False)
         found = folder = None
         with suppress(FileNotFoundError):
@@ -306,7 +290,7 @@ def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False
         if found is None or folder is None:
             raise NotThere(f"There is nothing at {path!r} to delete. Check the spelling.")
         is_folder = stat.S_ISDIR(found.st_mode)
-        _check_match(disk, folder, place, if_match, is_folder=is_folder)
+        _check_match(disk, place, if_match, folder)
         if is_folder and not recursive:
             with OpenFolder(place.mount.root, (*place.folder, place.name)) as inside:
                 count = len(inside.names())
@@ -314,15 +298,15 @@ def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False
                 many = f"it has {count} entries. Set recursive=true to delete all."
                 raise AlreadyThere(f"The folder {place.path!r} is not empty: {many}")
         touched = _files_in(disk, place) if is_folder else [place.real]
-        trash, name = _put(place, folder, is_folder=is_folder)
-        return outcomes.FileDeleted(path, f"{trash}/{name}", tuple(touched))
+        trash = put_in_trash(place, folder, operation, is_folder=is_folder)
+        return outcomes.FileDeleted(path, trash, tuple(touched))
 
 
-def _check_match(disk: Disk, folder: OpenFolder, place: OpenedFile, if_match: str, *, is_folder: bool) -> None:
+def _check_match(disk: Disk, place: OpenedFile, if_match: str, folder: OpenFolder) -> None:
     """Refuses a file that is not the version the caller has read (see `check_version`), and a version of a folder."""
     if not if_match:
         return
-    if is_folder:
+    if (found := folder.stat(place.name)) is not None and stat.S_ISDIR(found.st_mode):
         raise outcomes.NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
     check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
 
@@ -345,8 +329,13 @@ def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
     return sorted(found) or [place.real]
 
 
-def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str, str]:
-    """Moves it to the trash, under its own folders if possible, else at the top. Returns folder and name there."""
+def put_in_trash(
+    place: OpenedFile, folder: OpenFolder, operation: Operation, *, is_folder: bool = False, name: str = ""
+) -> str:
+    """Moves it to the trash, under its own folders if possible, else at the top. Returns its path within the vault.
+
+    `name` is another one that it has for now.
+    """
     stem, dot, extension = (place.name, "", "") if is_folder else place.name.rpartition(".")
     stem, ending = (stem, dot + extension) if stem else (place.name, "")
     while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:
@@ -359,17 +348,9 @@ def _put(place: OpenedFile, folder: OpenFolder, *, is_folder: bool) -> tuple[str
             continue
         with trash:
             trash.lock()
-            for name in candidates:
-                if _take(folder, place.name, trash, name, is_folder=is_folder):
-                    return "/".join(names), name
+            for free in (each for each in candidates if trash.stat(each) is None):
+                inner = "/".join((*names, free))
+                operation.intend(Step(place.real, place.mount.path(inner)))
+                if move_to_free_name(folder, name or place.name, trash, free):
+                    return inner
     raise AlreadyThere(f"There is no room for {place.path!r} in the trash. Empty the folder '{TRASH}' of the vault.")
-
-
-def _take(folder: OpenFolder, name: str, other: OpenFolder, to: str, *, is_folder: bool) -> bool:
-    """Moves a file or folder to a name that is free. Returns False if it is taken."""
-    if other.stat(to) is not None:
-        return False
-    if not is_folder:
-        return move_to_free_name(folder, name, other, to)
-    folder.rename(name, other, to)
-    return True

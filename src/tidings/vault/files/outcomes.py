@@ -91,6 +91,14 @@ class Retagged:
     skipped: tuple[Skipped, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """An operation that was undone."""
+
+    did: str  # The operation, in words.
+    touched: tuple[str, ...]
+
+
 class WriteRefused(ValueError):
     """Nothing was read or written. Says why."""
 

@@ -1,24 +1,39 @@
 """`VaultWriter`: the one place that writes to a vault.
 
 Each write is atomic, and happens only if the file is still the one that was read: `if_match` takes the version that a
-read returned. Writers on one machine wait for each other; a write of another program is noticed up to the moment before
-the file is replaced. Permissions, owner, encoding and line endings are kept. Call it in a thread.
+read returned. Writers on one machine wait for each other, and for programs that are saving the file. What is written is
+in the journal first. Permissions, owner, encoding and line endings are kept. Call it in a thread.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
 
 from tidings._kit.text import quoted
 from tidings.vault.files import outcomes
-from tidings.vault.files.content import FileContent, Texts, with_endings_of
+from tidings.vault.files.content import FileContent, Texts, encode, with_endings_of
 from tidings.vault.files.disk import Disk, Make, check_version
 from tidings.vault.files.folders import sweep
+from tidings.vault.files.journal import Journal, Step
 from tidings.vault.files.moving import References, delete, move
-from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, NotText, NotThere, Retagged, Skipped
+from tidings.vault.files.outcomes import (
+    FileDeleted,
+    FileMoved,
+    FileWritten,
+    NotText,
+    NotThere,
+    Retagged,
+    Skipped,
+    Undone,
+)
 from tidings.vault.files.paths import Vault
+from tidings.vault.files.recovery import recover, undo
 from tidings.vault.notes import parse
 from tidings.vault.notes.edits import Edit, ReplaceSection, apply_edits
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import EditRefused, append, prepend
+
+_PROGRESS_EVERY: Final = 100
 
 
 class VaultWriter:
@@ -30,9 +45,15 @@ class VaultWriter:
     conflict can show what has changed since.
     """
 
-    def __init__(self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None) -> None:
+    def __init__(
+        self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None, journal: Journal | None = None
+    ) -> None:
         self.read_only = read_only
-        self._disk = Disk(vault, read_only=read_only, texts=texts)
+        self._disk = Disk(vault, read_only=read_only, texts=texts, journal=journal)
+
+    @property
+    def journal(self) -> Journal:
+        return self._disk.journal
 
     def read(self, path: str) -> FileContent:
         content = self._disk.read(path)
@@ -50,11 +71,11 @@ class VaultWriter:
                 raise outcomes.AlreadyThere(f"{path!r} already exists (version {before.version}). {cure}")
             return wanted
 
-        return self._write(path, make, creating=True)
+        return self._write(path, make, f"Wrote {path}", creating=True)
 
     def edit(self, path: str, edits: Sequence[Edit], *, if_match: str = "") -> FileWritten:
         """Changes parts of a note: makes all of the edits, or none. Raises `EditRefused`, `NotText` or `NotThere`."""
-        return self._change(path, lambda text: apply_edits(text, edits), if_match=if_match)
+        return self._change(path, lambda text: apply_edits(text, edits), f"Edited {path}", if_match=if_match)
 
     def append(
         self,
@@ -78,7 +99,7 @@ class VaultWriter:
                 return apply_edits(text, [ReplaceSection(section, content, mode, create=create)])
             return (prepend if at_start else append)(text, content)
 
-        return self._change(path, edit, if_match=if_match, create=create)
+        return self._change(path, edit, f"Added to {path}", if_match=if_match, create=create)
 
     def move(
         self, path: str, to: str, *, references: References, if_match: str = "", dry_run: bool = False
@@ -90,53 +111,90 @@ class VaultWriter:
         """Moves a file, or a folder (`recursive`: one with files), to `.trash`. Raises `AlreadyThere` or `NotThere`."""
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
-    def rename_tag(self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False) -> Retagged:
+    def rename_tag(
+        self,
+        old: str,
+        new: str,
+        notes: Iterable[str],
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> Retagged:
         """Renames a tag, and those nested in it, in the properties and the text of `notes`, with or without `#`.
 
         Only the letters of the tag change, wherever the parser finds it; never in code. A note whose tags would not be
-        right is left alone and reported. `dry_run` only finds out what would be changed. Raises `EditRefused` if one of
-        the names is not a tag.
+        right is left alone and reported. `dry_run` only finds out what would be changed. `progress` gets the number of
+        notes that are done, from time to time. Raises `EditRefused` if one of the names is not a tag.
         """
+        self._disk.check_allowed()
         old, new = _tag_name(old), _tag_name(new)
-        touched: list[str] = []
-        changed: list[str] = []
+        counts: dict[str, int] = {}
+
+        def make(path: str, now: FileContent | None) -> str:
+            if now is None:
+                raise NotThere(f"{path!r} no longer exists.")
+            if now.problem:
+                raise NotText(f"{path!r} cannot be edited: {now.problem}.")
+            text, counts[path] = _renamed(now.text, old, new)
+            return text
+
+        steps, skipped = self._plan(notes, make)
+        touched, changed = list[str](), list(steps)
+        with self.journal.operation(f"Renamed #{old} to #{new}") as operation:
+            if not dry_run:
+                with outcomes.explained(f"#{new}"):
+                    operation.intend(*steps.values())
+            for number, path in enumerate(() if dry_run else steps):
+                try:
+                    with self._disk.one(path) as place:
+                        touched += self._disk.change(place, partial(make, path), operation).touched
+                except (ValueError, OSError) as error:
+                    skipped.append(Skipped(path, str(error)))
+                    changed.remove(path)
+                    del counts[path]
+                if number % _PROGRESS_EVERY == 0:
+                    progress(number)
+            if not touched:
+                operation.end(None)
+        return Retagged(tuple(touched), tuple(changed), sum(counts.values()), tuple(skipped))
+
+    def _plan(
+        self, notes: Iterable[str], make: Callable[[str, FileContent | None], str]
+    ) -> tuple[dict[str, Step], list[Skipped]]:
+        """Returns the steps that change notes, by path, and the notes that cannot be changed."""
+        steps: dict[str, Step] = {}
         skipped: list[Skipped] = []
-        total = 0
         for path in dict.fromkeys(notes):
-            found = 0
-
-            def make(before: FileContent | None, path: str = path) -> str:
-                nonlocal found
-                if before is None:
-                    raise NotThere(f"{path!r} no longer exists.")
-                if before.problem:
-                    raise NotText(f"{path!r} cannot be edited: {before.problem}.")
-                text, found = _renamed(before.text, old, new)
-                return text
-
             try:
-                with self._disk.one(path) as place:
-                    if dry_run:
-                        before = self._disk.read(path)
-                        differs = make(before) != before.text
-                    else:
-                        written = self._disk.change(place, make)
-                        differs = bool(written.touched)
-                        touched += written.touched
-            except outcomes.ReadOnly:
-                raise
+                before = self._disk.read(path)
+                text = make(path, before)
+                real = self._disk.place(path).real
             except (ValueError, OSError) as error:
                 skipped.append(Skipped(path, str(error)))
                 continue
-            changed += [path] if differs else []
-            total += found
-        return Retagged(tuple(touched), tuple(changed), total, tuple(skipped))
+            if text != before.text:
+                now, new = encode(before.text, before.encoding), encode(text, before.encoding)
+                steps[path] = Step(real, before=now, after=new)
+        return steps, skipped
+
+    def recover(self) -> list[str]:
+        """Finishes or drops what a killed process has begun. Returns what was done, for the user."""
+        return [] if self.read_only else recover(self._disk)
+
+    def undo(self, which: str = "") -> Undone:
+        """Undoes the last operation of this process; or another one, by its id or the path of a file that it changed.
+
+        Raises `NotThere` if there is none, and `AlreadyThere` if a file was changed since.
+        """
+        return undo(self._disk, which)
 
     def sweep(self) -> int:
         """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
         return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
 
-    def _change(self, path: str, edit: Callable[[str], str], *, if_match: str, create: bool = False) -> FileWritten:
+    def _change(
+        self, path: str, edit: Callable[[str], str], did: str, *, if_match: str, create: bool = False
+    ) -> FileWritten:
         def make(before: FileContent | None) -> str:
             check_version(self._disk.texts, path, if_match, before, edit)
             if before is None:
@@ -148,11 +206,11 @@ class VaultWriter:
                 raise NotText(f"{path!r} cannot be edited: {before.problem}. {cure}")
             return edit(before.text)
 
-        return self._write(path, make, creating=create)
+        return self._write(path, make, did, creating=create)
 
-    def _write(self, path: str, make: Make, *, creating: bool) -> FileWritten:
-        with self._disk.one(path, creating=creating) as place:
-            done = self._disk.change(place, make)
+    def _write(self, path: str, make: Make, did: str, *, creating: bool) -> FileWritten:
+        with self._disk.one(path, creating=creating) as place, self.journal.operation(did) as operation:
+            done = self._disk.change(place, make, operation)
         # The writer of a version knows it as if it had read it.
         self._disk.texts.keep(done.version, done.text)
         return done
