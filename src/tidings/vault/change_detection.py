@@ -35,7 +35,7 @@ from tidings.vault.resources.addresses import VaultAddress, parse_address
 
 logger = logging.getLogger(__name__)
 
-COMPUTED: Final = ("vault://search/", "vault://base/", "vault://neighbourhood/", "vault://hubs")
+COMPUTED: Final = ("vault://search/", "vault://base/", "vault://neighbourhood/", "vault://hubs", "vault://history")
 """The resources that any change may affect, and that can take long."""
 
 _SINGLE: Final = ("recent", "stats", "tags", "structure")  # The kinds with one resource each.

@@ -24,6 +24,7 @@ from tidings.vault.change_detection import (
     all_of,
     touched,
 )
+from tidings.vault.files.journal import Journal
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
@@ -75,7 +76,9 @@ class Indexer:
         interest: SubscribedResources,
         watcher: Callable[[Vault], AsyncGenerator[Happening]],
         listener: IndexListener,
+        journal: Journal,
     ) -> None:
+        self._journal = journal
         self._vault = vault
         self._open_index = open_index
         self._publish = publish
@@ -100,7 +103,7 @@ class Indexer:
         self._refreshed: set[str] | None = None
 
     def view(self, queries: Queries) -> VaultView:
-        return VaultView(queries, self._vault, self.status, self._bases)
+        return VaultView(queries, self._vault, self.status, self._bases, self._journal)
 
     async def open(self) -> None:
         # New ones, since this may be another event loop. A task that waits already waits for this run.

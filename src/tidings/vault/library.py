@@ -22,7 +22,7 @@ import anyio
 from tidings.server.notify import note_own
 from tidings.vault.change_detection import COMPUTED, FoundChanges, Searches, SubscribedResources, is_of_file
 from tidings.vault.files.obsidian import PERIODS
-from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, WriteFailed
+from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, Undone, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
@@ -37,7 +37,7 @@ from tidings.vault.watch import Happening, watch
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-OutcomeT = TypeVar("OutcomeT", FileWritten, FileMoved, FileDeleted, Retagged)
+OutcomeT = TypeVar("OutcomeT", FileWritten, FileMoved, FileDeleted, Retagged, Undone)
 
 _THREADS = 3
 _DAY_LOOK_SECONDS = 30.0
@@ -112,7 +112,13 @@ class VaultLibrary:
         self._expect = expect
         self._deliver_here = deliver_here
         self._indexer = Indexer(
-            vault, open_index=open_index, publish=self._publish, interest=interest, watcher=watcher, listener=self
+            vault,
+            open_index=open_index,
+            publish=self._publish,
+            interest=interest,
+            watcher=watcher,
+            listener=self,
+            journal=writer.journal,
         )
         self._searches = self._make_searches()
         self._readers: Readers
@@ -209,6 +215,7 @@ class VaultLibrary:
         if self._published is not None:
             self.interest.remember(await self._published.prefixes())
             self._was_built = await self._published.was_built()
+        await anyio.to_thread.run_sync(self._writer.recover)
         await self._indexer.open()
         try:
             async with anyio.create_task_group() as tasks:

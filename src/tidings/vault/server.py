@@ -29,10 +29,11 @@ from tidings.server.waking.changes import ChangedItem
 from tidings.vault import prompts
 from tidings.vault.change_detection import COMPUTED, FoundChanges, SubscribedResources, file_uri, is_file_uri
 from tidings.vault.files.content import Texts
+from tidings.vault.files.journal import Journal
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
-from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for, log_in
+from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for, journal_in, log_in
 from tidings.vault.index.index import Index
 from tidings.vault.library import VaultLibrary
 from tidings.vault.published import PublishedStates
@@ -139,7 +140,9 @@ class VaultServer(ExactServer):
         self._bus = bus
         self.library = VaultLibrary(
             self.vault,
-            VaultWriter(self.vault, read_only=read_only, texts=self.texts),
+            VaultWriter(
+                self.vault, read_only=read_only, texts=self.texts, journal=Journal(journal_in(folder, self.vault))
+            ),
             open_index=lambda: Index(self.vault, folder),
             publish=self._publish,
             # A log in memory begins with this process; others are older.

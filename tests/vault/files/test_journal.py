@@ -174,9 +174,9 @@ def test_an_operation_under_way_is_left_to_its_process(root: Path) -> None:
     with journal.operation("Wrote Plan.md") as operation:
         operation.intend(Step("Plan.md", before=FILES["Plan.md"], after=b"new"), Step("Other.md", before=b"?"))
         (root / "Plan.md").write_bytes(b"new")
-        (root / operation.hidden).write_bytes(b"ne")
+        (root / operation.hidden("Plan.md")).write_bytes(b"ne")
         assert writer_of(root).recover() == []
-        assert (root / operation.hidden).exists()
+        assert (root / operation.hidden("Plan.md")).exists()
 
 
 def abandoned(root: Path, *steps: Step) -> Operation:
@@ -191,7 +191,7 @@ def abandoned(root: Path, *steps: Step) -> Operation:
 def test_a_save_that_a_killed_write_had_displaced_gets_its_name_back(root: Path, writer: VaultWriter) -> None:
     operation = abandoned(root, Step("a.md", before=b"old", after=b"new"))
     (root / "a.md").write_bytes(b"new")
-    (root / operation.hidden).write_bytes(b"saved by somebody else")
+    (root / operation.hidden("a.md")).write_bytes(b"saved by somebody else")
     assert "dropped" in writer.recover()[0]
     assert contents(root) == {"a.md": b"saved by somebody else"}
     assert writer_of(root).recover() == []
@@ -199,8 +199,8 @@ def test_a_save_that_a_killed_write_had_displaced_gets_its_name_back(root: Path,
 
 def test_a_note_that_was_taken_away_for_a_moment_is_put_back(root: Path, writer: VaultWriter) -> None:
     operation = abandoned(root, Step("a.md", before=b"old", after=b"new"))
-    (root / f"{operation.hidden}.old").write_bytes(b"old")
-    (root / operation.hidden).write_bytes(b"new")
+    (root / f"{operation.hidden('a.md')}.old").write_bytes(b"old")
+    (root / operation.hidden("a.md")).write_bytes(b"new")
     writer.recover()
     assert contents(root) == {"a.md": b"old"}
 

@@ -38,7 +38,7 @@ def test_an_empty_vault_lists_the_resources_of_which_there_is_one(shelf: Shelf) 
     resources, cursor = page(shelf.view(), None)
 
     assert [resource.uri for resource in resources] == snapshot(
-        ["vault://recent", "vault://stats", "vault://tags", "vault://hubs", "vault://structure"]
+        ["vault://recent", "vault://stats", "vault://tags", "vault://hubs", "vault://structure", "vault://history"]
     )
     assert cursor is None
     assert all(resource.title and resource.description and resource.mime_type for resource in resources)
@@ -142,6 +142,7 @@ def test_templates_say_what_may_be_asked() -> None:
             "vault://tags{?mode,limit,offset}",
             "vault://hubs{?limit,offset}",
             "vault://structure{?mode,limit,offset}",
+            "vault://history{?mode,limit,offset}",
             "vault://note/{+path}{?mode,limit,offset}",
             "vault://folder/{+path}{?mode,limit,offset}",
             "vault://tag/{+tag}{?mode,limit,offset}",

@@ -59,8 +59,8 @@ def test_every_list_says_that_something_may_be_missing_while_the_index_is_built(
         lookup.links(view, "path", "A", "B", span),
         lookup.recent(view, span),
         lookup.structure(view, "", 2, 10),
-        read.info(view, "A"),
-        read.info(view, ""),
+        read.info(view, Texts(), "A"),
+        read.info(view, Texts(), ""),
     ):
         data: Any = result.structured_content
         assert data["note"] == SAID
@@ -75,7 +75,7 @@ def test_a_file_that_is_not_there_yet_may_still_come(shelf: Shelf) -> None:
 def test_what_the_index_does_not_know_yet_has_no_facts(shelf: Shelf) -> None:
     shelf.vault.locate("New.md").write_text("new")
     with pytest.raises(ResourceMissing, match=r"'New\.md' is not in the index yet"):
-        read.info(shelf.view(), "New")
+        read.info(shelf.view(), Texts(), "New")
 
 
 def test_a_name_that_could_be_several_is_not_sure(shelf: Shelf) -> None:
@@ -155,7 +155,7 @@ def test_a_daily_note_of_several_vaults_begins_in_the_first(tmp_path: Path) -> N
     assert read.periodic_path(shelf.view(), day, "daily") is None
     shelf.put({"Home/2026-01-31.md": "here"})
     assert read.periodic_path(shelf.view(), day, "daily") == "Home/2026-01-31.md"
-    assert read.info(shelf.view(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
+    assert read.info(shelf.view(), Texts(), "").structured_content["vaults"] == ["Work", "Home"]  # type: ignore[index]
     shelf.index.close()
 
 

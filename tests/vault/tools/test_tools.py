@@ -16,7 +16,7 @@ from tidings.vault.server import VaultServer
 pytestmark = pytest.mark.anyio
 
 READING = ["search", "read", "links", "tags", "recent", "structure", "info", "daily_note"]
-WRITING = ["write", "edit", "append", "move", "delete", "rename_tag"]
+WRITING = ["write", "edit", "append", "move", "delete", "rename_tag", "undo"]
 WAITING = "wait_for_change"  # Of every live server; its shape is tested in tests/server/waking.
 LATER = ["changes", WAITING]
 
@@ -97,7 +97,7 @@ async def test_clients_are_told_which_tools_can_undo_what_somebody_wrote(root: P
     hints = {
         name: tool.annotations for name, tool in (await offered(root)).items() if tool.annotations.destructive_hint
     }
-    assert list(hints) == ["write", "edit", "move", "delete", "rename_tag"]
+    assert list(hints) == ["write", "edit", "move", "delete", "rename_tag", "undo"]
     assert [name for name, hint in hints.items() if hint.idempotent_hint] == ["write", "rename_tag"]
 
 

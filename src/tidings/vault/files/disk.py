@@ -240,7 +240,7 @@ class Disk:
         # A program that saves all the time leaves no room for anything else.
         in_place = (linked and attempt < _ATTEMPTS_LINKED) or (not linked and attempt >= _ATTEMPTS_EXCHANGING)
         operation.intend(Step(place.real, before=None if before is None else raw, after=data))
-        if not replace(folder, place.name, data, seen, raw, hidden=operation.hidden, in_place=in_place):
+        if not replace(folder, place.name, data, seen, raw, hidden=operation.hidden(place.real), in_place=in_place):
             return None
         touched = tuple(dict.fromkeys((place.path, place.real)))
         cut = linked and not in_place

@@ -6,6 +6,7 @@ were killed (see `recovery`), and the files are a history, from which a change c
 when there are too many.
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -79,10 +80,9 @@ class Operation:
     def id(self) -> str:
         return self.token[:8]
 
-    @property
-    def hidden(self) -> str:
-        """The name of its temporary files, in whatever folder."""
-        return f".tidings-{self.token}.tmp"
+    def hidden(self, path: str) -> str:
+        """Returns the name of the temporary file beside the file at `path`."""
+        return f".tidings-{self.id}{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}.tmp"
 
     def intend(self, *steps: Step) -> None:
         """Records steps before they are made. A later step for the same path replaces the earlier one."""

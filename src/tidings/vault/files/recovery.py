@@ -102,7 +102,7 @@ def _clear(disk: Disk, place: OpenedFile, step: Step, operation: Operation) -> N
         return
     with folder:
         folder.lock()
-        for hidden in (f"{operation.hidden}.old", operation.hidden):
+        for hidden in (f"{operation.hidden(step.path)}.old", operation.hidden(step.path)):
             if folder.stat(hidden) is None:
                 continue
             data, _ = folder.read(hidden, LARGEST_READ)

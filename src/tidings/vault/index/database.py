@@ -84,6 +84,11 @@ def log_in(folder: Path, vault: Vault) -> Path:
     return folder / f"changes-{cache_folder(vault).name}.db"
 
 
+def journal_in(folder: Path, vault: Vault) -> Path:
+    """Returns the folder of the journal of writes to these vaults in the folder of their indices."""
+    return folder / f"journal-{cache_folder(vault).name}"
+
+
 def open_in(folder: Path) -> OpenedIndex:
     """Opens the first index in `folder` that no other server uses; one in memory if that is not possible."""
     try:

@@ -134,8 +134,8 @@ class Queries:
     def find(self, text: str) -> list[str]:
         """Returns the files that a user may mean, the likeliest first: `.md`, the case or folders may be missing."""
         written = text.strip().strip("/")
-        if self.file(written):
-            return [written]
+        if exact := next((path for path in (text, written) if self.file(path)), None):
+            return [exact]
         wanted = key(written)
         name = wanted.rpartition("/")[2]
         paths = {path for each in (name, name.removesuffix(".md")) for path in self.candidates(each)}
@@ -241,6 +241,11 @@ class Queries:
 
     def blocks(self, path: str) -> list[BlockRow]:
         return [BlockRow(*row) for row in self._found("id, line", "blocks", path)]
+
+    def with_alias(self, alias: str) -> list[str]:
+        """Returns the notes that have an alias."""
+        some = "SELECT DISTINCT path FROM aliases JOIN files ON files.id = aliases.file WHERE key = ? ORDER BY path"
+        return [path for (path,) in self.connection.execute(some, (key(alias.strip()),))]
 
     def aliases(self, path: str) -> list[str]:
         return [shown for (shown,) in self._found("shown", "aliases", path)]

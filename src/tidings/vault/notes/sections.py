@@ -90,6 +90,8 @@ def find_section(text: str, heading: str, headings: Sequence[Heading] | None = N
         such = f"{'#' * last.level} {last.text}" if parent is None else f"{headings[parent].text}#{last.text}"
         where = named_lines(headings[at].line for at in found)
         cure = f"Give the headings above it too, such as {such!r}, or edit by line numbers."
+        if len(matching(headings, such)) > 1:  # They are alike in that, too.
+            cure = "Name its lines instead: read the note, and edit with `lines`."
         raise EditRefused(f"There are {len(found)} headings {quoted(heading)} ({where}). {cure}")
     return span_of(text, headings, found[0])
 

@@ -39,6 +39,7 @@ _NOTE = (
     "A note's text, or some of its lines (offset, limit); with mode=summary its title, properties, headings, tags, "
     "links, tasks, size and version. The path may lack '.md' or be the note's bare name."
 )
+_HISTORY = "The writes of agents, newest first, with the id for `undo`; what each changed, as a diff, with mode=full."
 _SEARCH = (
     'What a search finds, newest first. Takes Obsidian\'s search syntax: words, "a phrase", tag:, path:, file:, '
     "[property:value], -not, OR."
@@ -65,6 +66,7 @@ FAMILY: Final = ResourceFamily(
     _list("tags", "", "Tags", "All tags, with the number of notes that have each.", 200),
     ResourceKind("hubs", "", "Most linked notes", _HUBS, JSON, ("limit", "offset"), 20),
     _list("structure", "", "Folders", _STRUCTURE, 200),
+    _list("history", "", "History of writes", _HISTORY, 20),
     ResourceKind("note", "{+path}", "Note", _NOTE, None, _LIST),
     _list("folder", "{+path}", "Folder", "What a folder holds: its folders, then its notes and other files.", 100),
     _list("tag", "{+tag}", "Notes with a tag", "The notes that have a tag, or one nested in it.", 100),

@@ -22,12 +22,14 @@ from tidings._kit.files import READING
 from tidings._kit.suggest import closest, question
 from tidings._kit.text import one_line
 from tidings.server.families import BadAddress, ResourceMissing
+from tidings.vault.files.journal import JournalEntry
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.files.saves import read_settled
 from tidings.vault.index import graph
 from tidings.vault.index.queries import FileRow, ListedFiles
 from tidings.vault.notes.canvas import canvas_outline
+from tidings.vault.notes.edits import diff
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources import base_views
@@ -42,6 +44,7 @@ LARGEST: Final = 10_000_000  # The largest attachment that is sent, in bytes.
 _MOST: Final = 500  # The largest number of headings, links and so on in a summary.
 _LEVELS: Final = 3  # The depth of the tree of folders.
 _LINES, _LINES_FULL = 2, 10  # The number of matching lines of a file that are shown.
+_LONGEST_DIFF: Final = 8_000  # Characters that are shown of what one write has changed.
 _LINE: Final = 400  # The number of characters that are shown of a line with a link.
 _NAMES: Final = 100  # The number of notes of one folder that are named in the tree.
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -321,6 +324,36 @@ def search(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, about, found.total, items)
 
 
+def history(view: VaultView, address: VaultAddress) -> Json:
+    """Returns the writes of all servers of this vault, the newest first."""
+    every = list(view.journal.entries())
+    items: list[Json] = []
+    for entry in every[address.offset :][: _size(address)]:
+        item: Json = {"id": entry.id, "at": iso(round(entry.at * 1e9)), "did": entry.did}
+        item |= {"state": entry.state} if entry.state in ("undone", "recovered") else {}
+        items.append(item | (_changed(entry) if address.full else {}))
+    return listed(address, {}, len(every), items)
+
+
+def _changed(entry: JournalEntry) -> Json:
+    """Returns the differences that a write has made, as far as they are not too long."""
+    try:
+        steps = entry.steps()
+    except (OSError, ValueError):
+        return {"diff": "It is no longer known."}
+    texts: list[str] = []
+    room = _LONGEST_DIFF
+    for step in steps:
+        before, after = (data.decode("utf-8-sig", "replace") for data in (step.before or b"", step.after))
+        text = f"{step.path} → {step.to}" if step.to else diff(before, after, step.path)
+        if len(text) > room:
+            texts.append(f"… {len(steps) - len(texts):,} more, or longer, are left out.")
+            break
+        room -= len(text)
+        texts.append(text)
+    return {"diff": "\n".join(texts)}
+
+
 def base(view: VaultView, address: VaultAddress, today: date) -> RenderedResource | Json:
     """Returns the views of a base, or of those in a note. Raises `ResourceMissing`."""
     now = datetime.combine(today, datetime.now().time())  # noqa: DTZ005 - local
@@ -362,7 +395,7 @@ def _names(view: VaultView, folder: str) -> Json:
 
 _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
     each.__name__: each
-    for each in (recent, stats, tags, structure, folder, tag, backlinks, search, neighbourhood, hubs)
+    for each in (history, recent, stats, tags, structure, folder, tag, backlinks, search, neighbourhood, hubs)
 }
 
 

@@ -204,8 +204,10 @@ def _said(
     return answer("\n".join(filter(None, [*lines, following, note])), data)
 
 
-def _plain(path: str) -> str:
+def _plain(view: VaultView, path: str) -> str:
     """Returns the path in a wikilink or in the URI of a resource. Raises `BadPath` if it is empty, or another URI."""
+    if view.queries.file(path):
+        return path  # Its name may begin with a space.
     text = path.strip()
     if text.startswith("vault://"):
         text = path_of(text)
@@ -218,13 +220,15 @@ def _plain(path: str) -> str:
 
 def meant(view: VaultView, path: str) -> list[str]:
     """Returns the files for a path, its end or its bare name, the best first. Raises `ResourceMissing`."""
-    path = _plain(path)
+    path = _plain(view, path)
     if found := view.queries.find(path):
         return found
     # What the index does not know yet may be there all the same.
     for candidate in (path, f"{path}.md"):
         if view.vault.locate(candidate).is_file():
             return [candidate]
+    if found := view.queries.with_alias(path):
+        return found
     near = view.queries.near(path)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Find it with `search` or `structure`."
     raise ResourceMissing(" ".join(filter(None, [f"There is no file {quoted(path)}.", hint, view.status.standing])))
@@ -241,7 +245,7 @@ def surely(view: VaultView, path: str) -> str:
 
 def surely_any(view: VaultView, path: str) -> str:
     """Returns the only file or folder that a path can mean. Raises `BadPath` for several, and `ResourceMissing`."""
-    text = _plain(path).rstrip("/")
+    text = _plain(view, path).rstrip("/")
     if text and not view.queries.file(text) and view.vault.locate(text).is_dir():
         return text
     return surely(view, text)
@@ -249,7 +253,7 @@ def surely_any(view: VaultView, path: str) -> str:
 
 def to_create(view: VaultView, path: str) -> str:
     """Returns the path of a file that may be new: a note without another extension. Case does not make it new."""
-    text = _plain(path).removeprefix("./")
+    text = _plain(view, path).removeprefix("./")
     name = text.rpartition("/")[2]
     at = name.rfind(".")
     if name and not (at > 0 and _EXTENSION.fullmatch(name[at:])):
@@ -275,7 +279,7 @@ def to_add_to(view: VaultView, path: str, *, create: bool) -> str:
 def destination(view: VaultView, source: str, to: str) -> str:
     """Returns the destination of a move: into a folder under its own name, or a path with its own extension."""
     name = source.rpartition("/")[2]
-    wanted = _plain(to)
+    wanted = _plain(view, to)
     text = wanted.rstrip("/")
     if text != wanted or (text != source and view.vault.locate(text).is_dir()):
         return f"{text}/{name}" if text else name

@@ -270,18 +270,20 @@ def parse_day(text: str) -> date:
     raise EditRefused(f"{text!r} is not a date. Write one such as '2026-01-31', 'today', 'yesterday' or 'tomorrow'.")
 
 
-def info(view: VaultView, path: str) -> CallToolResult:
+def info(view: VaultView, texts: Texts, path: str) -> CallToolResult:
     """Returns the facts about a file, or about the vault. Raises `ResourceMissing`."""
-    facts = _file_info(view, path) if path else _vault_info(view)
+    facts = _file_info(view, texts, path) if path else _vault_info(view)
     data = {name: value for name, value in facts.items() if value not in (None, "", [], {})}
     return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
 
 
-def _file_info(view: VaultView, path: str) -> Info:
+def _file_info(view: VaultView, texts: Texts, path: str) -> Info:
     queries, found = view.queries, meant(view, path)[0]
     file = queries.file(found)
     if file is None:
         raise ResourceMissing(f"{found!r} is not in the index yet. Try again, or read it.")
+    if file.hash and (text := queries.text(found)) is not None:
+        texts.keep(file.hash, text)  # A later conflict can say what has changed.
     facts: Info = {
         "path": file.path,
         "kind": file.kind,
@@ -314,7 +316,7 @@ def _vault_info(view: VaultView) -> Info:
         **view.queries.stats(),
         "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
         "index": view.status.phase,
-        "note": " ".join(filter(None, [view.status.standing, *view.status.notes])),
+        "note": " ".join(filter(None, [view.status.standing, *view.status.notes, *view.journal.recovered])),
     }
 
 

@@ -63,6 +63,7 @@ class WriteResult(TypedDict):
     version: str
     done: str
     diff: NotRequired[str]
+    note: NotRequired[str]
 
 
 class MoveResult(TypedDict):
@@ -90,6 +91,13 @@ class Renamed(TypedDict):
     changed: list[str]
     version: NotRequired[str]
     warnings: NotRequired[list[str]]
+
+
+class UndoResult(TypedDict):
+    """A write that was undone, and the files that it had changed."""
+
+    done: str
+    changed: list[str]
 
 
 class TagCountResult(TypedDict):

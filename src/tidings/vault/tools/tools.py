@@ -9,6 +9,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
+from anyio import from_thread
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import AliasChoices, BeforeValidator, Field
@@ -17,7 +18,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tidings._kit.text import counted
 from tidings.server.exact_calls import ExactServer, ToolFunction
 from tidings.vault.files.content import Texts
-from tidings.vault.files.outcomes import Conflict, ReadOnly, Retagged
+from tidings.vault.files.outcomes import Conflict, ReadOnly
 from tidings.vault.index import graph
 from tidings.vault.library import VaultLibrary
 from tidings.vault.notes.sections import EditRefused
@@ -26,10 +27,8 @@ from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.tools.results import refusals_told
 from tidings.vault.tools.write import Edit, IndexReferences
 
-WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag")
+WRITING: Final = ("write", "edit", "append", "move", "delete", "rename_tag", "undo")
 """The tools that a read-only server does not offer."""
-
-_BATCH: Final = 100  # The number of notes that are changed between two progress reports.
 
 Limit = Annotated[int, Field(ge=1, le=500)]
 Offset = Annotated[int, Field(ge=0)]
@@ -134,7 +133,7 @@ class ReadTools:
         """Get the facts of a note without its text: version, properties, tags, outline, blocks, tasks, links. Without
         a path, those of the vault: counts, properties in use, state of the index.
         """
-        return await self.library.ask(lambda view: read.info(view, path))
+        return await self.library.ask(lambda view: read.info(view, self.texts, path))
 
     async def daily_note(
         self,
@@ -252,14 +251,23 @@ class WriteTools(ReadTools):
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
         await self._settled(ctx)
         notes, version = await self.library.ask(lambda view: write.tagged(view, tag, if_match))
-        outcomes: list[Retagged] = []
-        for start in range(0, len(notes), _BATCH):
-            await ctx.report_progress(start, len(notes), f"{start:,} of {len(notes):,} notes")
-            batch = notes[start : start + _BATCH]
-            outcomes.append(
-                await self.library.write(lambda writer, batch=batch: writer.rename_tag(tag, to, batch, dry_run=dry_run))
-            )
-        return write.retagged(tag, to, outcomes, would_be=version if dry_run else None)
+
+        def progress(count: int) -> None:
+            said = f"{count:,} of {len(notes):,} notes"
+            from_thread.run(ctx.report_progress, count, len(notes), said)
+
+        done = await self.library.write(
+            lambda writer: writer.rename_tag(tag, to, notes, dry_run=dry_run, progress=progress)
+        )
+        return write.retagged(tag, to, done, would_be=version if dry_run else None)
+
+    async def undo(
+        self, *, change: Annotated[str, Field(description="Its id in vault://history, or a path that it changed")] = ""
+    ) -> Annotated[CallToolResult, results.UndoResult]:
+        """Undo your last write, or an earlier `change`: also brings back what was deleted. Refuses if a file has
+        changed since.
+        """
+        return write.undone(await self.library.write(lambda writer: writer.undo(change)))
 
     async def daily_note(
         self,
@@ -324,3 +332,4 @@ def register(server: ExactServer, library: VaultLibrary, texts: Texts, *, read_o
         add(tools.move, "Move or rename", destroys=True)
         add(tools.delete, "Delete to the trash", destroys=True)
         add(tools.rename_tag, "Rename a tag everywhere", destroys=True, idempotent=True)
+        add(tools.undo, "Undo a write", destroys=True)

@@ -87,7 +87,11 @@ def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -
     data = {"path": done.path, "version": done.version, "done": f"{said}."}
     if with_diff and (diff := done.diff):
         data["diff"] = diff
-    return answer("\n".join(filter(None, [f"{said} (version {done.version}).", data.get("diff")])), data)
+    if done.cut:
+        data["note"] = "Other names of this file (hard links) keep the old text: it has a file of its own now."
+    return answer(
+        "\n".join(filter(None, [f"{said} (version {done.version}).", data.get("note"), data.get("diff")])), data
+    )
 
 
 def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = False) -> CallToolResult:
@@ -115,16 +119,19 @@ def tagged(view: VaultView, tag: str, if_match: str) -> tuple[list[str], str]:
     return notes, version
 
 
-def retagged(tag: str, to: str, done: Sequence[outcomes.Retagged], *, would_be: str | None = None) -> CallToolResult:
+def retagged(tag: str, to: str, done: outcomes.Retagged, *, would_be: str | None = None) -> CallToolResult:
     """Returns the result of renaming a tag, or of a dry run on the notes of that version."""
     dry_run = would_be is not None
-    changed = [path for each in done for path in each.changed]
-    count = sum(each.count for each in done)
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
     verb = "Would rename" if dry_run else "Renamed"
-    said = f"{verb} #{old} to #{new}: {counted(count, 'tag')} in {counted(len(changed), 'file')}."
+    said = f"{verb} #{old} to #{new}: {counted(done.count, 'tag')} in {counted(len(done.changed), 'file')}."
     data = {"version": would_be} if dry_run else dict[str, Any]()
-    return _told(said, data, changed, [skipped for each in done for skipped in each.skipped], dry_run=dry_run)
+    return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
+
+
+def undone(done: outcomes.Undone) -> CallToolResult:
+    """Returns the result of an undo."""
+    return _told(f"Undid: {done.did}.", {}, done.touched, (), dry_run=False)
 
 
 def _told(
