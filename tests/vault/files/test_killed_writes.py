@@ -137,6 +137,7 @@ def test_a_killed_operation_is_finished_or_dropped_at_the_next_start(tmp_path: P
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_no_operation_of_two_hundred_stays_half_done(tmp_path: Path, operation: str, exchange: bool) -> None:

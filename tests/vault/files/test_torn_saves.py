@@ -194,11 +194,13 @@ def test_a_note_that_stays_empty_while_it_is_saved_is_not_shown(
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1200)
 def test_a_note_that_an_editor_saves_all_the_time_is_never_torn_in_five_hundred_writes(tmp_path: Path) -> None:
     saving_all_the_time(tmp_path, 500)
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_save_of_five_hundred_is_lost_where_names_cannot_be_exchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -208,6 +210,7 @@ def test_no_save_of_five_hundred_is_lost_where_names_cannot_be_exchanged(
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_save_of_five_hundred_is_lost(tmp_path: Path, kind: str, operation: str) -> None:
