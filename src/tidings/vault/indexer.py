@@ -24,7 +24,7 @@ from tidings.vault.change_detection import (
     all_of,
     touched,
 )
-from tidings.vault.files.journal import Journal
+from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
@@ -76,7 +76,7 @@ class Indexer:
         interest: SubscribedResources,
         watcher: Callable[[Vault], AsyncGenerator[Happening]],
         listener: IndexListener,
-        journal: Journal,
+        journal: WriteJournal,
     ) -> None:
         self._journal = journal
         self._vault = vault

@@ -29,7 +29,7 @@ from tidings.server.waking.changes import ChangedItem
 from tidings.vault import prompts
 from tidings.vault.change_detection import COMPUTED, FoundChanges, SubscribedResources, file_uri, is_file_uri
 from tidings.vault.files.content import Texts
-from tidings.vault.files.journal import Journal
+from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
@@ -141,7 +141,7 @@ class VaultServer(ExactServer):
         self.library = VaultLibrary(
             self.vault,
             VaultWriter(
-                self.vault, read_only=read_only, texts=self.texts, journal=Journal(journal_in(folder, self.vault))
+                self.vault, read_only=read_only, texts=self.texts, journal=WriteJournal(journal_in(folder, self.vault))
             ),
             open_index=lambda: Index(self.vault, folder),
             publish=self._publish,

@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from tidings.vault.bases.rows import BaseRows
-from tidings.vault.files.journal import Journal
+from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.obsidian import ObsidianSettings, daily_date, periodic_path
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.queries import FileRow, Queries
@@ -49,7 +49,7 @@ class VaultView:
     vault: Vault
     status: IndexStatus
     bases: BaseRows = field(default_factory=BaseRows)
-    journal: Journal = field(default_factory=Journal)
+    journal: WriteJournal = field(default_factory=WriteJournal)
 
     @property
     def whole(self) -> "VaultView":

@@ -8,7 +8,7 @@ import pytest
 
 from tests.vault.files.test_moving import Known
 from tidings.vault.files import journal as journals
-from tidings.vault.files.journal import Journal, Operation, Step
+from tidings.vault.files.journal import Operation, Step, WriteJournal
 from tidings.vault.files.outcomes import AlreadyThere, NotThere, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
@@ -28,7 +28,7 @@ def writer(root: Path) -> VaultWriter:
 
 def writer_of(root: Path) -> VaultWriter:
     """A writer as another process would have it."""
-    return VaultWriter(Vault([root]), journal=Journal(root.parent / "journal"))
+    return VaultWriter(Vault([root]), journal=WriteJournal(root.parent / "journal"))
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -170,7 +170,7 @@ def test_nothing_is_written_that_cannot_be_recorded(root: Path, writer: VaultWri
 
 def test_an_operation_under_way_is_left_to_its_process(root: Path) -> None:
     fill(root)
-    journal = Journal(root.parent / "journal")
+    journal = WriteJournal(root.parent / "journal")
     with journal.operation("Wrote Plan.md") as operation:
         operation.intend(Step("Plan.md", before=FILES["Plan.md"], after=b"new"), Step("Other.md", before=b"?"))
         (root / "Plan.md").write_bytes(b"new")

@@ -379,10 +379,10 @@ async def test_the_facts_of_what_is_not_there_are_refused(agent: Agent) -> None:
 
 @pytest.mark.parametrize("read_only", [False, True])
 async def test_a_daily_note_is_read_where_the_apps_settings_have_it(tmp_path: Path, read_only: bool) -> None:
-    settings = '{"folder": "Journal", "format": "YYYY/MM-DD"}'
+    settings = '{"folder": "WriteJournal", "format": "YYYY/MM-DD"}'
     yesterday = TODAY - timedelta(days=1)
-    files = {".obsidian/daily-notes.json": settings, f"Journal/{TODAY:%Y/%m-%d}.md": "today\n"}
-    files[f"Journal/{yesterday:%Y/%m-%d}.md"] = "before\n"
+    files = {".obsidian/daily-notes.json": settings, f"WriteJournal/{TODAY:%Y/%m-%d}.md": "today\n"}
+    files[f"WriteJournal/{yesterday:%Y/%m-%d}.md"] = "before\n"
     async with at(tmp_path, files, read_only=read_only) as agent:
         assert (await agent.call("daily_note"))["notes"][0]["text"] == "today\n"
         assert (await agent.call("daily_note", date="yesterday"))["notes"][0]["text"] == "before\n"

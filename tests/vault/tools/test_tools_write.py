@@ -446,13 +446,13 @@ async def test_a_daily_note_is_added_to_as_it_was_read_or_not_at_all(tmp_path: P
 
 async def test_a_daily_note_is_created_from_the_apps_template(tmp_path: Path) -> None:
     files = {
-        ".obsidian/daily-notes.json": '{"folder": "Journal", "format": "YYYY-MM-DD", "template": "Templates/Day"}',
+        ".obsidian/daily-notes.json": '{"folder": "WriteJournal", "format": "YYYY-MM-DD", "template": "Templates/Day"}',
         "Templates/Day.md": "# {{title}}\n\n{{date:dddd}}\n",
     }
     async with at(tmp_path, files) as agent:
         made = await agent.call("daily_note", date="2026-01-31", create=True)
-        assert made["notes"][0]["path"] == "Journal/2026-01-31.md"
-        assert agent.on_disk("Journal/2026-01-31.md") == "# 2026-01-31\n\nSaturday\n"
+        assert made["notes"][0]["path"] == "WriteJournal/2026-01-31.md"
+        assert agent.on_disk("WriteJournal/2026-01-31.md") == "# 2026-01-31\n\nSaturday\n"
         again = await agent.call("daily_note", date="2026-01-31", create=True)
         assert again == made
 

@@ -18,7 +18,7 @@ from typing import Final
 from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, decode, encode
 from tidings.vault.files.folders import OpenFolder, move_to_free_name, replace
-from tidings.vault.files.journal import Journal, Operation, Step
+from tidings.vault.files.journal import Operation, Step, WriteJournal
 from tidings.vault.files.outcomes import FileWritten, explained
 from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.notes.edits import diff
@@ -85,10 +85,10 @@ class Disk:
     """The files of a vault. `texts` keeps what callers have read, `journal` what is written."""
 
     def __init__(
-        self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None, journal: Journal | None = None
+        self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None, journal: WriteJournal | None = None
     ) -> None:
         self.vault = vault
-        self.journal = journal or Journal()
+        self.journal = journal or WriteJournal()
         self.read_only = read_only
         self.texts = texts or Texts()
         self._locks = Locks()

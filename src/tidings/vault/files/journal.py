@@ -1,4 +1,4 @@
-"""`Journal`: what writers of a vault are about to change, on the disk before they change it.
+"""`WriteJournal`: what writers of a vault are about to change, on the disk before they change it.
 
 Each operation is a file: a byte for its state, a line about it, then its steps with the contents before and after.
 While it is under way, its process holds a lock of that file. So the next start finds the operations of processes that
@@ -143,7 +143,7 @@ class Operation:
         return descriptor
 
 
-class Journal:
+class WriteJournal:
     """The operations on a vault, in `folder`; None: they are not recorded."""
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -14,7 +14,7 @@ from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, encode, with_endings_of
 from tidings.vault.files.disk import Disk, Make, check_version
 from tidings.vault.files.folders import sweep
-from tidings.vault.files.journal import Journal, Step
+from tidings.vault.files.journal import Step, WriteJournal
 from tidings.vault.files.moving import References, delete, move
 from tidings.vault.files.outcomes import (
     FileDeleted,
@@ -46,13 +46,13 @@ class VaultWriter:
     """
 
     def __init__(
-        self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None, journal: Journal | None = None
+        self, vault: Vault, *, read_only: bool = False, texts: Texts | None = None, journal: WriteJournal | None = None
     ) -> None:
         self.read_only = read_only
         self._disk = Disk(vault, read_only=read_only, texts=texts, journal=journal)
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> WriteJournal:
         return self._disk.journal
 
     def read(self, path: str) -> FileContent:
