@@ -55,7 +55,9 @@ def test_the_requirements_are_names_with_exact_versions_and_nothing_else(name: s
         assert re.fullmatch(r"==[^*,]+", str(pin.specifier)), pin
 
 
-@pytest.mark.parametrize(("name", "groups", "without"), [("run", ["build"], ["render", "semantic"]), ("dev", ["build", "dev"], [])])
+@pytest.mark.parametrize(
+    ("name", "groups", "without"), [("run", ["build"], ["render", "semantic"]), ("dev", ["build", "dev"], [])]
+)
 def test_the_requirements_fit_the_ranges_of_the_project(name: str, groups: list[str], without: list[str]) -> None:
     listed = pins(name)
     for wanted in ranges(*groups, without=without):

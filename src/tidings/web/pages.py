@@ -131,6 +131,7 @@ class RenderedPage:
     url: str
     screenshot: bytes | None = None
     warnings: tuple[ExtractWarning, ...] = ()
+    missing: str = ""  # What was left out of it, and why; said if it shows nothing.
 
 
 class Renders(Protocol):
@@ -261,6 +262,8 @@ class Fetching:
             )
         page = await self.renderer.render(request.url, options.render, request)
         extracted = _with(await self._read(page.html, _HTML, page.url, options.extraction), *page.warnings)
+        if extracted.empty and page.missing:
+            extracted = _with(extracted, ExtractWarning("notice", page.missing))
         response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))
         return await self._made(extracted, response, options, page.screenshot)
 

@@ -296,19 +296,36 @@ async def test_only_get_is_sent(chromium: Browser) -> None:
 
 @in_browser
 @pytest.mark.parametrize("block", [True, False])
-async def test_third_parties_are_left_out_unless_they_are_asked_for(chromium: Browser, block: bool) -> None:
-    names = Names(page_example=[["127.0.0.1"]], static_page_example=[["127.0.0.1"]], other_example=[["127.0.0.1"]])
+async def test_scripts_of_other_hosts_run_and_their_data_is_left_out_unless_it_is_asked_for(
+    chromium: Browser, block: bool
+) -> None:
+    hosts = {f"{name}_example": [["127.0.0.1"]] for name in ("page", "static_page", "cdn", "www_doubleclick")}
     code = text("document.body.append(new URL(document.currentScript.src).hostname)")
-    async with rendering(chromium, {"/code": code, "/on": leads_to("/never")}, resolver=names) as (here, renderer):
-        hosts = ["static.page.example", "other.example"]
-        here.pages["/on"] = leads_to(here.url("/code", "other.example"))
-        tags = [f"<script src='{here.url('/code', host)}'></script>" for host in hosts]
-        here.pages["/"] = page("".join([*tags, "<script src=/on></script>"]))
+    shared = text("data of others", access_control_allow_origin="*")
+    async with rendering(chromium, {"/code": code, "/data": shared}, resolver=Names(**hosts)) as (here, renderer):
+        tags = [f"<script src='{here.url('/code', host)}'></script>" for host in ("static.page.example", "cdn.example")]
+        tags.append(f"<script src='{here.url('/code', 'www.doubleclick.example')}'></script>")
+        tags.append(f"<script>fetch('{here.url('/data', 'cdn.example')}').then(r => r.text())"
+                    ".then(t => document.body.append(t))</script>")  # fmt: skip
+        here.pages["/"] = page("".join(tags))
         rendered = await renderer.render(here.url("/", "page.example"), RenderOptions(block_third_party=block))
     said = rendered.html.replace(b"http://", b"")
     assert b">static.page.example" in said
-    assert (b">other.example" in said) is not block
-    assert (b">page.example" in said) is not block
+    assert b">cdn.example" in said
+    assert (b"data of others<" in said) is not block
+    assert (b">www.doubleclick.example" in said) is not block
+    assert ("2 to other hosts" in rendered.missing) is block
+
+
+@in_browser
+async def test_a_page_of_many_parts_is_not_held_up_by_the_rate_limit_of_pages(chromium: Browser) -> None:
+    parts = {f"/chunk{number}": text(f"window.n = (window.n || 0) + {number}") for number in range(80)}
+    tags = "".join(f"<script src='{path}'></script>" for path in parts)
+    here_: dict[str, Any] = {"/": page(f"{tags}<script>document.body.append('sum ' + window.n)</script>"), **parts}
+    async with rendering(chromium, here_, limits=FetchLimits(timeout=60, per_host_minute=5)) as (here, renderer):
+        rendered = await renderer.render(here.url("/"), RenderOptions())
+    assert b"sum 3160" in rendered.html
+    assert rendered.warnings == ()
 
 
 # What it may cost
@@ -430,7 +447,8 @@ async def test_a_page_that_loads_itself_again_and_again_is_cut_off(chromium: Bro
 async def test_parts_that_robots_or_the_rate_limit_refuse_are_told_of(chromium: Browser) -> None:
     parts = "".join(f"<script src='/allowed{number}'></script>" for number in range(4))
     pages = {"/robots.txt": text("User-agent: *\nDisallow: /no"), "/": page("<script src=/no></script>" + parts)}
-    limits = FetchLimits(timeout=5, per_host_minute=4, retries=0)
+    pages["/allowed0"] = text("", 429, retry_after="300")
+    limits = FetchLimits(timeout=5, retries=0)
     async with rendering(chromium, pages, limits=limits) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert sorted(kinds(rendered)) == ["rate_limited", "robots_blocked"]

@@ -223,7 +223,7 @@ class Renderer:
             lost = _given_up("its scripts kept the browser from reading it")
             return RenderedPage(first.body, first.url, warnings=(lost, *routing.warnings()))
         html, url = seen
-        return RenderedPage(html, url or first.url, picture, warnings)
+        return RenderedPage(html, url or first.url, picture, warnings, routing.missing())
 
     @asynccontextmanager
     async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator[Page]:

@@ -1,12 +1,18 @@
 """The requests of one page in the browser, answered through the fetcher.
 
 Chromium has no network of its own. Each of its requests is refused, or fetched like any other, with the guard,
-robots.txt, rate limits and size limits. Only GET over HTTP is fetched. A page continues without a refused part; after a
-refused navigation it stays.
+robots.txt and size limits. The parts of a page have a budget of their own (`RenderBudget`) instead of the requests that
+a host gets in a minute; a pause that a host asks for holds for them, too. A page continues without a refused part;
+after a refused navigation it stays.
+
+By default a page gets scripts of other hosts, because many sites keep theirs with a CDN, but not their data, frames and
+trackers.
 """
 
 import html
 import logging
+import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +32,11 @@ from tidings.web.page_options import RenderOptions
 logger = logging.getLogger(__name__)
 
 _NEVER: Final = frozenset(("media", "websocket", "eventsource", "manifest", "ping", "texttrack", "cspreport"))
+_TRACKERS: Final = re.compile(
+    r"(?:^|\.)(?:google-analytics|googletagmanager|googlesyndication|googleadservices|doubleclick|facebook|hotjar|segment"
+    r"|mixpanel|amplitude|taboola|outbrain|criteo|scorecardresearch|quantserve|adnxs|amazon-adsystem|clarity|newrelic"
+    r"|nr-data|fullstory|chartbeat|parsely|permutive|onetrust|cookielaw|intercom|hubspot|hs-scripts)\.\w+$"
+)
 _PICTURES: Final = frozenset(("image", "font"))  # Needed only for a screenshot.
 # Content types that a frame may show; others would start a download or a plug-in.
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
@@ -73,6 +84,7 @@ class Routing:
         self._ended = False
         self._requests = self._bytes = self._navigations = 0
         self._limited = self._forbidden = 0
+        self._left_out: Counter[str] = Counter()  # The parts that were left out, by the reason.
         self.late = 0  # The number of parts that had not arrived when the time was up.
 
     @property
@@ -94,6 +106,11 @@ class Routing:
             message = f"{self._forbidden} parts of the page were left out, because robots.txt forbids them."
             yield ExtractWarning("robots_blocked", message)
 
+    def missing(self) -> str:
+        """Returns what was left out of the page, and why; empty if nothing was."""
+        parts = [f"{number} {why}" for why, number in self._left_out.items()]
+        return f"Of the requests of its scripts these were left out: {'; '.join(parts)}." if parts else ""
+
     async def __call__(self, route: Route) -> None:
         """Answers one request."""
         asked = route.request
@@ -103,6 +120,7 @@ class Routing:
             self._limited += isinstance(error, RateLimited)
             self._forbidden += isinstance(error, RobotsRefused)
             self.late += isinstance(error, FetchTimedOut)
+            self._left_out[f"failed ({error.kind})"] += 1
             logger.debug("not fetched for the browser: %s", error)
             response = None
         if self._ended:
@@ -131,13 +149,14 @@ class Routing:
 
     async def _response(self, asked: Asked) -> Response | None:
         """Returns the response for the browser, or None to refuse the request."""
-        if asked.method != "GET" or asked.resource_type in self._skipped or self._ended:
+        if asked.resource_type in self._skipped or self._ended:
             return None
         url = parse(asked.url)
         ready = self._ready
         if ready is not None and asked.is_navigation_request() and str(url) == str(parse(ready.url)):
             return ready
-        if not self._within_budget(asked) or self._is_third_party(url):
+        if why := self._refusal(asked, url):
+            self._left_out[why] += 1
             return None
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
@@ -148,6 +167,14 @@ class Routing:
             self._bytes += len(response.body)
             return None if self._is_forbidden(response, asked, url) else response
         return None
+
+    def _refusal(self, asked: Asked, url: Url) -> str:
+        """Returns why a request is not sent, or nothing if it is."""
+        if asked.method != "GET":
+            return f"sent with {asked.method}"
+        if self._is_third_party(url, asked):
+            return "to other hosts (render.block_third_party false allows them)"
+        return "" if self._within_budget(asked) else "over the limit of one page"
 
     def _within_budget(self, asked: Asked) -> bool:
         self._requests += 1
@@ -170,11 +197,12 @@ class Routing:
             max_bytes=min(left, self.request.max_bytes or left),
             max_redirects=self.request.max_redirects,
             user_agent=self.request.user_agent,
+            part=True,
         )
 
     def _is_forbidden(self, response: Response, asked: Asked, url: Url) -> bool:
         where = parse(response.url)
-        if self._is_third_party(where) or (response.private and not self.first.private):
+        if self._is_third_party(where, asked) or (response.private and not self.first.private):
             # A public page must not reach a private network, even if its own name resolves there by now.
             return True
         if asked.is_navigation_request():
@@ -184,8 +212,11 @@ class Routing:
         shared = response.headers.get(_ALLOW_ORIGIN, "").strip() in {"*", self._home.origin}
         return not (shared or url.trusts(where) or asked.resource_type == "script")
 
-    def _is_third_party(self, url: Url) -> bool:
-        return self.options.block_third_party and site_of(url.host) != site_of(self._home.host)
+    def _is_third_party(self, url: Url, asked: Asked) -> bool:
+        """Returns whether a request goes to another site that it may not go to."""
+        if not self.options.block_third_party or site_of(url.host) == site_of(self._home.host):
+            return False
+        return asked.resource_type != "script" or _TRACKERS.search(url.host) is not None
 
 
 def site_of(host: str) -> str:

@@ -96,6 +96,7 @@ class RequestPlan:
     max_redirects: int
     respect_robots: bool = True
     insist: bool = True
+    part: bool = False
     cut: bool = False  # truncate at `max_bytes` instead of failing
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
@@ -127,6 +128,7 @@ def plan(request: Request, limits: FetchLimits) -> RequestPlan:
         max_redirects=int(_least(request.max_redirects, limits.max_redirects)),
         respect_robots=request.respect_robots,
         insist=request.insist,
+        part=request.part,
     )
 
 
@@ -398,7 +400,7 @@ class Fetcher:
     async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> Response:
         call.pending = f"it was still waiting for its turn at {url.host}"
         try:
-            async with self._rates.turn(url.host, call.until - self.clock()) as waited:
+            async with self._rates.turn(url.host, call.until - self.clock(), part=call.plan.part) as waited:
                 if waited >= 1:
                     call.notes.append(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
                 call.pending = f"{url.host} had not answered"

@@ -49,12 +49,15 @@ class Rates:
         self._slots = anyio.Semaphore(self.at_once)
 
     @asynccontextmanager
-    async def turn(self, host: str, patience: float) -> AsyncGenerator[float]:
-        """Holds a turn at `host`, and yields the seconds that the rate limit took. Raises `NoTurn` after `patience`."""
+    async def turn(self, host: str, patience: float, *, part: bool = False) -> AsyncGenerator[float]:
+        """Holds a turn at `host`, and yields the seconds that the rate limit took. Raises `NoTurn` after `patience`.
+
+        A `part` of a page takes no turn of the minute, but waits while the host is held.
+        """
         entry = self._entry(host)
         entry.users += 1
         try:
-            waited = await self._wait(entry, patience)
+            waited = await self._wait(entry, patience, part=part)
             # The host's slot first: requests that wait for a slow host must not take slots from others.
             async with entry.slots, self._slots:
                 yield waited
@@ -66,15 +69,18 @@ class Rates:
         entry = self._entry(host)
         entry.held_until = max(entry.held_until, self.clock() + min(seconds, LONGEST_HOLD))
 
-    async def _wait(self, entry: _Host, patience: float) -> float:
+    async def _wait(self, entry: _Host, patience: float, *, part: bool) -> float:
         now = self.clock()
         while entry.turns and entry.turns[0] <= now - MINUTE:
             entry.turns.popleft()
         turn = max(now, entry.held_until)
-        if len(entry.turns) >= self.per_minute:
+        if len(entry.turns) >= self.per_minute and not part:
             turn = max(turn, entry.turns[-self.per_minute] + MINUTE)
         if turn - now > patience:
             raise NoTurn(turn - now, held=turn == entry.held_until)
+        if part:
+            await self.sleep(turn - now) if turn > now else None
+            return turn - now
         insort(entry.turns, turn)
         try:
             if turn > now:

@@ -32,6 +32,7 @@ class Request:
     last_modified: str | None = None  # with `etag` or `last_modified` the response may be `not_modified`
     accept: str | None = None
     respect_robots: bool = True
+    part: bool = False  # of a page that is rendered, which has its own budget: it takes none of the host's minute
     insist: bool = True  # retry after a temporary error status; failed connections are retried in any case
     timeout: float | None = None
     max_bytes: int | None = None
