@@ -1,6 +1,6 @@
 """The functions and fields of formulas, by the type of the value that they belong to.
 
-They are those of Obsidian's help, "Functions". Those of `SCOPED` get the scope of the evaluation before their values.
+They are those of Obsidian's help, "Functions".
 """
 
 # The values of formulas have any type: `called` turns a wrong one into an error of the cell.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from tidings.vault.bases import values
 from tidings.vault.bases.values import LONGEST, FormulaDate, FormulaFailed, FormulaLink, Regexp, kind_of, text_of, whole
@@ -27,33 +27,18 @@ LAMBDAS: Final = frozenset({"filter", "map", "reduce"})
 _DEEPEST: Final = 30
 _SECONDS: Final = 0.05  # For a regular expression.
 _SLOW_STEPS: Final = 100_000  # The price of one that took too long.
-_TOO_LONG: Final = f"the text gets more than {LONGEST:,} characters"
 
 Function = Callable[..., Any]
 
 
-class Run(Protocol):
-    """An evaluation, as far as functions know it."""
-
-    now: datetime
-    this: Any
-
-    def spend(self, steps: int) -> None: ...
-    def resolve(self, link: FormulaLink) -> str | None: ...
-    def file(self, path: str | None) -> Any: ...
+Scope = Any
+"""`rows.RowScope`: the file and the variables for which a formula is evaluated."""
 
 
-class Scope(Protocol):
-    """The file and the variables for which a formula is evaluated."""
+class Scoped(NamedTuple):
+    """A function that gets the scope before its values."""
 
-    @property
-    def run(self) -> Run: ...
-    @property
-    def file(self) -> Any: ...
-    def named(self, name: str) -> Any: ...
-    def formula(self, name: str) -> Any: ...
-    def within(self, **names: Any) -> "Scope": ...
-    def holds(self, text: str, evaluate: Callable[[Any], Any]) -> bool: ...
+    call: Function
 
 
 def weight(value: Any) -> int:
@@ -85,7 +70,7 @@ def called(s: Scope, name: str, kind: str, arguments: Sequence[Any]) -> Any:
         raise FormulaFailed(f"a {kind} has no function {name}()")
     s.run.spend(1 + sum(map(weight, arguments)))
     try:
-        result = function(s, *arguments) if function in SCOPED else function(*arguments)
+        result = function.call(s, *arguments) if isinstance(function, Scoped) else function(*arguments)
     except TimeoutError:
         with suppress(FormulaFailed):
             s.run.spend(_SLOW_STEPS)
@@ -112,28 +97,23 @@ def lambda_called(s: Scope, name: str, items: Any, each: Callable[[Scope], Any],
     return weighed(s, made)
 
 
-def _contains(s: Scope, items: Any, *wanted: Any) -> list[bool]:
-    if isinstance(items, str):
-        return [text_of(each) in items for each in wanted]
-    return [any(values.equal(item, each, s.run.resolve) for item in items) for each in wanted]
+def _contains(choose: Function) -> Scoped:
+    def contains(s: Scope, items: Any, *wanted: Any) -> bool:
+        if isinstance(items, str):
+            return choose(text_of(each) in items for each in wanted)
+        return choose(any(values.equal(item, each, s.run.resolve) for item in items) for each in wanted)
+
+    return Scoped(contains)
 
 
-def _contains_one(s: Scope, items: Any, wanted: Any) -> bool:
-    return all(_contains(s, items, wanted))
-
-
-def _contains_all(s: Scope, items: Any, *wanted: Any) -> bool:
-    return all(_contains(s, items, *wanted))
-
-
-def _contains_any(s: Scope, items: Any, *wanted: Any) -> bool:
-    return any(_contains(s, items, *wanted))
+def _fits(size: float) -> None:
+    if size > LONGEST:
+        raise FormulaFailed(f"the text gets more than {LONGEST:,} characters")
 
 
 def _replace(text: str, pattern: Any, new: str) -> str:
     if not isinstance(pattern, Regexp):
-        if len(text) + text.count(pattern) * len(new) > LONGEST:
-            raise FormulaFailed(_TOO_LONG)
+        _fits(len(text) + text.count(pattern) * len(new))
         return text.replace(pattern, new)
     parts, end, size = list[str](), 0, 0
     for found in islice(pattern.pattern.finditer(text, timeout=_SECONDS), None if pattern.every else 1):
@@ -141,8 +121,7 @@ def _replace(text: str, pattern: Any, new: str) -> str:
         filled = re.sub(r"\$(\d|&)", lambda part, groups=groups: groups.get(part[1]) or "", new)
         parts += [text[end : found.start()], filled]
         end, size = found.end(), size + len(filled)
-        if size > LONGEST:
-            raise FormulaFailed(_TOO_LONG)
+        _fits(size)
     return "".join([*parts, text[end:]])
 
 
@@ -154,20 +133,14 @@ def _split(text: str, separator: Any, most: Any = None) -> list[str]:
     return parts if most is None else parts[: int(most)]
 
 
-def _slice(value: Any, start: Any = 0, end: Any = None) -> Any:
-    return value[int(start) : None if end is None else int(end)]
-
-
 def _join(items: list[Any], separator: str = ", ") -> str:
     parts = [text_of(item) for item in items]
-    if sum(map(len, parts)) + len(separator) * len(parts) > LONGEST:
-        raise FormulaFailed(_TOO_LONG)
+    _fits(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
 
 def _repeat(text: str, count: float) -> str:
-    if count * len(text) > LONGEST:
-        raise FormulaFailed(_TOO_LONG)
+    _fits(count * len(text))
     return text * int(count)
 
 
@@ -217,17 +190,13 @@ def _as_file(s: Scope, value: Any) -> Any:
     return value if value is None or kind_of(value) == "file" else s.run.file(s.run.resolve(_to_link(value)))
 
 
-def _has_link(s: Scope, file: Any, other: Any) -> bool:
-    if other is None:
+def _has_link(s: Scope, link: Any, other: Any) -> bool:
+    file = _as_file(s, link)
+    if file is None or other is None:
         return False
     path = other.path if kind_of(other) == "file" else s.run.resolve(_to_link(other))
     wanted = _to_link(other).target.casefold()
     return path in file.targets if path else any(link.target.casefold() == wanted for link in file.links + file.embeds)
-
-
-def _links_to(s: Scope, link: Any, other: Any) -> bool:
-    file = _as_file(s, link)
-    return file is not None and _has_link(s, file, other)
 
 
 def _numbers(items: Sequence[Any]) -> list[float]:
@@ -262,20 +231,8 @@ def _range(items: list[Any]) -> Any:
     return _computed(lambda numbers: max(numbers) - min(numbers))(items)
 
 
-def _now(s: Scope) -> FormulaDate:
-    return FormulaDate(s.run.now)
-
-
-def _day(date: FormulaDate) -> FormulaDate:
-    return FormulaDate(date.when.replace(hour=0, minute=0, second=0, microsecond=0), timed=False)
-
-
-def _today(s: Scope) -> FormulaDate:
-    return _day(_now(s))
-
-
-def _relative(s: Scope, date: FormulaDate) -> str:
-    return values.relative(date, s.run.now)
+def _day(when: datetime) -> FormulaDate:
+    return FormulaDate(when.replace(hour=0, minute=0, second=0, microsecond=0), timed=False)
 
 
 SUMMARIES: Final[dict[str, Function]] = {
@@ -295,37 +252,39 @@ SUMMARIES: Final[dict[str, Function]] = {
     "Unique": lambda items: len({(kind_of(item), text_of(item)) for item in items if not values.is_empty(item)}),
 }
 
-_HELD: Final[dict[str, Function]] = {
-    "contains": _contains_one,
-    "containsAll": _contains_all,
-    "containsAny": _contains_any,
-    "slice": _slice,
+_HELD: Final[dict[str, Function | Scoped]] = {
+    "contains": _contains(all),
+    "containsAll": _contains(all),
+    "containsAny": _contains(any),
+    "slice": lambda items, start=0, end=None: items[int(start) : None if end is None else int(end)],
     "reverse": lambda items: items[::-1],
 }
+_FILE_OF: Final = Scoped(_as_file)
+_LINKS: Final = Scoped(_has_link)
 
-METHODS: Final[dict[str, dict[str, Function]]] = {
+METHODS: Final[dict[str, dict[str, Function | Scoped]]] = {
     "": {
         "date": _to_date,
         "duration": _to_duration,
-        "file": _as_file,
+        "file": _FILE_OF,
         "link": _to_link,
-        "now": _now,
-        "today": _today,
+        "random": random.random,
         "max": _extreme(max),
         "min": _extreme(min),
-        "random": random.random,
         "escapeHTML": lambda text: html.escape(text_of(text)),
         "html": lambda text: values.Drawn("html", text_of(text)),
         "icon": lambda name: values.Drawn("icon", text_of(name)),
         "image": lambda path: values.Drawn("image", text_of(path) if isinstance(path, str) else _to_link(path).target),
         "list": lambda value: value if isinstance(value, list) else [] if value is None else [value],
+        "now": Scoped(lambda s: FormulaDate(s.run.now)),
         "number": lambda value: None if value is None else whole(values.to_number(value)),
+        "today": Scoped(lambda s: _day(s.run.now)),
     },
     "any": {
         "isTruthy": values.is_true,
-        "isType": lambda value, kind: kind_of(value) == kind.lower(),
         "toString": text_of,
         "isEmpty": values.is_empty,
+        "isType": lambda value, kind: kind_of(value) == kind.lower(),
     },
     "string": {
         **_HELD,
@@ -339,15 +298,15 @@ METHODS: Final[dict[str, dict[str, Function]]] = {
         "title": lambda text: re.sub(r"\S+", lambda word: word[0][0].upper() + word[0][1:].lower(), text),
     },
     "number": {
+        "round": _round,
+        "toFixed": _fixed,
         "abs": lambda number: whole(abs(number)),
         "ceil": lambda number: math.ceil(number) if math.isfinite(number) else number,
         "floor": lambda number: math.floor(number) if math.isfinite(number) else number,
-        "round": _round,
-        "toFixed": _fixed,
     },
     "date": {
-        "date": _day,
-        "relative": _relative,
+        "date": lambda date: _day(date.when),
+        "relative": Scoped(lambda s, date: values.relative(date, s.run.now)),
         "format": lambda date, form: moment_format(date.when, form[:1000]),
         "time": lambda date: f"{date.when:%H:%M:%S}",
     },
@@ -356,37 +315,32 @@ METHODS: Final[dict[str, dict[str, Function]]] = {
         **{name: SUMMARIES[name.title()] for name in ("sum", "median", "stddev", "min", "max")},
         "mean": SUMMARIES["Average"],
         "join": _join,
-        "unique": _unique,
+        "unique": Scoped(_unique),
         "flat": lambda items: [inner for item in items for inner in (item if isinstance(item, list) else [item])],
         "sort": lambda items: sorted(items, key=values.order_key),
     },
-    "link": {"asFile": _as_file, "linksTo": _links_to},
+    "link": {"asFile": _FILE_OF, "linksTo": _LINKS},
     "file": {
-        "asFile": _as_file,
+        "asFile": _FILE_OF,
         "asLink": _to_link,
-        "hasLink": _has_link,
-        "linksTo": _has_link,
+        "hasLink": _LINKS,
+        "linksTo": _LINKS,
         "hasProperty": lambda file, name: file.has_property(name),
         "hasTag": lambda file, *tags: file.has_tag(tags),
-        "inFolder": lambda file, folder: (
-            f"{file.folder}/".startswith(f"{folder.strip('/')}/") or folder.strip("/") == ""
-        ),
+        "inFolder": lambda file, folder: f"{file.folder}/".startswith(f"{folder.strip('/')}/") or not folder.strip("/"),
     },
     "object": {"keys": list, "values": lambda value: list(value.values())},
     "regexp": {"matches": lambda regexp, text: regexp.pattern.search(text_of(text), timeout=_SECONDS) is not None},
     **{kind: {} for kind in ("null", "boolean", "duration", "html", "icon", "image")},
 }
-SCOPED: Final = frozenset(
-    (_contains_one, _contains_all, _contains_any, _unique, _as_file, _has_link, _links_to, _now, _today, _relative)
-)
 
 _SPANS: Final[dict[str, Callable[[Any], Any]]] = {
     name: (lambda value, size=size: whole(values.to_number(value) / size))
     for name, size in {"weeks": 604_800_000, "days": 86_400_000, "hours": 3_600_000, "minutes": 60_000}.items()
     | {"seconds": 1000, "milliseconds": 1}.items()
 }
-_FILE: Final = ("name", "basename", "path", "folder", "ext", "size", "ctime", "mtime")
-_FILE_LISTS: Final = ("properties", "tags", "links", "embeds", "backlinks", "file")
+_FILE: Final = ("name", "basename", "path", "folder", "ext", "size", "ctime", "mtime", "file")
+_LISTS: Final = ("properties", "tags", "links", "embeds", "backlinks")
 
 
 def _fields(*names: str, of: Callable[[Any], Any] = lambda value: value) -> dict[str, Callable[[Any], Any]]:
@@ -400,5 +354,5 @@ FIELDS: Final[dict[str, dict[str, Callable[[Any], Any]]]] = {
     "duration": _SPANS,
     "date": _fields("year", "month", "day", "hour", "minute", "second", of=lambda date: date.when)
     | {"millisecond": lambda date: date.when.microsecond // 1000},
-    "file": _fields(*_FILE, *_FILE_LISTS),
+    "file": _fields(*_FILE, *_LISTS),
 }
