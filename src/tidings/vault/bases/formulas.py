@@ -6,6 +6,7 @@ of values when it is evaluated. An evaluation spends steps, so that no formula t
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 from tidings._kit.patterns import BadPattern
@@ -33,9 +34,7 @@ _OPERATORS: Final[dict[str, tuple[int, Callable[[Any, Any], Any]]]] = {
     ">=": (4, lambda a, b: compare(a, b) in (1, 0)),
     "+": (5, values.plus),
     "-": (5, lambda a, b: values.plus(a, b, -1)),
-    "*": (6, values.times),
-    "/": (6, values.divided),
-    "%": (6, values.remainder),
+    **{sign: (6, partial(values.calculated, sign)) for sign in "*/%"},
 }
 _LEVELS: Final = {"||": 1, "&&": 2, "==": 3, "!=": 3} | {sign: level for sign, (level, _) in _OPERATORS.items()}
 _METHODS: Final = frozenset(name for kind, table in METHODS.items() if kind for name in table) | LAMBDAS
@@ -119,7 +118,7 @@ class _Parser:
             return lambda s: not is_true(denied(s))
         if self._take("-"):
             negated = self._deeper(self._operand)
-            return lambda s: values.times(negated(s), -1)
+            return lambda s: values.calculated("*", negated(s), -1)
         return self._followed(self._regexp() if self._kind == "sign" and self._word == "/" else self._primary())
 
     def _primary(self) -> Expression:

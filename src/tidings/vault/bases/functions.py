@@ -12,7 +12,7 @@ import math
 import random
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -262,47 +262,32 @@ _HELD: Final[dict[str, Function | Scoped]] = {
 _FILE_OF: Final = Scoped(_as_file)
 _LINKS: Final = Scoped(_has_link)
 
-METHODS: Final[dict[str, dict[str, Function | Scoped]]] = {
-    "": {
-        "date": _to_date,
-        "duration": _to_duration,
-        "file": _FILE_OF,
-        "link": _to_link,
-        "random": random.random,
-        "max": _extreme(max),
-        "min": _extreme(min),
+METHODS: Final[Mapping[str, Mapping[str, Function | Scoped]]] = {
+    "": {"date": _to_date, "duration": _to_duration, "link": _to_link, "file": _FILE_OF, "random": random.random}
+    | {
         "escapeHTML": lambda text: html.escape(text_of(text)),
         "html": lambda text: values.Drawn("html", text_of(text)),
         "icon": lambda name: values.Drawn("icon", text_of(name)),
         "image": lambda path: values.Drawn("image", text_of(path) if isinstance(path, str) else _to_link(path).target),
         "list": lambda value: value if isinstance(value, list) else [] if value is None else [value],
+        "max": _extreme(max),
+        "min": _extreme(min),
         "now": Scoped(lambda s: FormulaDate(s.run.now)),
         "number": lambda value: None if value is None else whole(values.to_number(value)),
         "today": Scoped(lambda s: _day(s.run.now)),
     },
-    "any": {
-        "isTruthy": values.is_true,
-        "toString": text_of,
-        "isEmpty": values.is_empty,
-        "isType": lambda value, kind: kind_of(value) == kind.lower(),
-    },
-    "string": {
-        **_HELD,
-        "endsWith": str.endswith,
-        "startsWith": str.startswith,
-        "lower": str.lower,
-        "trim": str.strip,
-        "replace": _replace,
-        "repeat": _repeat,
-        "split": _split,
-        "title": lambda text: re.sub(r"\S+", lambda word: word[0][0].upper() + word[0][1:].lower(), text),
-    },
+    "any": {"isTruthy": values.is_true, "toString": text_of, "isEmpty": values.is_empty}
+    | {"isType": lambda value, kind: kind_of(value) == kind.lower()},
+    "string": _HELD
+    | {"endsWith": str.endswith, "startsWith": str.startswith, "lower": str.lower, "trim": str.strip}
+    | {"replace": _replace, "repeat": _repeat, "split": _split}
+    | {"title": lambda text: re.sub(r"\S+", lambda word: word[0][0].upper() + word[0][1:].lower(), text)},
     "number": {
-        "round": _round,
-        "toFixed": _fixed,
         "abs": lambda number: whole(abs(number)),
         "ceil": lambda number: math.ceil(number) if math.isfinite(number) else number,
         "floor": lambda number: math.floor(number) if math.isfinite(number) else number,
+        "round": _round,
+        "toFixed": _fixed,
     },
     "date": {
         "date": lambda date: _day(date.when),
@@ -310,29 +295,23 @@ METHODS: Final[dict[str, dict[str, Function | Scoped]]] = {
         "format": lambda date, form: moment_format(date.when, form[:1000]),
         "time": lambda date: f"{date.when:%H:%M:%S}",
     },
-    "list": {
-        **_HELD,
-        **{name: SUMMARIES[name.title()] for name in ("sum", "median", "stddev", "min", "max")},
-        "mean": SUMMARIES["Average"],
-        "join": _join,
-        "unique": Scoped(_unique),
+    "list": _HELD
+    | {name: SUMMARIES[name.title()] for name in ("sum", "median", "stddev", "min", "max")}
+    | {"mean": SUMMARIES["Average"], "join": _join, "unique": Scoped(_unique)}
+    | {
         "flat": lambda items: [inner for item in items for inner in (item if isinstance(item, list) else [item])],
         "sort": lambda items: sorted(items, key=values.order_key),
     },
     "link": {"asFile": _FILE_OF, "linksTo": _LINKS},
-    "file": {
-        "asFile": _FILE_OF,
-        "asLink": _to_link,
-        "hasLink": _LINKS,
-        "linksTo": _LINKS,
+    "file": {"asFile": _FILE_OF, "asLink": _to_link, "hasLink": _LINKS, "linksTo": _LINKS}
+    | {
         "hasProperty": lambda file, name: file.has_property(name),
         "hasTag": lambda file, *tags: file.has_tag(tags),
         "inFolder": lambda file, folder: f"{file.folder}/".startswith(f"{folder.strip('/')}/") or not folder.strip("/"),
     },
     "object": {"keys": list, "values": lambda value: list(value.values())},
     "regexp": {"matches": lambda regexp, text: regexp.pattern.search(text_of(text), timeout=_SECONDS) is not None},
-    **{kind: {} for kind in ("null", "boolean", "duration", "html", "icon", "image")},
-}
+} | {kind: {} for kind in ("null", "boolean", "duration", "html", "icon", "image")}
 
 _SPANS: Final[dict[str, Callable[[Any], Any]]] = {
     name: (lambda value, size=size: whole(values.to_number(value) / size))

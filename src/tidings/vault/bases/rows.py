@@ -77,7 +77,7 @@ class BaseFile:
         self.path = path[len(run.prefix) :]
         self.folder, _, name = self.path.rpartition("/")
         self.basename, _, self.ext = name.rpartition(".") if "." in name[1:] else (name, "", "")
-        self.name = values.FileName(name) if self.ext.lower() == "md" else name
+        self.name = values.LooseText(name) if self.ext.lower() == "md" else name
 
     @property
     def file(self) -> "BaseFile":
@@ -100,8 +100,8 @@ class BaseFile:
         return key(name) in self._folded
 
     @cached_property
-    def tags(self) -> list[values.Tag]:
-        return [values.Tag(f"#{shown}") for shown, _ in self._run.ask(_TAGS, (self._id,))]
+    def tags(self) -> list[values.LooseText]:
+        return [values.LooseText(f"#{shown}") for shown, _ in self._run.ask(_TAGS, (self._id,))]
 
     def has_tag(self, wanted: Sequence[str]) -> bool:
         own = [f"{key(tag)}/" for tag in self.tags]

@@ -71,14 +71,8 @@ class Drawn(NamedTuple):
     text: str
 
 
-class Tag(str):
-    """A tag with its `#`. It equals the text without it."""
-
-    __slots__ = ()
-
-
-class FileName(str):
-    """The name of a note with `.md`. It equals the name without it."""
+class LooseText(str):
+    """A tag with its `#`, or the name of a note with `.md`. It equals the text without."""
 
     __slots__ = ()
 
@@ -86,22 +80,12 @@ class FileName(str):
 Resolve = Callable[[FormulaLink], str | None]
 """Returns the path of the file that a link leads to."""
 
-_KINDS: Final[dict[type, str]] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    Difference: "number",
-    str: "string",
-    Tag: "string",
-    FileName: "string",
-    list: "list",
-    dict: "object",
-    FormulaDate: "date",
-    Duration: "duration",
-    FormulaLink: "link",
-    Regexp: "regexp",
-}
+_KINDS: Final[dict[type, str]] = (
+    {type(None): "null", bool: "boolean", list: "list", dict: "object", Regexp: "regexp"}
+    | {FormulaDate: "date", Duration: "duration", FormulaLink: "link"}
+    | dict.fromkeys((int, float, Difference), "number")
+    | dict.fromkeys((str, LooseText), "string")
+)
 
 
 def kind_of(value: object) -> str:
@@ -211,7 +195,7 @@ _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     bool: lambda value: str(value).lower(),
     FormulaDate: _date_text,
     **dict.fromkeys((int, float, Difference), _number_text),
-    **dict.fromkeys((str, Tag, FileName), str),
+    **dict.fromkeys((str, LooseText), str),
     Duration: lambda span: f"{_number_text(span.months)} months" if span.months else _number_text(span.milliseconds),
     FormulaLink: _link_text,
     Regexp: lambda regexp: f"/{regexp.pattern.pattern}/",
@@ -267,7 +251,7 @@ def equal(a: Any, b: Any, resolve: Resolve) -> bool:
         return _number_text(number) == text.strip()
     if kinds == {"list"}:
         return len(a) == len(b) and all(equal(one, other, resolve) for one, other in zip(a, b, strict=True))
-    if kinds == {"string"} and (isinstance(a, Tag | FileName) or isinstance(b, Tag | FileName)):
+    if kinds == {"string"} and (isinstance(a, LooseText) or isinstance(b, LooseText)):
         a, b = (key(text).lstrip("#").removesuffix(".md") for text in (a, b))
     return len(kinds) == 1 and bool(a == b)
 
@@ -317,34 +301,29 @@ def plus(a: Any, b: Any, sign: int = 1) -> Any:
         return bounded(text_of(a) + text_of(b))
     if sign > 0 and isinstance(a, list) and isinstance(b, list):
         return bounded(cast("list[Any]", a) + cast("list[Any]", b))
-    return _calculated("add" if sign > 0 else "subtract", a, b, lambda x, y: x + sign * y)
+    return calculated("+" if sign > 0 else "-", a, b)
 
 
-def times(a: Any, b: Any) -> Any:
-    """Multiplies numbers, or a duration by a number."""
-    if isinstance(a, Duration) and isinstance(b, int | float):
-        return Duration(a.months * b, a.milliseconds * b)
-    return _calculated("multiply", a, b, lambda x, y: x * y)
+_CALCULATIONS: Final[dict[str, tuple[str, Callable[[float, float], float]]]] = {
+    "+": ("add", lambda x, y: x + y),
+    "-": ("subtract", lambda x, y: x - y),
+    "*": ("multiply", lambda x, y: x * y),
+    "/": ("divide", lambda x, y: x / y if y else x * math.inf),
+    "%": ("divide", lambda x, y: math.fmod(x, y) if y and math.isfinite(x) else math.nan),
+}
 
 
-def divided(a: Any, b: Any) -> Any:
-    """Divides numbers, or a duration by a number, as JavaScript does."""
-    if isinstance(a, Duration) and isinstance(b, int | float) and b:
-        return Duration(a.months / b, a.milliseconds / b)
-    return _calculated("divide", a, b, lambda x, y: x / y if y else x * math.inf)
-
-
-def remainder(a: Any, b: Any) -> Any:
-    """Returns the remainder with the sign of the dividend, as JavaScript does."""
-    return _calculated("divide", a, b, lambda x, y: math.fmod(x, y) if y and math.isfinite(x) else math.nan)
-
-
-def _calculated(verb: str, a: Any, b: Any, operator: Callable[[float, float], float]) -> Any:
+def calculated(sign: str, a: Any, b: Any) -> Any:
+    """Calculates as JavaScript does: numbers, or a duration times a number. Nothing comes of an empty value."""
+    verb, operate = _CALCULATIONS[sign]
     if a is None or b is None:
         return None
-    if not isinstance(a, int | float) or not isinstance(b, int | float):
-        raise FormulaFailed(f"cannot {verb} {kind_of(a)} and {kind_of(b)}")
-    return whole(operator(float(a), float(b)))
+    if isinstance(b, int | float):
+        if isinstance(a, int | float):
+            return whole(operate(float(a), float(b)))
+        if isinstance(a, Duration) and sign in "*/" and b:
+            return Duration(operate(a.months, b), operate(a.milliseconds, b))
+    raise FormulaFailed(f"cannot {verb} {kind_of(a)} and {kind_of(b)}")
 
 
 def shifted(date: FormulaDate, span: Duration, sign: int = 1) -> FormulaDate:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 from tidings.server.families import ResourceMissing
 from tidings.vault.bases.base import Base, BaseView, parse_base
 from tidings.vault.bases.rows import BaseRow, FailedCell, ViewRows, cell_text
-from tidings.vault.bases.values import FileName
+from tidings.vault.bases.values import LooseText
 from tidings.vault.index import graph
 from tidings.vault.index.queries import FileRow
 from tidings.vault.notes.model import key
@@ -140,7 +140,7 @@ def as_markdown(shown: ShownView, offset: int, limit: int) -> str:
 def _cells(view: BaseView, row: BaseRow) -> Iterator[tuple[str, Any]]:
     for column, value in zip(view.columns, row.cells, strict=True):
         # The app shows the names of notes without their extension.
-        bare = isinstance(value, FileName) and column.id == "file.name"
+        bare = isinstance(value, LooseText) and column.id == "file.name"
         yield column.id, value.removesuffix(".md") if bare else value
 
 
