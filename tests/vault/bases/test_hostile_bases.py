@@ -1,6 +1,7 @@
 """Bases that are made to take long, to fill the memory, or to be wrong."""
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_what_is_wrong_is_named_with_its_place(shelf: Shelf, base: str, problem:
     (view,) = views(shelf, base)
 
     assert problem in " ".join(view["problems"])
+
+
+def test_a_file_from_another_age_spoils_no_other(shelf: Shelf, tmp_path: Path) -> None:
+    os.utime(tmp_path / "1.md", (-99_999_999_999, -99_999_999_999))
+    shelf.look()
+
+    (view,) = views(shelf, {"filters": "n <= 2", "views": [{"order": ["n", "file.mtime", "file.ctime"]}]})
+
+    assert [row["values"]["n"] for row in view["rows"]] == [0, 1, 2]
 
 
 def test_a_broken_view_hides_no_other(shelf: Shelf) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import mcp_types as types
 import pytest
 from inline_snapshot import snapshot
 
@@ -10,6 +11,8 @@ from tests.vault.sample import content, text
 from tests.vault.shelf import Shelf
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault.notes.canvas import canvas_outline
+from tidings.vault.resources.addresses import FAMILY
+from tidings.vault.resources.listing import complete
 
 CANVAS = """{"nodes": [
  {"id": "g", "type": "group", "label": "Ideas", "x": 0, "y": 0, "width": 500, "height": 500},
@@ -118,3 +121,22 @@ def test_the_notes_of_weeks_to_years_are_found_by_any_of_their_days(shelf: Shelf
         assert text(shelf, f"vault://{period}/today") == found
     with pytest.raises(ResourceMissing, match=r"no monthly note of 2026-02-01. It would be '2026-02.md'."):
         text(shelf, "vault://monthly/2026-02-01")
+
+
+def test_what_new_templates_take_is_completed(shelf: Shelf) -> None:
+    shelf.put({"A.md": "", "Books.base": "views: [{name: Read}, {name: To read}]", "B.canvas": "{}"})
+
+    def values(kind: str, name: str, typed: str = "", **others: str) -> list[str]:
+        ref = types.ResourceTemplateReference(uri=FAMILY.template(FAMILY[kind]))
+        context = types.CompletionContext(arguments=others)
+        argument = types.CompletionArgument(name=name, value=typed)
+        return complete(shelf.view(), ref, argument, context).values
+
+    assert values("base", "path") == ["Books.base"]
+    assert values("base", "view", "to", path="Books.base") == ["To read"]
+    assert values("base", "view") == []
+    assert values("base", "format") == ["markdown", "json"]
+    assert values("canvas", "path") == ["B.canvas"]
+    assert values("neighbourhood", "path", "A") == ["A.md", "B.canvas", "Books.base"]
+    assert values("neighbourhood", "depth") == ["1", "2"]
+    assert values("weekly", "date")[0] == "today"

@@ -133,6 +133,7 @@ class BaseFile:
     def backlinks(self) -> list[FormulaLink]:
         self._run.reach = _ALL
         sources = dict.fromkeys(link.source for link in graph.backlinks(self._run.queries, self.full))
+        self._run.spend(20 + len(sources))
         return [FormulaLink(path[len(self._run.prefix) :].removesuffix(".md")) for path in sources]
 
     @property
@@ -224,6 +225,8 @@ class BaseRun:
             return FailedCell(str(error))
         except RecursionError:
             return FailedCell("it is too deeply nested")
+        except (ArithmeticError, ValueError, TypeError, AttributeError, OSError) as error:
+            return FailedCell(f"it cannot be computed ({error})")
         finally:
             self._least = before
 
@@ -314,7 +317,7 @@ class _KeptRows:
         if came or (self.reach == _ALL and stamps != self.stamps):
             self.clear()
         for path in self.stamps.keys() - stamps.keys():
-            del self.rows[path]
+            self.rows.pop(path, None)  # It is gone already if the last attempt was interrupted.
         for path, stamp in stamps.items():
             if self.stamps.get(path) != stamp:
                 self.rows[path] = run.rows(BaseFile(run, path, stamp))
