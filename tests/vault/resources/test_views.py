@@ -1,18 +1,23 @@
 """Canvases as text, the neighbourhood of a note, hubs, and the notes of weeks to years."""
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
+import anyio
 import mcp_types as types
 import pytest
 from inline_snapshot import snapshot
 
+import tidings
+from tests.vault.agent import put
 from tests.vault.sample import content, text
 from tests.vault.shelf import Shelf
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.vault.notes.canvas import canvas_outline
 from tidings.vault.resources.addresses import FAMILY
 from tidings.vault.resources.listing import complete
+from tidings.vault.server import VaultServer
 
 CANVAS = """{"nodes": [
  {"id": "g", "type": "group", "label": "Ideas", "x": 0, "y": 0, "width": 500, "height": 500},
@@ -140,3 +145,23 @@ def test_what_new_templates_take_is_completed(shelf: Shelf) -> None:
     assert values("neighbourhood", "path", "A") == ["A.md", "B.canvas", "Books.base"]
     assert values("neighbourhood", "depth") == ["1", "2"]
     assert values("weekly", "date")[0] == "today"
+
+
+@pytest.mark.anyio
+async def test_each_of_these_is_told_when_it_changes(tmp_path: Path) -> None:
+    week = f"{date.today():%G-W%V}.md"  # noqa: DTZ011 - the user's day
+    settings = '{"weekly": {"enabled": true, "format": "GGGG-[W]WW"}}'
+    put(
+        tmp_path / "V", {".obsidian/plugins/periodic-notes/data.json": settings, "A.md": "", week: "", "C.canvas": "{}"}
+    )
+    uris = {"vault://canvas/C.canvas", "vault://neighbourhood/A", "vault://hubs", "vault://weekly/today"}
+    server, seen = VaultServer(tmp_path / "V", cache=tmp_path / "cache"), list[str]()
+    with anyio.fail_after(60):
+        async with tidings.connect(server) as client:
+            await server.library.settled()
+            async for found in client.watch(sorted(uris)):
+                seen.append(found.uri)
+                if set(seen[:4]) == uris and len(seen) == 4:
+                    put(tmp_path / "V", {week: "[[A]]", "C.canvas": '{"nodes": [{"type": "text", "text": "x"}]}'})
+                if set(seen[4:]) == uris:
+                    break
