@@ -71,9 +71,14 @@ def written(query: tree.Query) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
         case tree.Empty():
             return "null"
         case tree.Property(key, value):
-            return f"[{_quoted(key)}]" if value is None else f"[{_quoted(key)}:{written(value)}]"
+            name = _quoted(key) if isinstance(key, str) else f"({written(key)})" if _several(key) else written(key)
+            return f"[{name}]" if value is None else f"[{name}:{written(value)}]"
         case tree.Fact(name, text):
             return f"{name}:{_quoted(text)}"
+
+
+def _several(query: tree.Query) -> bool:
+    return not isinstance(query, tree.Regex)
 
 
 def _quoted(text: str) -> str:

@@ -76,6 +76,8 @@ a, b, c = Word("a"), Word("b"), Word("c")
         ("[a]", Property("a")),
         ('["a b": c ]', Property("a b", c)),
         ("[ a :b c]", Property("a", And((b, c)))),
+        ("[(a OR b):c]", Property(Or((a, b)), c)),
+        ("[/a/]", Property(Regex("a"))),
         ("[a:>5]", Property("a", Compared(">", "5"))),
         ("[a:<=2024-01-01 OR null]", Property("a", Or((Compared("<=", "2024-01-01"), Empty())))),
         ("[a:(b OR c)]", Property("a", Or((b, c)))),

@@ -195,6 +195,12 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         # Properties
         ("[status]", {APPLES, PLAN}),
         ("[Status:done]", {APPLES}),
+        ("[(people OR rating)]", {APPLES, PLAN}),
+        ("[(people OR due):ann]", {PLAN}),
+        ("[/^peo/:bob]", {PLAN}),
+        ("[/^(status|rating)$/:-done]", {PLAN}),
+        ("[(-status -rating -due -people):pomme]", {APPLES}),
+        ("[stat]", set()),
         ("[status:prog]", {PLAN}),
         ("[status:(done OR progress)]", {APPLES, PLAN}),
         ("[status:-done]", {PLAN}),

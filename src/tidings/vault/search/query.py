@@ -14,6 +14,7 @@ r"""The search language: Obsidian's, with a few additions. Turns a text into a t
 | `task:call`, `task-todo:call`, `task-done:""` | in a task; in an open one; in a done one (`""`: any) |
 | `match-case:Pie`, `ignore-case:pie` | with upper and lower case as written; in any case (the default) |
 | `[status]`, `[status:done]`, `["due date":"May 1"]` | notes with the property; with this in its value; as its value |
+| `[(status OR state):a]`, `[/^due/]` | several names of a property |
 | `[status:(a OR b)]`, `[rating:>3]`, `[due:<2024-05-01]`, `[status:null]` | either value; numbers; dates; no value |
 | `modified:today`, `modified:7d`, `modified:>2024-05` | on that day; in the last 7 days (h, d, w, m, y); after it |
 | `size:>10kb` | larger than that |
@@ -376,17 +377,18 @@ class _QueryParser:
         start = self.at
         self._refuse_inside("[property]", start)
         self.at += 1
-        key = self.key()
-        if not key.strip():
-            raise self.bad("The brackets at {} name no property", r"write [key], or \[ for the character itself", start)
+        self.inside = "["
+        group = self.text[self.at : self.at + 1] in {"(", "/"}
+        key = self._positive() if group else self.key().strip()
         value = None
-        if self.text.startswith(":", self.at):
+        if key and self.text.startswith(":", self.at):
             self.at += 1
-            self.inside = "["
             value = self.alternatives()
-            self.inside = ""
+        self.inside = ""
+        if not key:
+            raise self.bad("The brackets at {} name no property", r"write [key], or \[ for the character itself", start)
         cure = r"write [key] or [key:value], or \[ for the character itself"
-        return self._closed("]", tree.Property(key.strip(), value), "bracket", cure, start)
+        return self._closed("]", tree.Property(key, value), "bracket", cure, start)
 
     def _compared(self) -> tree.Compared | None:
         start, found = self.at, re.compile("[<>]=?").match(self.text, self.at)

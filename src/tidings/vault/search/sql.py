@@ -64,7 +64,7 @@ class Row:
     column: str
     match_case: bool
     name: Callable[[str], str] | None = None  # Takes the name from a path.
-    property: str = ""  # The key of the property whose values these are: any item of a list may match.
+    property: Sql = ("", ())  # The condition for the property whose values these are: any item of a list may match.
 
 
 def joined(joint: str, conditions: list[Sql]) -> Sql:
@@ -267,23 +267,43 @@ class Translator:
                 sql, values = _compared(operator, text)
             case tree.Word() | tree.Phrase() | tree.Regex():
                 sql, values = f"vault_test(?, {row.column})", (self._add(query, row),)
-                if row.property and not isinstance(query, tree.Regex) and (number := _number(query.text)) is not None:
+                if (
+                    row.property[0]
+                    and not isinstance(query, tree.Regex)
+                    and (number := _number(query.text)) is not None
+                ):
                     sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
             case _:
                 raise AssertionError(query)  # The parser lets nothing else in.
-        if not row.property:
+        if not row.property[0]:
             return sql, values
-        return f"f.id IN (SELECT t.file FROM properties t WHERE t.key = ? AND {sql})", (row.property, *values)  # noqa: S608
+        return _with_property(joined(" AND ", [row.property, (sql, values)]))
 
-    def _property(self, name: str, value: Query | None, *, match_case: bool) -> Sql:
+    def _property(self, name: str | Query, value: Query | None, *, match_case: bool) -> Sql:
         """Returns a condition on `f`: it has the property, and each term of the value matches some item of a list."""
-        there = "f.id IN (SELECT file FROM properties WHERE key = ?)", (key(name),)
-        row = Row("t.text", match_case, property=key(name))
+        named = self._named(tree.Phrase(name) if isinstance(name, str) else name)
+        there = _with_property(named)
+        row = Row("t.text", match_case, property=named)
         return there if value is None else joined(" AND ", [there, self._row_condition(value, row)])
+
+    def _named(self, query: Query) -> Sql:
+        """Returns a condition for the name of a property, which is as a whole what a word of the query is."""
+        match query:
+            case tree.And(parts) | tree.Or(parts):
+                return joined(" AND " if isinstance(query, tree.And) else " OR ", list(map(self._named, parts)))
+            case tree.Not(part):
+                sql, values = self._named(part)
+                return f"NOT {sql}", values
+            case tree.Regex():
+                return "vault_test(?, t.key)", (self._add(query, Row("t.key", match_case=False)),)
+            case tree.Word(text) | tree.Phrase(text):
+                return "t.key = ?", (key(text),)
+            case _:
+                return "0", ()  # No property has such a name.
 
     def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
         finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
-        if row.property and isinstance(term, tree.Phrase):
+        if row.property[0] and isinstance(term, tree.Phrase):
             self._tests.append(finder.is_whole)
         else:
             self._tests.append(lambda text: finder.found(name(text) if name else text, deadline))
@@ -336,6 +356,10 @@ def _any(conditions: list[Condition]) -> Condition:
     if only_match:
         others.append(Condition(match=_match(" OR ", only_match)))
     return Condition(*joined(" OR ", [each.whole() for each in others]), exact=exact)
+
+
+def _with_property(condition: Sql) -> Sql:
+    return f"f.id IN (SELECT t.file FROM properties t WHERE {condition[0]})", condition[1]  # noqa: S608
 
 
 def _phrase(words: list[str]) -> str:

@@ -90,7 +90,7 @@ class Empty:
 class Property:
     """A property that exists, with a matching value if one is given."""
 
-    key: str
+    key: "str | Query"  # Its name, or a query for names: a group of them, or a regular expression.
     value: "Query | None" = None
 
 
