@@ -4,12 +4,13 @@ import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import ObjectReceiveStream
 
+from tests.server.serving import eventually
 from tidings._kit import files
 from tidings.vault import watch as watching
 from tidings.vault.files.paths import Vault
@@ -162,16 +163,18 @@ async def test_another_folder_in_the_place_of_the_vault_is_looked_at_anew(root: 
         await happenings.until(root / "a.md")
 
 
+@pytest.mark.parametrize("on_linux", [True, False])
 @pytest.mark.parametrize(
     "error", [OSError("OS file watch limit reached."), RuntimeError("no inotify here"), ValueError("no text")]
 )
 async def test_where_folders_cannot_be_watched_they_are_looked_at_again_and_again_and_it_is_said(
-    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, on_linux: bool
 ) -> None:
     def refuse(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(watching, "RustNotify", refuse)
+    monkeypatch.setattr(watching, "FolderWatch" if on_linux else "RustNotify", refuse)
+    monkeypatch.setattr(watching, "_ON_LINUX", on_linux)
     async with seen(Vault([root])) as happenings:
         for _ in range(3):
             happening = await happenings.next()
@@ -182,25 +185,22 @@ async def test_where_folders_cannot_be_watched_they_are_looked_at_again_and_agai
 
 
 async def test_a_watcher_that_fails_later_is_begun_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = watching.RustNotify
+    real = watching.FolderWatch
     failures = iter([RuntimeError("broken")])
 
     class Failing:
         def __init__(self, *arguments: Any) -> None:
             self._real = real(*arguments)
 
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None:
+        def close(self) -> None:
             self._real.close()
 
-        def watch(self, *arguments: Any) -> Any:
+        def wait(self, *arguments: Any) -> Any:
             for failure in failures:
                 raise failure
-            return self._real.watch(*arguments)
+            return self._real.wait(*arguments)
 
-    monkeypatch.setattr(watching, "RustNotify", Failing)
+    monkeypatch.setattr(watching, "FolderWatch", Failing)
     async with seen(Vault([root])) as happenings:
         for _ in range(2):
             assert await happenings.next() == LookAround("events")
@@ -246,3 +246,54 @@ async def test_polling_ends_when_the_folder_is_another(root: Path, monkeypatch: 
         root.rename(root.parent / "elsewhere")
         while not isinstance(await happenings.next(), WentAway):
             pass
+
+
+async def test_where_there_is_no_inotify_watchfiles_sees_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_ON_LINUX", False)
+    async with seen(Vault([root])) as happenings:
+        assert await happenings.next() == LookAround("events")
+        (root / "a.md").write_text("new")
+        await happenings.until(root / "a.md")
+
+
+def watches() -> int:
+    """The folders that this process watches, as the system counts them."""
+    infos = [info for info in Path("/proc/self/fdinfo").iterdir() if info.exists()]
+    return sum(info.read_text().count("inotify wd:") for info in infos if info.exists())
+
+
+async def test_hidden_and_excluded_folders_are_not_watched(root: Path) -> None:
+    for place in (".git/objects", "Private", "Shown/.cache"):
+        for number in range(50):
+            (root / place / f"{number}/deep").mkdir(parents=True)
+    (root / ".obsidian/plugins").mkdir(parents=True)
+    before = watches()
+    async with seen(Vault([root], exclude=["Private"])) as happenings:
+        await happenings.next()
+        assert watches() - before == 3  # The vault, Shown, and the settings.
+        (root / ".later/deep").mkdir(parents=True)
+        (root / "New/deep").mkdir(parents=True)
+        await happenings.until(root / "New")
+        (root / "New/deep/a.md").write_text("x")
+        await happenings.until(root / "New/deep/a.md")
+        assert watches() - before == 5
+        (root / ".obsidian/app.json").write_text("{}")
+        await happenings.until(root / ".obsidian/app.json")
+        (root / "New").rename(root / "Moved")
+        await happenings.until(root / "Moved")
+        (root / "Moved/deep/b.md").write_text("x")
+        await happenings.until(root / "Moved/deep/b.md")
+        shutil.rmtree(root / "Moved")
+        await happenings.until(root / "Moved")
+        await eventually(lambda: watches() - before == 3)
+
+
+async def test_links_to_folders_hide_nothing_and_end_nowhere(root: Path) -> None:
+    (root / "Real/inner").mkdir(parents=True)
+    for name, target in (("A link", "Real"), ("Real/up", ".."), ("Real/inner/self", "."), ("z", "/"), ("gone", "no")):
+        (root / name).symlink_to(target)
+    async with seen(Vault([root])) as happenings:
+        await happenings.next()
+        for name in ("Real/a.md", "Real/inner/b.md"):
+            (root / name).write_text("x")
+            await happenings.until(root / name)

@@ -1,4 +1,6 @@
-"""The file watcher: what may have changed in the folders of a vault, as an async iterator. The seam of watchfiles.
+"""The file watcher: what may have changed in the folders of a vault, as an async iterator.
+
+On Linux it watches only the folders that are served (see `inotify.py`), elsewhere everything, by watchfiles.
 
 `watch(vault)` yields three kinds of events. It begins with `LookAround`: nothing is known of earlier changes. Then
 `Changed` names what the system saw; changes in quick succession are merged. `LookAround` comes again where the system
@@ -8,10 +10,12 @@ hints: the consumer looks at the disk.
 """
 
 import logging
+import os
+import sys
 import threading
 from asyncio import Queue, get_running_loop
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +26,11 @@ from watchfiles._rust_notify import RustNotify
 
 from tidings._kit.files import network_disk
 from tidings.vault.files.paths import Vault
+from tidings.vault.inotify import FolderWatch
 
 logger = logging.getLogger(__name__)
 
+_ON_LINUX: Final = sys.platform == "linux"
 _SETTINGS: Final = frozenset({"app.json", "daily-notes.json"})
 
 
@@ -95,9 +101,10 @@ async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
     loop = get_running_loop()
     seen: Queue[_Seen] = Queue()
     stop = threading.Event()
+    stopped, stopping = os.pipe()
     thread = threading.Thread(
         target=_watch_in_thread,
-        args=(vault, pace, partial(loop.call_soon_threadsafe, seen.put_nowait), stop),
+        args=(vault, pace, partial(loop.call_soon_threadsafe, seen.put_nowait), stop, stopped),
         name="tidings-vault-watch",
         daemon=True,
     )
@@ -128,6 +135,7 @@ async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
                 audited = loop.time()
     finally:
         stop.set()
+        os.close(stopping)  # Wakes the thread.
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(thread.join, 2)
 
@@ -144,30 +152,46 @@ async def _poll(vault: Vault, pace: WatchPace, reason: str) -> AsyncGenerator[Ha
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
 
 
-def _watch_in_thread(vault: Vault, pace: WatchPace, tell: Callable[[_Seen], object], stop: threading.Event) -> None:
+def _watch_in_thread(
+    vault: Vault, pace: WatchPace, tell: Callable[[_Seen], object], stop: threading.Event, stopped: int
+) -> None:
     """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders.
 
     Tells an empty batch when it has begun, then what it sees, and the error that ends it.
     """
     roots = [mount.root for mount in vault.mounts]
-    most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
 
     def matters(text: str) -> bool:
         return vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
 
     with suppress(RuntimeError):  # The loop is closed.
         try:
-            with RustNotify([str(root) for root in roots], False, False, 0, True, True) as notify:
+            with closing(FolderWatch(vault, _SETTINGS, stopped) if _ON_LINUX else _EveryFolder(roots, stop)) as folders:
                 tell([])
                 while not stop.is_set():
-                    seen = notify.watch(most, step, tick, stop)
                     # A replaced file has several events. Thousands of texts are compared fast.
-                    texts = set[str]() if isinstance(seen, str) else {text for _, text in seen}
-                    if paths := list(map(Path, filter(matters, texts))):
+                    if paths := list(map(Path, filter(matters, folders.wait(pace.most, pace.step, pace.tick)))):
                         tell(paths)
         except (OSError, RuntimeError, ValueError) as error:
             # Usually the system's limit of watched folders; or a name that is not text.
             tell(error)
+        finally:
+            os.close(stopped)
+
+
+class _EveryFolder:
+    """Watches folders with everything below them. The seam of watchfiles."""
+
+    def __init__(self, roots: Sequence[Path], stop: threading.Event) -> None:
+        self._notify = RustNotify([str(root) for root in roots], False, False, 0, True, True)
+        self._stop = stop
+
+    def close(self) -> None:
+        self._notify.close()
+
+    def wait(self, most: float, step: float, tick: float) -> set[str]:
+        seen = self._notify.watch(round(most * 1000), round(step * 1000), round(tick * 1000), self._stop)
+        return set() if isinstance(seen, str) else {text for _, text in seen}
 
 
 def _identities(vault: Vault) -> list[tuple[int, int] | None]:

@@ -295,3 +295,16 @@ def test_a_build_after_any_operations_gives_the_same_as_a_fresh_one(operations: 
                 do(vault.mounts[0].root, *operation)
         assert contents(index) == fresh(vault)
         index.close()
+
+
+def test_a_link_follows_atomic_saves_of_its_target_and_goes_with_it(root: Path, vault: Vault, index: Index) -> None:
+    put(root / "a.md", "one")
+    (root / "soft.md").symlink_to("a.md")
+    build(vault, index)
+    for text in ("two", "three"):
+        put(root.parent / "new.md", text).replace(root / "a.md")
+        refresh(vault, index, {"a.md"})
+        assert index.queries.text("soft.md") == text
+    (root / "a.md").unlink()
+    refresh(vault, index, {"a.md"})
+    assert index.queries.file("soft.md") is None

@@ -222,7 +222,9 @@ class _Look:
         self._changed |= changed
         self._before |= known
         self._gone |= gone
-        inodes = {seen.stamp.inode for seen in changed.values()} | {known[path].inode for path in gone}
+        # Links lead to the former file as well, where another one has taken its place.
+        inodes = {seen.stamp.inode for seen in changed.values()}
+        inodes |= {known[path].inode for path in {*changed, *gone} & known.keys()}
         for other in self._index.sharing(inodes):
             self.add(other)
         for other in self._spelling.others(path, self._index) if found and not known else ():
