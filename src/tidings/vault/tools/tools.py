@@ -81,7 +81,7 @@ class ReadTools:
         max_tokens: MaxTokens = 8000,
     ) -> CallToolResult:
         """Read notes, or one section, block or range of lines of each. Each comes with its `version`, for `if_match`
-        when you change it. Of a base it shows the rows (section: one view), of a canvas the cards; also images.
+        when you change it. Shows the rows of bases (section: a view), canvases, images.
         """
         chosen = read.ChosenNotes(section=section, block=block, lines=lines)
         return await self.library.ask(lambda view: read.read(view, self.texts, paths, chosen, max_tokens))
@@ -279,7 +279,7 @@ class WriteTools(ReadTools):
         if_match: IfMatch = "",
         max_tokens: MaxTokens = 8000,
     ) -> CallToolResult:
-        """Read a daily note (or weekly and so on), create it, or add to it, where the app's own settings have it."""
+        """Read, create or add to a daily (or other periodic) note, where the app's settings have it."""
         day, note = read.parse_day(date), ""
         path = await self.library.ask(lambda view: read.periodic_path(view, day, period))
         if path is None and (create or append):
