@@ -266,7 +266,7 @@ async def test_it_serves_over_http_says_so_and_ends_when_it_is_asked_to() -> Non
         async with tidings.connect(url, token="s3cret") as client:
             called = await client.call_tool("extract", {"text": "<p>Hello there, this is a page of mine.</p>"})
             assert called.result is not None
-            assert "this is a page of mine" in called.result.structured_content["pages"][0]["content"]
+            assert "this is a page of mine" in called.result.meta["dev.tidings/data"]["pages"][0]["content"]
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         assert process.stderr is not None

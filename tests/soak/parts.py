@@ -160,7 +160,7 @@ async def readers(work: Work, folder: Path, *, vault: int, web: int, site: int, 
             page = f"http://127.0.0.1:{site}/{number}"
             result = (await live.call_tool("fetch", {"urls": [page]})).result
             assert not result.is_error, result
-            found.append(result.structured_content["pages"][0]["page_uri"])
+            found.append(result.meta["dev.tidings/data"]["pages"][0]["page_uri"])
         return found
 
     async with asyncio.TaskGroup() as group:

@@ -13,6 +13,7 @@ from tests.web.shelf import InThread
 from tidings.web import wiring
 from tidings.web.server import WebServer
 from tidings.web.settings import Settings
+from tidings.web.tools.results import DATA_KEY
 
 ERAS = ["2026-07-28", "legacy"]
 
@@ -89,8 +90,9 @@ class Agent:
         self.text = result.content[0].text
         self.links = [block.uri for block in result.content[1:]]
         assert not result.is_error, self.text
-        assert result.structured_content is not None
-        return result.structured_content
+        data = result.structured_content or (result.meta or {}).get(DATA_KEY)
+        assert data is not None
+        return data
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """What a tool says that cannot do what it is asked."""

@@ -51,8 +51,7 @@ def stdio() -> StdioServerParameters:
 async def page_of(client: Client, url: str) -> dict[str, str]:
     called = await client.call_tool("fetch", {"urls": [url]})
     assert not called.is_error, called.content
-    assert called.structured_content is not None
-    return called.structured_content["pages"][0]
+    return called.meta["dev.tidings/data"]["pages"][0]
 
 
 async def test_a_stock_client_of_the_modern_era_fetches_subscribes_is_told_and_reads(place: Site) -> None:
@@ -124,7 +123,7 @@ async def test_a_live_client_that_watches_is_woken_with_the_diff_and_then_lets_t
         async with tidings.connect(target, era=era) as client:
             called = await client.call_tool("fetch", {"urls": [place.url()]})
             assert called.result is not None
-            page_id = called.result.structured_content["pages"][0]["page_id"]
+            page_id = called.result.meta["dev.tidings/data"]["pages"][0]["page_id"]
             texts = []
             async for diff in client.watch(f"webfetch://diff/{page_id}"):
                 texts.append(diff.text)
@@ -141,7 +140,7 @@ async def test_a_live_client_that_watches_is_woken_with_the_diff_and_then_lets_t
             place.pages["/other"] = html(STORY)
             called = await client.call_tool("fetch", {"urls": [place.url("/other")]})
             assert called.result is not None
-            other = called.result.structured_content["pages"][0]["page_id"]
+            other = called.result.meta["dev.tidings/data"]["pages"][0]["page_id"]
             asked = seen = 0
             async for _ in client.watch(f"webfetch://page/{other}"):
                 seen += 1
@@ -160,7 +159,7 @@ async def test_two_that_share_a_store_notify_each_others_subscribers(place: Site
             async with tidings.connect(one) as first, tidings.connect(two) as second:
                 called = await first.call_tool("fetch", {"urls": [place.url()]})
                 assert called.result is not None
-                page = called.result.structured_content["pages"][0]
+                page = called.result.meta["dev.tidings/data"]["pages"][0]
                 assert (await second.read_resource(page["uri"])).text
                 seen = 0
                 async for read in second.watch(page["page_uri"]):

@@ -31,7 +31,7 @@ def web(cache: Path, *options: str) -> AbstractAsyncContextManager[Chat]:
 
 
 async def fetched(server: Chat, place: Site) -> dict[str, str]:
-    return (await server.call("fetch", urls=[place.url()]))["structuredContent"]["pages"][0]
+    return (await server.call("fetch", urls=[place.url()]))["_meta"]["dev.tidings/data"]["pages"][0]
 
 
 @pytest.mark.parametrize("kind", ["page_uri", "diff_uri"])

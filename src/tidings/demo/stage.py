@@ -124,7 +124,7 @@ class Stage:
         server = await _connected(session, self.web)
         fetched = await server.wait(server.call("fetch", {"urls": [self.site.page]}))
         result: Any = fetched.result
-        pages = as_list(as_dict(as_dict(result).get("structuredContent")).get("pages"))
+        pages = as_list(as_dict(as_dict(as_dict(result).get("_meta")).get("dev.tidings/data")).get("pages"))
         if not pages:
             reason = result if fetched.error is None else fetched.error.message
             raise StageFailed(f"The web server could not fetch {self.site.page}: {reason}")

@@ -30,6 +30,17 @@ async def test_a_page_comes_as_text_with_links_to_all_of_it(era: str) -> None:
         assert json.loads(await agent.read(page["uri"]))["content"] == page["content"]
 
 
+async def test_the_text_is_sent_to_the_model_once_unless_all_fields_are_asked_for() -> None:
+    async with at() as agent:
+        plain = await agent.client.call_tool("fetch", {"urls": [agent.site.url()]})
+        assert plain.structured_content is None
+        assert plain.content[0].text.count(STORY) == 1
+        asked = {"urls": [agent.site.url()], "format": {"output": "normalized"}}
+        data = (await agent.client.call_tool("fetch", asked)).structured_content
+        assert data is not None
+        assert STORY in data["pages"][0]["content"]
+
+
 async def test_a_page_that_is_fresh_is_not_asked_for_again_unless_somebody_wants_it() -> None:
     async with at() as agent:
         first = await agent.fetch()

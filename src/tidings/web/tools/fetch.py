@@ -77,7 +77,8 @@ def show(
     ]
     texts = [_text(page) for page in shown] + failed + [f"[{note}]" for note in notes]
     links = [link for page in pages for link in _links(page.entry)]
-    return answer("\n\n---\n\n".join(texts), data, links, is_error=not pages)
+    said = "\n\n---\n\n".join(texts)
+    return answer(said, data, links, is_error=not pages, apart=output in ("markdown", "raw"))
 
 
 def _shown(page: Fetched, output: Output, room: int, spare: int, start: int) -> PageRead:
@@ -262,7 +263,7 @@ class FetchTools:
         render: RenderOptions = NO_RENDER,
         extraction: Extraction = NO_EXTRACTION,
         format: Format = NO_FORMAT,  # noqa: A002 - the name that agents know it by
-    ) -> Annotated[CallToolResult, PagesRead]:
+    ) -> CallToolResult:
         """Get web pages, PDFs, feeds or data as markdown, up to 20 at once. Long ones come in parts, within max_tokens
         for all: go on with `start`. Each can be read again by its source_id, and its page_uri can be subscribed to.
         """
@@ -333,7 +334,7 @@ class FetchTools:
         max_tokens: MaxTokens = None,
         extraction: Extraction = NO_EXTRACTION,
         format: Format = NO_FORMAT,  # noqa: A002 - the name that agents know it by
-    ) -> Annotated[CallToolResult, PagesRead]:
+    ) -> CallToolResult:
         """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would; a url alone is fetched."""
         options = FetchOptions(
             extraction=extraction.options(),

@@ -138,9 +138,20 @@ class Mapped(TypedDict):
     notes: NotRequired[list[str]]
 
 
-def answer(text: str, data: Any, links: Sequence[ResourceLink] = (), *, is_error: bool = False) -> CallToolResult:
-    """Returns an answer: `text` to read, with links to more of it, and `data` for programs."""
+DATA_KEY: Final = "dev.tidings/data"  # In the `_meta` of an answer of `fetch` and `extract`: its data for programs.
+
+
+def answer(
+    text: str, data: Any, links: Sequence[ResourceLink] = (), *, is_error: bool = False, apart: bool = False
+) -> CallToolResult:
+    """Returns an answer: `text` to read, with links to more of it, and `data` for programs.
+
+    `apart`: the data has the text again. It is in `_meta`, which hosts do not show to the model: some show structured
+    content beside the text, and some instead of it.
+    """
     content: list[ContentBlock] = [TextContent(type="text", text=text), *links]
+    if apart:
+        return CallToolResult(content=content, is_error=is_error, _meta={DATA_KEY: data})
     return CallToolResult(content=content, structured_content=data, is_error=is_error)
 
 
