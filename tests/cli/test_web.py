@@ -61,6 +61,7 @@ def test_every_setting_has_an_option_and_a_variable(asked: list[web.WebOptions])
         "networks": ("10.0.0.0/8", (ipaddress.ip_network("10.0.0.0/8"),)),
         "domains": ("a.b", ("a.b",)),
         "file": ("pages.db", Path("pages.db")),
+        "secrets": ("A@a.b", "A@a.b"),
     }
     for setting in SETTINGS:
         if setting.kind == "flag":

@@ -39,6 +39,7 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
     "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
 }
 PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
+    "web watch": "web_watch:watch_command",
     "call": "tools:call_command",
     "doctor": "doctor.command:command",
     "info": "queries:info_command",
@@ -83,6 +84,10 @@ class LazyGroup(click.Group):
             from tidings._kit.suggest import did_you_mean
 
             ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS, most=2)}")
+        if name == "web" and args[1:2] == ["watch"]:
+            return "web watch", load("web watch"), args[2:]
+        if name == "watch" and args[1:2] == ["web"] and any(each.startswith(("http://", "https://")) for each in args):
+            return "web watch", load("web watch"), args[2:]  # What people mean by it.
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -103,7 +103,7 @@ class _Watch:
 
     async def _take(self, uri: str, contents: list[Content]) -> None:
         if self.program is not None:
-            await _run(self.program, uri, b"".join(bytes_of(content) for content in contents))
+            await run_program(self.program, uri, b"".join(bytes_of(content) for content in contents))
             return
         text = "\n".join(_text_of(content) for content in contents)
         before = self._texts.get(uri)
@@ -138,7 +138,7 @@ def _text_of(content: Content) -> str:
     return f"[{described(content.get('mimeType'), len(bytes_of(content)))}]"
 
 
-async def _run(program: str, uri: str, content: bytes) -> None:
+async def run_program(program: str, uri: str, content: bytes) -> None:
     """Runs a shell command to its end, with the content on its standard input. The next content waits."""
     process = await asyncio.create_subprocess_shell(
         program, stdin=asyncio.subprocess.PIPE, env={**os.environ, "TIDINGS_URI": uri}

@@ -110,6 +110,8 @@ def command(
     Fetching is safe: addresses of this machine and its network are refused unless --allow-private permits them. A SIZE
     is for example 500k or 10M; SECONDS can also be 90s, 5m, 2h or 1d.
 
+    `tidings web watch URL…` follows pages without MCP: see `tidings web watch --help`.
+
     Without --http, the server speaks MCP over stdio, for a client that starts it. --config prints the configuration
     for such a client.
     """

@@ -2,8 +2,9 @@
 
 Two requests of the same `variant` get the same packet, so the store may answer one with what the other left there. A
 page is identified by its `address`, the URL that was asked for: what it claims to be does not count. `to_json` is what
-the store keeps, so that a watched page is fetched again in the same way. It has no headers: they may be secrets, which
-belong on no disk. A page that was fetched with headers is watched without them.
+the store keeps, so that a watched page is fetched again in the same way. It has no `headers`: they may be secrets,
+which belong on no disk, and a page that was fetched with them is watched without them. `login` is kept, because it has
+only the names of secrets.
 
 `RenderOptions` and `Extraction` are also arguments of the tools; their descriptions are read by language models, which
 pay for each word.
@@ -26,7 +27,16 @@ WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True)  # for arguments of tools that are objects of their own
 
-_STORED = ("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt", "part")  # kept as they are
+_STORED = (
+    "mode",
+    "user_agent",
+    "respect_robots",
+    "max_bytes",
+    "include_raw_excerpt",
+    "part",
+    "login",
+    "body",
+)  # kept as they are
 _SALT = token_bytes(16)  # so that a password in a header cannot be guessed from its hash in the store
 
 
@@ -78,6 +88,8 @@ class FetchOptions:
     keep_raw: bool = False  # keep the bytes as they came, too
     include_raw_excerpt: bool = False
     part: str = ""  # the part of the page that is asked for, see `extract.part`: it is a page of its own
+    login: Mapping[str, str] = field(default_factory=dict[str, str])  # headers that are kept
+    body: str = ""  # the body of a POST request
 
     def variant(self, url: str) -> str:
         """Returns a text that is the same for two requests that are answered with the same packet."""
@@ -90,7 +102,9 @@ class FetchOptions:
 
     def address(self, url: str) -> str:
         """Returns the text that identifies the page of a request."""
-        return f"{url} [{self.part}]" if self.part else url
+        posted = f"POST {hashlib.sha256(self.body.encode()).hexdigest()[:8]}" if self.body else ""
+        more = " ".join(filter(None, [posted, self.part]))
+        return f"{url} [{more}]" if more else url
 
     def to_json(self, url: str) -> dict[str, Any]:
         """Returns what the store keeps of a request: the URL, its `variant`, and all that differs from the default."""
@@ -109,7 +123,8 @@ class FetchOptions:
         """Returns the request for `url` with these options."""
         return Request(
             url,
-            headers=self.headers,
+            headers={**self.headers, **self.login},
+            body=self.body,
             respect_robots=self.respect_robots,
             timeout=self.timeout,
             max_bytes=self.max_bytes,

@@ -208,7 +208,7 @@ class Fetching:
             raise failed(response)
         extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
         extracted = _with(extracted, *unseen)
-        if extracted.empty and options.mode == "auto" and self.renderer is not None:
+        if extracted.empty and options.mode == "auto" and self.renderer is not None and not options.body:
             try:
                 return await self._rendered(request, options)
             except FetchError as error:

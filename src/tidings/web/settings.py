@@ -14,13 +14,16 @@ from typing import Any, Final, Literal, cast
 
 MIB: Final = 1024 * 1024
 
-Kind = Literal["size", "seconds", "count", "flag", "choice", "text", "networks", "domains", "file"]
+Kind = Literal["size", "seconds", "count", "flag", "choice", "text", "networks", "domains", "file", "secrets"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Robots = Literal["respect", "optional", "ignore"]
 
 _METAVARS: Final = {"count": "NUMBER", "flag": "", "networks": "CIDR", "domains": "DOMAIN"}
 _BYTES: Final = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+SECRET: Final = re.compile(r"([A-Z_][A-Z0-9_]*)@([^\s,@/]+)")  # a variable and the domain that may get it
 
 
 class BadSetting(ValueError):
@@ -62,7 +65,7 @@ class Setting:
     @property
     def shown(self) -> str:
         """The default as people write it: "10 MiB", "5 min", "yes", "none"."""
-        if self.default in ((), None):
+        if self.default in ((), None, ""):
             return "none"
         if self.kind == "flag":
             return "yes" if self.default else "no"
@@ -99,6 +102,10 @@ class Setting:
             case "text":
                 if not text or not text.isprintable():
                     raise BadSetting("Give one line of text.")
+                return text
+            case "secrets":
+                if wrong := [each for each in re.split(r"[,\s]+", text) if each and not SECRET.fullmatch(each)]:
+                    raise BadSetting(f"{wrong[0]!r} is not a variable with its domain. Write NAME@example.org.")
                 return text
             case "networks":
                 try:
@@ -215,6 +222,11 @@ class Settings:
         (), "domains", "fetch only from these domains and their subdomains, such as example.org"
     )
     block_domain: tuple[str, ...] = setting((), "domains", "never fetch from these domains and their subdomains")
+    secrets: str = setting(
+        "",
+        "secrets",
+        "environment variables that a watch may send as `$NAME`, each to one domain, such as TOKEN@shop.example",
+    )
     cache_ttl: float = setting(300.0, "seconds", "how long a stored page is used without asking the site again")
     keep: float = setting(86400.0, "seconds", "how long a fetched version is kept", least=1)
     max_entries: int = setting(

@@ -5,6 +5,7 @@ start (the HTTP client, worker processes, a browser) is left until it is needed.
 """
 
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ from typing import Final
 import anyio
 
 from tidings.web.extract.pool import ExtractionPool
-from tidings.web.fetch.fetcher import Fetcher
+from tidings.web.fetch.fetcher import Fetcher, Secrets
 from tidings.web.fetch.request import FetchLimits
 from tidings.web.library import OnChange, WebLibrary
 from tidings.web.pages import NoRenderer, Renders
 from tidings.web.refresh import Intervals
-from tidings.web.settings import Settings
+from tidings.web.settings import SECRET, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
 from tidings.web.watch.watcher import PageWatcher
@@ -63,6 +64,7 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
                 allow_private=settings.allow_private,
                 allow_domains=settings.allow_domain,
                 block_domains=settings.block_domain,
+                secrets=_secrets(settings),
             )
         )
         workers = await stack.enter_async_context(
@@ -94,6 +96,14 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         tasks.start_soon(_prune, store, settings.keep, on_change)
         yield WebWiring(store, library, watcher)
         tasks.cancel_scope.cancel()
+
+
+def _secrets(settings: Settings) -> Secrets:
+    """Returns the variables that may be sent, each with its domains and its value."""
+    domains: dict[str, list[str]] = {}
+    for name, domain in SECRET.findall(settings.secrets):
+        domains.setdefault(name, []).append(domain.lower())
+    return {name: (to, os.environ.get(name, "")) for name, to in domains.items()}
 
 
 def intervals(settings: Settings) -> Intervals:

@@ -26,6 +26,7 @@ class Ask:
     path: str
     headers: Mapping[str, str]
     stream: anyio.abc.ByteStream
+    body: bytes = b""
 
     async def send(self, data: bytes) -> None:
         await self.stream.send(data)
@@ -65,14 +66,19 @@ class Site:
                     while b"\r\n\r\n" not in buffer:
                         buffer += await stream.receive()
                     head, _, buffer = buffer.partition(b"\r\n\r\n")
-                    await self._answer(head.decode("latin-1").split("\r\n"), stream)
+                    lines = head.decode("latin-1").split("\r\n")
+                    size = next((int(each[16:]) for each in lines if each.lower().startswith("content-length: ")), 0)
+                    while len(buffer) < size:
+                        buffer += await stream.receive()
+                    body, buffer = buffer[:size], buffer[size:]
+                    await self._answer(lines, stream, body)
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 pass
 
-    async def _answer(self, lines: Sequence[str], stream: anyio.abc.SocketStream) -> None:
+    async def _answer(self, lines: Sequence[str], stream: anyio.abc.SocketStream, body: bytes) -> None:
         path = lines[0].split(" ")[1]
         pairs = [line.split(": ", 1) for line in lines[1:]]
-        ask = Ask(path, {name.lower(): value for name, value in pairs}, stream)
+        ask = Ask(path, {name.lower(): value for name, value in pairs}, stream, body)
         self.asked.append(ask)
         page = self.pages.get(path.partition("?")[0])
         await (page(ask) if page else ask.reply(b"nothing here", 404))

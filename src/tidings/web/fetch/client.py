@@ -244,16 +244,18 @@ class Client:
         )
 
     @asynccontextmanager
-    async def get(self, url: Url, headers: Sequence[tuple[str, str]]) -> AsyncGenerator[HttpAnswer]:
-        """Requests `url`. Raises `FetchError` if there is no answer."""
+    async def get(self, url: Url, headers: Sequence[tuple[str, str]], body: bytes = b"") -> AsyncGenerator[HttpAnswer]:
+        """Requests `url`, with POST if there is a body. Raises `FetchError` if there is no answer."""
         where = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
-        sent = [("Host", url.authority), *headers]
-        raw = [(name.encode("ascii"), value.encode("latin-1")) for name, value in sent]
+        length = [("content-length", str(len(body)))] if body else []
+        named = [("Host", url.authority), *headers, *length]
+        raw = [(name.encode("ascii"), value.encode("latin-1")) for name, value in named]
         answer: HttpAnswer | None = None
         response: httpcore2.Response | None = None
         try:
             with _translated(url):
-                response = await self._pool.handle_async_request(httpcore2.Request("GET", where, headers=raw))
+                sent = httpcore2.Request("POST" if body else "GET", where, headers=raw, content=body or None)
+                response = await self._pool.handle_async_request(sent)
             answer = HttpAnswer(url, response)
             yield answer
         finally:

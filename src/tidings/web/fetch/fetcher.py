@@ -21,7 +21,7 @@ import anyio
 from tidings._kit.backoff import doubling, jittered, retry_after
 from tidings._kit.decompress import ACCEPTED, PIECE, Corrupt, Decompressor, OverLimit
 from tidings._kit.tasks import Progress
-from tidings.web.fetch.guard import FetchPolicy, Network
+from tidings.web.fetch.guard import FetchPolicy, Network, covers
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
     MIB,
@@ -66,6 +66,8 @@ _RESERVED = {
     **dict.fromkeys(("if-range", "range"), "only whole pages are fetched"),
 }
 
+Secrets = Mapping[str, tuple[Sequence[str], str]]  # the domains and the value, by the name
+_SECRET = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 _UNREAD = re.compile(rb"<!--.*?(?:-->|$)|<(noscript|script|style|template)\b.*?(?:</\1|$)", re.IGNORECASE | re.DOTALL)
 _META = re.compile(rb"<meta\s[^>]{0,2000}>", re.IGNORECASE)
 _REFRESH = re.compile(rb"""http-equiv\s*=\s*["']?refresh\b""", re.IGNORECASE)
@@ -97,6 +99,8 @@ class RequestPlan:
     respect_robots: bool = True
     insist: bool = True
     part: bool = False
+    body: bytes = b""
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])  # those that are sent, by name
     cut: bool = False  # truncate at `max_bytes` instead of failing
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
@@ -104,10 +108,31 @@ class RequestPlan:
         return list({**self.common, **(self.own if own else {})}.items())
 
 
-def plan(request: Request, limits: FetchLimits) -> RequestPlan:
-    """Returns the plan for `request` within the limits. Raises `BadUrl` or `BadRequest`."""
+def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) -> RequestPlan:
+    """Returns the plan for `request` within the limits. Raises `BadUrl` or `BadRequest`.
+
+    `secrets` has the domains and the value of each that may be sent: `$NAME` in a header or the body stands for it.
+    """
     url = parse(request.url)
-    own = _checked(request.headers, request.url)
+    used: dict[str, str] = {}
+
+    def revealed(text: str) -> str:
+        def secret(found: re.Match[str]) -> str:
+            domains, value = (secrets or {}).get(found[1], ((), ""))
+            if not value or not any(covers(each, url.host) for each in domains):
+                why = f"${found[1]} may not be sent to {url.host}, or is not set"
+                raise BadRequest(
+                    f"{why}; the operator can allow it with --secrets {found[1]}@{url.host}", url=request.url
+                )
+            used[found[1]] = value
+            return value
+
+        return _SECRET.sub(secret, text)
+
+    if request.body and not any(name.lower() == "content-type" for name in request.headers):
+        kind = "application/json" if request.body.lstrip()[:1] in ("{", "[") else "application/x-www-form-urlencoded"
+        request = replace(request, headers={**request.headers, "content-type": kind})
+    own = _checked({name: revealed(value) for name, value in request.headers.items()}, request.url)
     agent = own.pop("user-agent", None)
     common = {
         "accept": request.accept or own.pop("accept", None) or ACCEPT,
@@ -129,6 +154,8 @@ def plan(request: Request, limits: FetchLimits) -> RequestPlan:
         respect_robots=request.respect_robots,
         insist=request.insist,
         part=request.part,
+        body=revealed(request.body).encode(),
+        secrets=used,
     )
 
 
@@ -279,6 +306,7 @@ class Fetcher:
     allow_private: Sequence[Network] = ()
     allow_domains: Sequence[str] = ()
     block_domains: Sequence[str] = ()
+    secrets: Secrets | None = None
     resolver: "Resolver | None" = None
     tls: ssl.SSLContext | None = None
     clock: Callable[[], float] = time.monotonic
@@ -307,7 +335,12 @@ class Fetcher:
     async def fetch(self, request: Request, progress: Progress | None = None) -> Response:
         """Returns the response to `request`. Raises `FetchError`, which says why there is none, and what to do."""
         with self._called(request, progress) as call:
-            return await self._follow(call)
+            response = await self._follow(call)
+        for name, value in call.plan.secrets.items():  # A site may send back what it got.
+            shown = {key: text.replace(value, f"${name}") for key, text in response.headers.items()}
+            body = response.body.replace(value.encode(), f"${name}".encode())
+            response = replace(response, body=body, headers=shown, url=response.url.replace(value, f"${name}"))
+        return response
 
     async def robots(self, url: str) -> "Robots":
         """Returns the robots.txt of the URL's site. Raises `FetchError` if the site cannot be reached."""
@@ -317,7 +350,7 @@ class Fetcher:
     @contextmanager
     def _called(self, request: Request, progress: Progress | None = None) -> Generator[FetchCall]:
         """Begins a call. Raises `FetchTimedOut` if the block takes longer than its timeout."""
-        planned = plan(request, self.limits)
+        planned = plan(request, self.limits, self.secrets)
         call = FetchCall(planned, self.clock() + planned.timeout, progress)
         with anyio.move_on_after(planned.timeout) as scope:
             yield call
@@ -327,12 +360,12 @@ class Fetcher:
             raise FetchTimedOut(f"{late}; {hint}", url=str(planned.url))
 
     async def _follow(self, call: FetchCall) -> Response:
-        plan, url, own = call.plan, call.plan.url, True
+        plan, url, own, body = call.plan, call.plan.url, True, call.plan.body
         left: list[Url] = []
         while True:
             if plan.respect_robots:
                 await self._ask_robots(url, call)
-            response = await self._hop(url, plan.headers(own=own), call)
+            response = await self._hop(url, plan.headers(own=own), call, body)
             location = response.headers.get("location") if response.status in _REDIRECTS else _refreshed(response, call)
             if location is None:
                 if response.status == 429:
@@ -342,6 +375,8 @@ class Fetcher:
                 return replace(response, redirects=tuple(map(str, left)), notes=tuple(dict.fromkeys(call.notes)))
             left.append(url)
             url = _next_url(left, location, plan.max_redirects)
+            if response.status not in (307, 308) or not left[-1].trusts(url):
+                body = b""  # As browsers do, and never to another site.
             if own and plan.own and not left[-1].trusts(url):
                 own = False
                 call.notes.append(f"The request's own headers were not sent on to {url.host}.")
@@ -367,12 +402,12 @@ class Fetcher:
             self._robots = RobotsCache(self.clock)
         return await self._robots.of(url, load)
 
-    async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> Response:
+    async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall, body: bytes = b"") -> Response:
         """Requests `url`, and retries as often as the limits and the deadline allow."""
         attempt = 0
         while True:
             try:
-                response = await self._once(url, headers, call)
+                response = await self._once(url, headers, call, body)
             except Unreachable as error:
                 # The peer may have closed an idle connection: the first retry needs no pause.
                 seconds = _pause(attempt - 1) if attempt else 0.0
@@ -397,14 +432,14 @@ class Fetcher:
     def _may_retry(self, attempt: int, seconds: float, call: FetchCall) -> bool:
         return attempt < self.limits.retries and seconds < call.until - self.clock() and not self._closed
 
-    async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall) -> Response:
+    async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall, body: bytes) -> Response:
         call.pending = f"it was still waiting for its turn at {url.host}"
         try:
             async with self._rates.turn(url.host, call.until - self.clock(), part=call.plan.part) as waited:
                 if waited >= 1:
                     call.notes.append(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
                 call.pending = f"{url.host} had not answered"
-                async with self._connections().get(url, headers) as answer:
+                async with self._connections().get(url, headers, body) as answer:
                     call.pending = "its body was incomplete"
                     body, truncated = await _body_of(url, answer, call)
                     return Response(

@@ -100,9 +100,9 @@ class FetchPolicy:
         """Returns why the host or the port is not allowed, and what to do; None if it is, before its addresses."""
         if port in _NOT_WEB_PORTS:
             return f"port {port} is not allowed, as it belongs to another protocol; use a port that serves HTTP"
-        if any(_covers(domain, host) for domain in self.block_domains):
+        if any(covers(domain, host) for domain in self.block_domains):
             return f"the domain {host} is blocked here; the operator can remove it from --block-domain"
-        if self.allow_domains and not any(_covers(domain, host) for domain in self.allow_domains):
+        if self.allow_domains and not any(covers(domain, host) for domain in self.allow_domains):
             listed = ", ".join(self.allow_domains[:5]) + (", …" if len(self.allow_domains) > 5 else "")
             hint = "the operator can add it with --allow-domain"
             return f"the domain {host} is not among those allowed here ({listed}); {hint}"
@@ -129,7 +129,8 @@ def _domain(text: str) -> str:
     return f"*.{host}" if below else host
 
 
-def _covers(domain: str, host: str) -> bool:
+def covers(domain: str, host: str) -> bool:
+    """Returns whether a host is one of a domain's."""
     if domain.startswith("*."):
         return host.endswith(domain[1:])
     return host == domain or host.endswith(f".{domain}")

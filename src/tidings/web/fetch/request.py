@@ -28,6 +28,7 @@ class Request:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # sent to the host of `url` only
+    body: str = ""  # sent with POST, to the host of `url` only
     etag: str | None = None
     last_modified: str | None = None  # with `etag` or `last_modified` the response may be `not_modified`
     accept: str | None = None

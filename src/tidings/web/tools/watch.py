@@ -26,6 +26,13 @@ from tidings.web.watch.condition import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
 _MOST = 200
+_HARMLESS = (
+    "accept",
+    "accept-language",
+    "content-type",
+    "user-agent",
+    "x-requested-with",
+)
 
 Which = Annotated[str, Field(description="URL, page_id or webfetch:// URI")]
 
@@ -48,6 +55,8 @@ class WatchTools:
             Field(description="css:…, xpath:…, json:$.…, regex:… or heading:…; entries of a feed; site: its new pages"),
         ] = "",
         when: Annotated[str, Field(description="As in 'price below 50', 'contains X', 'disappears'")] = "",
+        headers: Annotated[dict[str, str], Field(description="Kept; secrets as $NAME, which the operator allows")] = {},  # noqa: B006 - never changed
+        body: Annotated[str, Field(description="For a POST request, as JSON")] = "",
         ignore: IgnoreArgument = NO_IGNORE,
     ) -> Annotated[CallToolResult, WatchResult]:
         """Watch a page until `unwatch`: changes are stored, and `diff` shows them. To be woken instead, subscribe to
@@ -63,7 +72,14 @@ class WatchTools:
         except BadRule as error:
             raise BadArgument(f"ignore: {error}.") from error
         _check(part, when)
-        known = await self._known(ctx, page.strip(), part)
+        if plain := [name for name, value in headers.items() if name.lower() not in _HARMLESS and "$" not in value]:
+            raise BadArgument(
+                f"headers: the value of {plain[0][:80]!r} would be stored. Put it into the server's environment, and "
+                "write $NAME; the operator allows it with --secrets NAME@DOMAIN."
+            )
+        robots = self._settings.robots != "ignore"
+        options = FetchOptions(respect_robots=robots, part=part, login=headers, body=body)
+        known = await self._known(ctx, page.strip(), options)
         watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s, when=when)
         watched = _watched(watch)
         entry = await self._parts().store.get(newest_of(known).source_id) if known.versions else None
@@ -85,17 +101,17 @@ class WatchTools:
         data = Unwatched(page_id=known.page_id, url=known.address, still_watched=still)
         return answer(f"Not watching {known.address} any more: {after}.", data)
 
-    async def _known(self, ctx: Context[Any, Any], page: str, part: str) -> StoredPage:
+    async def _known(self, ctx: Context[Any, Any], page: str, options: FetchOptions) -> StoredPage:
         """Returns the page, or the part of it, fetched first if it is a URL that was never fetched."""
         store = self._parts().store
         name = page
         is_url = not page.startswith(SCHEME) and not is_id(page)
-        if part and not is_url:
-            raise BadArgument("A part needs the URL of its page.")
-        known = await found_page(store, page) if is_url and not part else None
+        special = bool(options.part or options.login or options.body)
+        if special and not is_url:
+            raise BadArgument("part, headers and body need the URL of the page.")
+        known = await found_page(store, page) if is_url and not special else None
         if is_url and (known is None or known.address != known.url):
             steps = Steps(ctx, 1)
-            options = FetchOptions(respect_robots=self._settings.robots != "ignore", part=part)
             fetched = await self._parts().library.fetch(page, options, steps.of(page))
             await steps.done(page)
             name = fetched.entry.page_id

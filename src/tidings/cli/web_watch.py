@@ -1,0 +1,205 @@
+"""`tidings web watch`: follows pages without MCP, and prints, runs, posts or writes a feed of what changed."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree as ET
+
+import click
+
+from tidings._kit.files import replace_file
+from tidings.cli.exits import FEW, Refusal
+from tidings.cli.logs import log_options, logger
+from tidings.cli.serving import until_stopped
+from tidings.cli.watch import run_program
+from tidings.cli.web import settings_options
+from tidings.web.settings import BadSetting, Settings
+
+_ATOM: Final = "http://www.w3.org/2005/Atom"
+_MOST_ENTRIES: Final = 100
+_TRIES: Final = 3
+_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAME: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The pages to follow, and how."""
+
+    urls: tuple[str, ...]
+    settings: Settings
+    every: float | None
+    part: str
+    when: str
+    headers: dict[str, str]
+    data: str
+    count: int | None
+
+
+@click.command("watch", epilog=FEW)
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check as often as this.")
+@click.option("--part", default="", metavar="PART", help="Watch a part: css:.price, heading:News, json:$.x, site.")
+@click.option("--when", default="", metavar="CONDITION", help="Report only when this begins to hold: 'price below 50'.")
+@click.option("--header", "headers", multiple=True, metavar="'K: V'", help="Send this header. $NAME is a variable.")
+@click.option("--data", default="", metavar="BODY", help="Send a POST request with this body, for example JSON.")
+@click.option("--exec", "program", metavar="CMD", help="Run this shell command for each change; its input is the diff.")
+@click.option("--webhook", metavar="URL", help="Send each change to this URL as JSON, with a POST request.")
+@click.option("--feed", type=click.Path(path_type=Path), metavar="FILE", help="Add each change to this Atom feed.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each change.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N changes.")
+@settings_options
+@log_options
+def watch_command(
+    urls: tuple[str, ...],
+    *,
+    every: float | None,
+    part: str,
+    when: str,
+    headers: tuple[str, ...],
+    data: str,
+    program: str | None,
+    webhook: str | None,
+    feed: Path | None,
+    as_json: bool,
+    count: int | None,
+    **given: Any,
+) -> None:
+    """Follow web pages, and report each change: the title, the facts that changed, and a diff.
+
+    The command of --exec gets the URL in the environment variable TIDINGS_URI. With --store FILE, changes between two
+    runs are reported, too.
+    """
+    named = dict(_header(each) for each in headers)
+    try:
+        settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
+        if every is not None:
+            settings = replace(settings, watch_min=min(every, settings.watch_min))
+        # Who types the command may send what its environment has, to the hosts of these pages.
+        names = {name for text in (*named.values(), data) for name in _NAME.findall(text)}
+        granted = [f"{name}@{urlsplit(url).hostname}" for name in sorted(names) for url in urls]
+        settings = replace(settings, secrets=" ".join(filter(None, [settings.secrets, *granted])))
+    except BadSetting as error:
+        raise Refusal(str(error)) from None
+
+    async def tell(change: dict[str, Any]) -> None:
+        if program is not None:
+            await run_program(program, change["url"], change["diff"].encode())
+        if webhook is not None:
+            await _post(webhook, change)
+        if feed is not None:
+            _add_to_feed(feed, change)
+        if as_json or not (program or webhook or feed):
+            click.echo(json.dumps(change, ensure_ascii=False) if as_json else change["diff"])
+
+    followed = Followed(urls, settings, every, part, when, named, data, count)
+    until_stopped(lambda: _follow(followed, tell))
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, found, value = text.partition(":")
+    if not found or not name.strip():
+        raise Refusal(f"{text!r} is not a header. Write it like 'Authorization: Bearer $TOKEN'.")
+    return name.strip(), value.strip()
+
+
+async def _follow(followed: Followed, tell: Callable[[dict[str, Any]], Any]) -> None:
+    import anyio
+
+    from tidings.web.extract.model import ExtractionFailed
+    from tidings.web.extract.part import BadPart, check_part
+    from tidings.web.fetch.request import FetchError
+    from tidings.web.page_options import FetchOptions
+    from tidings.web.resources.differences import difference
+    from tidings.web.store.model import StoreError
+    from tidings.web.watch.condition import BadCondition, check_condition
+    from tidings.web.watch.state import DIFF
+    from tidings.web.wiring import running
+
+    send, changes = anyio.create_memory_object_stream[str](math.inf)
+
+    async def on_change(uris: Any, _listed: bool) -> None:
+        for uri in uris:
+            if uri.startswith(DIFF):
+                send.send_nowait(uri.removeprefix(DIFF))
+
+    options = FetchOptions(
+        part=followed.part,
+        login=followed.headers,
+        body=followed.data,
+        respect_robots=followed.settings.robots != "ignore",
+    )
+    try:
+        _ = check_part(followed.part) if followed.part else None
+        _ = check_condition(followed.when) if followed.when else None
+        async with running(followed.settings, on_change) as parts:
+            for url in followed.urls:
+                try:
+                    page_id = (await parts.library.fetch(url, options)).entry.page_id
+                except (FetchError, ExtractionFailed) as error:
+                    raise Refusal(str(error)) from None
+                await parts.watcher.begin(page_id, "command", every=followed.every, when=followed.when)
+                logger.info("Watching %s.", url)
+            left = followed.count or math.inf
+            while left:
+                page = await parts.store.page_of(await changes.receive())
+                if page is not None and page.versions:
+                    found, newest = await difference(parts.store, page), page.versions[0]
+                    entry = await parts.store.get(found.after)
+                    facts = entry.packet.get("facts", {}) if entry else {}
+                    change = {"url": page.url, "address": page.address, "title": newest.title, "facts": facts}
+                    await tell({**change, "changed_at": newest.retrieved_at, "id": found.after, "diff": found.text})
+                    left -= 1
+    except (FetchError, StoreError, BadPart, BadCondition) as error:
+        raise Refusal(str(error)) from None
+
+
+async def _post(url: str, change: dict[str, Any]) -> None:
+    import anyio
+    import httpx2
+
+    for attempt in range(_TRIES):
+        try:
+            async with httpx2.AsyncClient(timeout=20.0) as client:
+                (await client.post(url, json=change)).raise_for_status()
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            logger.warning("The change of %s could not be sent to the webhook: %s", change["url"], error)
+            await anyio.sleep(2.0**attempt)
+        else:
+            return
+
+
+def _add_to_feed(path: Path, change: dict[str, Any]) -> None:
+    """Adds an entry at the top of an Atom feed, and removes the oldest."""
+    ET.register_namespace("", _ATOM)
+    try:
+        feed = ET.fromstring(path.read_bytes())  # noqa: S314 - a file of this command
+    except (FileNotFoundError, ET.ParseError):
+        feed = ET.fromstring(f'<feed xmlns="{_ATOM}"><id>urn:tidings:changes</id></feed>')  # noqa: S314 - see above
+        _child(feed, "title", "Changes of web pages")
+        _child(_child(feed, "author", None), "name", "Tidings")
+    for old in feed.findall(f"{{{_ATOM}}}updated"):
+        feed.remove(old)
+    _child(feed, "updated", change["changed_at"])
+    entry = ET.Element(f"{{{_ATOM}}}entry")
+    _child(entry, "id", f"urn:tidings:{change['id']}")
+    _child(entry, "title", change["title"] or change["url"])
+    _child(entry, "updated", change["changed_at"])
+    _child(entry, "link", None, href=change["url"])
+    _child(entry, "content", _NOT_XML.sub("", change["diff"]), type="text")
+    entries = [entry, *feed.findall(f"{{{_ATOM}}}entry")]
+    for old in entries[1:]:
+        feed.remove(old)
+    feed.extend(entries[:_MOST_ENTRIES])
+    replace_file(path, ET.tostring(feed, encoding="utf-8", xml_declaration=True), always=True)
+
+
+def _child(parent: ET.Element, name: str, text: str | None, **attributes: str) -> ET.Element:
+    child = ET.SubElement(parent, f"{{{_ATOM}}}{name}", attributes)
+    child.text = text
+    return child
