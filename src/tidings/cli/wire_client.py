@@ -284,15 +284,7 @@ class WireClient:
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         try:
-            result = self._ask(method, params, time.monotonic() + self._request_seconds)
-        except TimeoutError:
-            raise RequestTimedOut(
-                f"{self._name} did not answer {method} within {self._request_seconds:g} s. Give it more time with "
-                f"--timeout.{self._last_output()}",
-                server=self._name,
-                method=method,
-                elapsed=self._request_seconds,
-            ) from None
+            result = self._ask_in_time(method, params)
         except _Refused as refusal:
             raise _named(refusal, method) from None
         if result.get("resultType", "complete") != "complete":
@@ -301,15 +293,21 @@ class WireClient:
 
     def ping(self) -> float:
         began = time.monotonic()
+        with contextlib.suppress(_Refused):  # An error is an answer too.
+            self._ask_in_time("server/discover" if self._version else "ping", {})
+        return time.monotonic() - began
+
+    def _ask_in_time(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         try:
-            self._ask("server/discover" if self._version else "ping", {}, began + self._request_seconds)
-        except _Refused:
-            pass  # An error is an answer too.
+            return self._ask(method, params, time.monotonic() + self._request_seconds)
         except TimeoutError:
             raise RequestTimedOut(
-                f"{self._name} did not answer within {self._request_seconds:g} s.", server=self._name, method="ping"
+                f"{self._name} did not answer {method} within {self._request_seconds:g} s. Give it more time with "
+                f"--timeout.{self._last_output()}",
+                server=self._name,
+                method=method,
+                elapsed=self._request_seconds,
             ) from None
-        return time.monotonic() - began
 
     def _ask(self, method: str, params: dict[str, Any], deadline: float) -> dict[str, Any]:
         number = next(self._numbers)
