@@ -155,15 +155,12 @@ def _shown(client: "LiveClient", call: "StartedCall", line: ProgressLine) -> Gen
         if event.task is call.task:
             line.show_task(event.task)
 
-    forget = [client.on(ProgressMade, made), client.on(TaskChanged, changed)]
-    forget.append(client.on(PendingAdded, lambda _: line.close()))  # The question begins a line of its own.
-    ticking = asyncio.create_task(tick())
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(client.on(ProgressMade, made))
+        stack.callback(client.on(TaskChanged, changed))
+        stack.callback(client.on(PendingAdded, lambda _: line.close()))  # The question begins a line of its own.
+        stack.callback(asyncio.create_task(tick()).cancel)
         yield
-    finally:
-        ticking.cancel()
-        for each in forget:
-            each()
 
 
 async def _task_of(client: "LiveClient", call: "StartedCall") -> "RemoteTask | None":
@@ -173,14 +170,12 @@ async def _task_of(client: "LiveClient", call: "StartedCall") -> "RemoteTask | N
     from tidings.client.events import RequestChanged, TaskChanged
 
     news = asyncio.Event()
-    forget = [client.on(kind, lambda _: news.set()) for kind in (RequestChanged, TaskChanged)]
-    try:
+    with contextlib.ExitStack() as stack:
+        for kind in (RequestChanged, TaskChanged):
+            stack.callback(client.on(kind, lambda _: news.set()))
         while call.task is None and not call.entry.over:
             await news.wait()
             news.clear()
-    finally:
-        for each in forget:
-            each()
     return call.task
 
 
