@@ -8,7 +8,7 @@ Sentences begin with a space, and are empty if there is nothing to say, so that 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from tidings._kit.text import joined, listed
 
@@ -44,18 +44,9 @@ def question(names: Sequence[str], show: Callable[[str], str] = repr) -> str:
     return f" Did you mean {joined([show(name) for name in names], 'or')}?" if names else ""
 
 
-def did_you_mean(
-    name: str,
-    known: Iterable[str],
-    *,
-    most: int = 1,
-    cutoff: float = 0.6,
-    key: Callable[[str], str] = str.casefold,
-    among: int = 2_000,
-    show: Callable[[str], str] = repr,
-) -> str:
-    """Returns `question` of the `closest` known names: empty if none is close."""
-    return question(closest(name, known, most=most, cutoff=cutoff, key=key, among=among), show)
+def did_you_mean(name: str, known: Iterable[str], *, show: Callable[[str], str] = repr, **limits: Any) -> str:
+    """Returns `question` of the `closest` known names within these `limits`: empty if none is close."""
+    return question(closest(name, known, **limits), show)
 
 
 def there_are(names: Iterable[str], *, most: int | None = 12) -> str:
