@@ -117,29 +117,12 @@ def head_of(value: Any, length: int = HEAD) -> str:
         return value[:length]
     pieces: list[str] = []
     left = length
-    try:
-        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(_beginning(value, length)):
-            pieces.append(piece[:left])
-            left -= len(piece)
-            if left <= 0:
-                break
-    except (TypeError, ValueError, RecursionError):
-        pieces.append("…")
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(plain(value, length)):
+        pieces.append(piece[:left])
+        left -= len(piece)
+        if left <= 0:
+            break
     return "".join(pieces)
-
-
-def _beginning(value: Any, length: int, depth: int = 0) -> Any:
-    """Returns the value with every text, list and object in it limited to `length`."""
-    if isinstance(value, str):
-        return value[:length]
-    if depth > 50:
-        return "…"
-    if isinstance(value, Mapping):
-        pairs = islice(cast("Mapping[Any, Any]", value).items(), length + 1)
-        return {str(key)[:length]: _beginning(each, length, depth + 1) for key, each in pairs}
-    if isinstance(value, list | tuple):
-        return [_beginning(each, length, depth + 1) for each in cast("list[Any]", value)[: length // 2 + 1]]
-    return value
 
 
 def dumps(value: Any) -> str:
@@ -159,9 +142,14 @@ def shown(value: Any, limit: int | None = None) -> str:
     return text if limit is None else shortened(text, limit)
 
 
-def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """Returns the value as JSON can express it: keys are texts; no NaN, no endless depth, no objects."""
-    if value is None or isinstance(value, bool | str):
+def plain(value: Any, most: int | None = None, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind of value
+    """Returns the value as JSON can express it: keys are texts; no NaN, no endless depth, no objects.
+
+    Each text, list and object in it is cut to its first `most` characters or items.
+    """
+    if isinstance(value, str):
+        return value[:most]
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         return value if -(10**300) < value < 10**300 else f"a number of {value.bit_length()} bits"
@@ -170,10 +158,11 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each ki
     if depth > 200:
         return "…"
     if isinstance(value, Mapping):
-        return {str(key): plain(each, depth + 1) for key, each in cast("Mapping[Any, Any]", value).items()}
+        pairs = islice(cast("Mapping[Any, Any]", value).items(), most)
+        return {str(key)[:most]: plain(each, most, depth + 1) for key, each in pairs}
     if isinstance(value, list | tuple):
-        return [plain(each, depth + 1) for each in cast("list[Any]", value)]
-    return str(value)
+        return [plain(each, most, depth + 1) for each in cast("list[Any]", value)[:most]]
+    return str(value)[:most]
 
 
 def in_order(value: Any) -> Any:
