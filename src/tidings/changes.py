@@ -172,16 +172,10 @@ class Filter:
 
     def wants(self, change: Change) -> bool:
         """Returns whether the subscriber wants `change`."""
-        match change:
-            case ResourceUpdated(uri):
-                place = bisect_right(self._shortest, uri)
-                return uri in self.uris or (place > 0 and uri.startswith(self._shortest[place - 1]))
-            case ToolsListChanged():
-                return self.tools
-            case PromptsListChanged():
-                return self.prompts
-            case ResourcesListChanged():
-                return self.resources
+        if not isinstance(change, ResourceUpdated):
+            return getattr(self, FEATURE_OF[change])
+        place = bisect_right(self._shortest, change.uri)
+        return change.uri in self.uris or (place > 0 and change.uri.startswith(self._shortest[place - 1]))
 
     def __bool__(self) -> bool:
         return bool(self.tools or self.prompts or self.resources or self.uris or self.prefixes)
