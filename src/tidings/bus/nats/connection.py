@@ -121,6 +121,7 @@ class NatsWire(Client):
         await super()._process_info(info, initial_connection)
 
     async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        """Calls `heard` for each message on `subject`, one after the other."""
         subscription = await self.subscribe(subject, cb=heard, pending_bytes_limit=0)  # pyright: ignore[reportUnknownMemberType]
         for task in _tasks_of(subscription):
             self._listening.add(task)
@@ -156,6 +157,7 @@ class NatsConnection:
         self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._wire = NatsWire(insist_on_tls=insist_on_tls or address.tls, broken=self.fail)
         self.info = self._wire.info  # The server's introduction: version, limits, the other servers of its cluster.
+        self.listen, self.inbox = self._wire.listen, self._wire.new_inbox  # The latter: a new subject for answers.
         self._connecting = True
         self._inbox = ""
         self._tokens = itertools.count()
@@ -196,16 +198,8 @@ class NatsConnection:
             await end(task)
         task.result()
         self._connecting = False
-        self._inbox = self._wire.new_inbox()
+        self._inbox = self.inbox()
         await self.listen(f"{self._inbox}.*", self._answered)
-
-    def inbox(self) -> str:
-        """Returns a new subject for answers."""
-        return self._wire.new_inbox()
-
-    async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
-        """Calls `heard` for each message on `subject`, one after the other."""
-        return await self._wire.listen(subject, heard)
 
     async def send(self, subject: str, body: bytes = b"") -> None:
         """Sends a message that has no answer."""
