@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tidings._kit.backoff import Backoff, doubling, jittered
+from tidings._kit.backoff import Pauses, doubling
 from tidings.bus import Entry, History
 from tidings.bus.nats.address import Access, NatsAddress, addresses
 from tidings.bus.nats.connection import NatsConnection, end
@@ -34,7 +34,7 @@ _OLDEST: Final = (2, 11)
 
 _DRAIN_SECONDS: Final = 0.5  # Without progress for so long, closing no longer waits for the broker.
 _FULL: Final = "Look at its log. After its disk was full, it stores nothing until it is restarted."
-_BACKOFF: Final = Backoff((0.0, *doubling(0.1, 2.0)))
+_DELAYS: Final = (0.0, *doubling(0.1, 2.0))
 
 
 class NatsServers:
@@ -127,7 +127,7 @@ class NatsSession:
         self.waiting = self._sender.waiting
         self._past = Past(self._log)
         self._link: StreamLink | None = None
-        self._failures = 0
+        self._pauses = Pauses(_DELAYS, below=0.5)
         self._attention = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
@@ -191,7 +191,7 @@ class NatsSession:
             await end(sending)
             self._sender.take_back(everything=False)
             if self._sender.stored > stored:
-                self._failures = 0
+                self._pauses.reset()
 
     async def _watch(self, link: StreamLink) -> None:
         """Waits for one beat, or less if there is something to do."""
@@ -204,7 +204,7 @@ class NatsSession:
             if self._sender.is_late(self._timeout):
                 link.connection.fail(Interrupted(f"it has not stored a change for {self._timeout:g} s. {_FULL}"))
             if self._engine.state.connected:
-                self._failures = 0
+                self._pauses.reset()
         self._engine.waiting(len(self.waiting))
         try:
             async with asyncio.timeout(self._timeout):
@@ -218,9 +218,7 @@ class NatsSession:
 
     async def _connect_again(self) -> StreamLink:
         while True:
-            if self._failures:
-                await asyncio.sleep(jittered(_BACKOFF.delay(self._failures), below=0.5))
-            self._failures += 1
+            await asyncio.sleep(self._pauses.next())
             try:
                 return await self._connect()
             except TROUBLES as trouble:
