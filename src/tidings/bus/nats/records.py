@@ -26,18 +26,38 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 10
 
 
-class RecordStream:
-    """The records in `stream`, over one connection that was opened at the time `now` of the broker."""
+class NatsRecords:
+    """The records in the stream of a `shape`. `connect` opens a connection to one of the servers at `place`."""
 
-    def __init__(self, stream: NatsStream, now: int) -> None:
-        self.connection = stream.connection
-        self._stream = stream
-        self._subjects = stream.shape.subjects
-        self._ahead = now - time.monotonic_ns()  # The broker's clock, compared with one that is never set.
+    def __init__(
+        self, connect: Callable[[float], Awaitable[NatsConnection]], place: str, shape: RecordsShape, timeout: float
+    ) -> None:
+        self._connect = connect
+        self._place = place
+        self._shape = shape
+        self._subject = shape.subjects.of_record
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+        self._stream: NatsStream | None = None
+        self._ahead = 0  # The broker's clock, compared with one that is never set.
+        self._closed = False
 
-    async def get(self, key: str) -> tuple[int, StoredRecord | None]:
+    async def get(self, key: str) -> StoredRecord | None:
+        return (await self._do(lambda stream: self._find(stream, key)))[1]
+
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
+        return await self._do(lambda stream: self._store(stream, key, value, seconds, revision))
+
+    async def delete(self, key: str) -> None:
+        await self._do(lambda stream: stream.purge(self._subject(key)))
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._drop()
+
+    async def _find(self, stream: NatsStream, key: str) -> tuple[int, StoredRecord | None]:
         """Returns the number of the message of `key`, 0 if there is none, and the record if it has not expired."""
-        message = await self._stream.newest(self._subjects.of_record(key))
+        message = await stream.newest(self._subject(key))
         if message is None:
             return 0, None
         seq: int = message["seq"]
@@ -48,62 +68,33 @@ class RecordStream:
             expires = 0.0
         return seq, StoredRecord(value, seq) if expires > self._ahead + time.monotonic_ns() else None
 
-    async def put(self, key: str, value: bytes, seconds: float, revision: int | None) -> StoredRecord | None:
+    async def _store(
+        self, stream: NatsStream, key: str, value: bytes, seconds: float, revision: int | None
+    ) -> StoredRecord | None:
         headers, data = {"Nats-TTL": f"{math.ceil(seconds) + 1}s"}, f"{float(seconds)!r}\n".encode() + value
         for _ in range(_ATTEMPTS):
             if revision is not None:
-                seq, there = await self.get(key)
+                seq, there = await self._find(stream, key)
                 if revision != (there.revision if there else 0):
                     return None
                 headers["Nats-Expected-Last-Subject-Sequence"] = str(seq)
             try:
-                return StoredRecord(value, await self._stream.store(self._subjects.of_record(key), data, headers))
+                return StoredRecord(value, await stream.store(self._subject(key), data, headers))
             except ApiError as error:
                 if error.code not in OUTDATED:
                     raise
                 # Another process was quicker, or the broker has deleted what had expired.
             except NatsTimeout:
-                await self._stream.prepare()  # Nothing was stored: the stream was deleted.
+                await stream.prepare()  # Nothing was stored: the stream was deleted.
         raise ApiError(0, "the record is changed again and again")
-
-    async def delete(self, key: str) -> None:
-        await self._stream.purge(self._subjects.of_record(key))
-
-
-class NatsRecords:
-    """The records in the stream of a `shape`. `connect` opens a connection to one of the servers at `place`."""
-
-    def __init__(
-        self, connect: Callable[[float], Awaitable[NatsConnection]], place: str, shape: RecordsShape, timeout: float
-    ) -> None:
-        self._connect = connect
-        self._place = place
-        self._shape = shape
-        self._timeout = timeout
-        self._turn = asyncio.Lock()
-        self._stream: RecordStream | None = None
-        self._closed = False
-
-    async def get(self, key: str) -> StoredRecord | None:
-        return (await self._do(lambda stream: stream.get(key)))[1]
-
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
-        return await self._do(lambda stream: stream.put(key, value, seconds, revision))
-
-    async def delete(self, key: str) -> None:
-        await self._do(lambda stream: stream.delete(key))
-
-    async def close(self) -> None:
-        self._closed = True
-        await self._drop()
 
     async def _drop(self) -> None:
         stream, self._stream = self._stream, None
         if stream is not None:
             await stream.connection.close()
 
-    async def _do(self, work: Callable[[RecordStream], Awaitable[T]]) -> T:
-        stream: RecordStream | None = None
+    async def _do(self, work: Callable[[NatsStream], Awaitable[T]]) -> T:
+        stream: NatsStream | None = None
         try:
             async with asyncio.timeout(self._timeout):
                 stream = await self._open()
@@ -113,7 +104,7 @@ class NatsRecords:
                 stream.connection.fail(error)  # The next one may reach another server.
             raise explain(error, self._place, seconds=self._timeout) from error
 
-    async def _open(self) -> RecordStream:
+    async def _open(self) -> NatsStream:
         async with self._turn:
             if self._stream is None or self._stream.connection.ended.done():
                 await self._drop()
@@ -121,7 +112,8 @@ class NatsRecords:
                 try:
                     stream = NatsStream(connection, self._shape)
                     await stream.prepare()
-                    self._stream = RecordStream(stream, (await stream.find()).now)
+                    self._ahead = (await stream.find()).now - time.monotonic_ns()
+                    self._stream = stream
                 except BaseException:
                     await connection.close()
                     raise
