@@ -19,10 +19,10 @@ from tests.telemetry import collect
 from tidings.bus import Entry, History
 from tidings.bus.nats.connection import Answer, end
 from tidings.bus.nats.errors import ApiError, explain
-from tidings.bus.nats.log import Log, LogPosition, Recorded, Tail
+from tidings.bus.nats.log import Log, LogPosition
 from tidings.bus.nats.stream import Mark, Subjects, nanoseconds
 from tidings.bus.nats.transfer import Sender
-from tidings.bus.shared import Engine
+from tidings.bus.shared import Engine, Recorded, Tail
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable
 
@@ -64,7 +64,7 @@ def test_the_tail_of_a_log_is_the_same_whether_it_was_heard_or_read_later(
 
 
 def test_what_is_too_old_is_forgotten_and_known_to_be() -> None:
-    tail = Tail(History(age=10))
+    tail = Tail(History(age=10), second=10**9)
     for version, seconds in enumerate([5, 6, 20, 7], 1):
         tail.add(record(version, str(version), seconds * 10**9))
     tail.expire(16 * 10**9)

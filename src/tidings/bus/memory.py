@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Self
 
 from tidings.bus import Entry, History, Listener, StoredRecord
-from tidings.bus.shared import CheckedRecords, Listeners
+from tidings.bus.shared import CheckedRecords, Listeners, Recorded, Tail
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable
 
@@ -16,13 +16,10 @@ class MemoryBus:
     """A bus within one process. `clock` returns the time in seconds, for the age of the history."""
 
     def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._history = history or History()
         self._clock = clock
         self._epoch = uuid.uuid4().hex[:12]
         self._version = 0
-        self._covered_from = 0
-        # In order of version: a change that comes again is taken out and put back at the end.
-        self._log: dict[Change, tuple[int, float]] = {}
+        self._log = Tail(history or History())
         self._listeners = Listeners()
         self._users = 0
         self._left = False
@@ -37,11 +34,8 @@ class MemoryBus:
         if self._left:
             raise BusUnavailable("This bus is closed: nobody listens any more. Publish within its `async with`.")
         self._version += 1
-        self._log.pop(change, None)
-        self._log[change] = (self._version, self._clock())
-        if len(self._log) > self._history.entries:  # What is too old goes when somebody asks.
-            self._trim()
         cursor = self.head
+        self._log.add(Recorded((cursor, change), self._clock()))  # What is too old goes when somebody asks.
         self._listeners.call(cursor, change)
         return cursor
 
@@ -49,34 +43,20 @@ class MemoryBus:
         return self._listeners.add(listener)
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        self._trim()
-        if cursor.epoch != self._epoch or not self._covered_from <= cursor.version <= self._version:
+        self._log.expire(self._clock())
+        if cursor.epoch != self._epoch or not self._log.start <= cursor.version <= self._version:
             return None
-        entries: list[Entry] = []
-        for change, (version, _) in reversed(self._log.items()):
-            if version <= cursor.version:
-                break
-            entries.append((Cursor(self._epoch, version), change))
-        return entries[::-1]
+        return self._log.after(cursor.version)
 
     async def oldest(self) -> tuple[Cursor, float | None]:
         """Returns the cursor after which all changes are known. Their times are of another clock."""
-        self._trim()
-        return Cursor(self._epoch, self._covered_from), None
+        self._log.expire(self._clock())
+        return Cursor(self._epoch, self._log.start), None
 
     def _open_records(self) -> "MemoryRecords":
         if self._left:
             raise BusUnavailable("This bus is closed. Use its records within its `async with`.")
         return self._records
-
-    def _trim(self) -> None:
-        oldest = self._clock() - self._history.age
-        while self._log:
-            change, (version, at) = next(iter(self._log.items()))
-            if len(self._log) <= self._history.entries and at >= oldest:
-                break
-            del self._log[change]
-            self._covered_from = version
 
     async def __aenter__(self) -> Self:
         self._users += 1

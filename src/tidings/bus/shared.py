@@ -13,13 +13,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, repeat
-from typing import Final, Generic, Protocol, Self, TypeVar
+from itertools import chain, islice, repeat, takewhile
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Users
 from tidings._kit.telemetry import measure
-from tidings.bus import BusState, Entry, Listener, Records, StoredRecord
+from tidings.bus import BusState, Entry, History, Listener, Records, StoredRecord
 from tidings.changes import Change, Cursor, change_key
 from tidings.errors import BusMismatch, BusUnavailable, InvalidUri
 
@@ -89,6 +89,77 @@ class NewEntries:
     head: Cursor
     entries: Sequence[Entry] | None
     more: bool = False  # There are more entries before `head` than fit on a page.
+
+
+class Recorded(NamedTuple):
+    """An entry of the log, and the time at which it was stored."""
+
+    entry: Entry
+    at: float
+
+    @property
+    def change(self) -> Change:
+        return self.entry[1]
+
+
+class Tail:
+    """The newest entries: all after `start`, at most as many as the history has room for.
+
+    `second` is a second in the unit of the times at which they were stored.
+    """
+
+    def __init__(self, history: History, *, second: int = 1) -> None:
+        self._room = history.entries
+        self._age = min(history.age, 10**9) * second
+        self.begin(0)
+
+    def begin(self, start: int) -> None:
+        """Forgets everything: nothing up to `start` is known."""
+        self.start = start
+        self.floor = 0  # The changes since a position before this one can no longer be known.
+        # In order of seq: a change that comes again is moved to the end.
+        self._records: dict[Change, Recorded] = {}
+
+    def add(self, record: Recorded) -> None:
+        """Adds the newest entry."""
+        self._records.pop(record.change, None)
+        self._records[record.change] = record
+        self._trim()
+
+    def prepend(self, older: Iterable[Recorded], start: int) -> None:
+        """Adds entries after `start` that were not known so far, in order."""
+        self._records = {
+            record.change: record for record in older if record.change not in self._records
+        } | self._records
+        self.start = start
+        self._trim()
+
+    def _trim(self) -> None:
+        if (excess := len(self._records) - self._room) > 0:
+            self._drop(list(islice(self._records.values(), excess)))
+
+    def expire(self, now: float) -> None:
+        """Forgets what is too old at the time `now`."""
+        oldest = now - self._age
+        self._drop(list(takewhile(lambda record: record.at < oldest, self._records.values())))
+
+    def _drop(self, records: Sequence[Recorded]) -> None:
+        for record in records:
+            del self._records[record.change]
+            self.start = self.floor = record.entry[0].version
+
+    def unknown(self, seq: int) -> None:
+        """Notes that the entries after `seq` exceed the history, or no longer exist."""
+        self.floor = max(self.floor, seq + 1)
+
+    def after(self, seq: int) -> list[Entry]:
+        """Returns the entries after `seq`, which is not before `start`, in order."""
+        found: list[Entry] = []
+        for entry, _ in reversed(self._records.values()):
+            if entry[0].version <= seq:
+                break
+            found.append(entry)
+        return found[::-1]
 
 
 def storable_key(change: Change) -> str:

@@ -14,13 +14,13 @@ In the last two cases no other process may have noticed, so a new epoch is begun
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tidings.bus import Entry, History, Listener
+from tidings.bus import History, Listener
 from tidings.bus.nats.errors import ApiError
 from tidings.bus.nats.stream import Mark, NatsStream, StreamState
-from tidings.bus.shared import NOWHERE
+from tidings.bus.shared import NOWHERE, Recorded, Tail
 from tidings.changes import Change, Cursor
 
 _ATTEMPTS: Final = 10
@@ -38,74 +38,6 @@ class LogPosition(NamedTuple):
     at: int
 
 
-class Recorded(NamedTuple):
-    """An entry of the log, and the time at which it was stored."""
-
-    entry: Entry
-    at: int
-
-    @property
-    def change(self) -> Change:
-        return self.entry[1]
-
-
-class Tail:
-    """The newest entries: all after `start`, at most as many as the history has room for."""
-
-    def __init__(self, history: History) -> None:
-        self._room = history.entries
-        self._age = min(history.age, 10**9) * 10**9
-        self.begin(0)
-
-    def begin(self, start: int) -> None:
-        """Forgets everything: nothing up to `start` is known."""
-        self.start = start
-        self.floor = 0  # The changes since a position before this one can no longer be known.
-        # In order of seq: a change that comes again is moved to the end.
-        self._records: dict[Change, Recorded] = {}
-
-    def add(self, record: Recorded) -> None:
-        """Adds the newest entry."""
-        self._records.pop(record.change, None)
-        self._records[record.change] = record
-        self._trim()
-
-    def prepend(self, older: Iterable[Recorded], start: int) -> None:
-        """Adds entries after `start` that were not known so far, in order."""
-        self._records = {
-            record.change: record for record in older if record.change not in self._records
-        } | self._records
-        self.start = start
-        self._trim()
-
-    def _trim(self) -> None:
-        if (excess := len(self._records) - self._room) > 0:
-            self._drop(list(itertools.islice(self._records.values(), excess)))
-
-    def expire(self, now: int) -> None:
-        """Forgets what is too old at the time `now`."""
-        oldest = now - self._age
-        self._drop(list(itertools.takewhile(lambda record: record.at < oldest, self._records.values())))
-
-    def _drop(self, records: Sequence[Recorded]) -> None:
-        for record in records:
-            del self._records[record.change]
-            self.start = self.floor = record.entry[0].version
-
-    def unknown(self, seq: int) -> None:
-        """Notes that the entries after `seq` exceed the history, or no longer exist."""
-        self.floor = max(self.floor, seq + 1)
-
-    def after(self, seq: int) -> list[Entry]:
-        """Returns the entries after `seq`, which is not before `start`, in order."""
-        found: list[Entry] = []
-        for entry, _ in reversed(self._records.values()):
-            if entry[0].version <= seq:
-                break
-            found.append(entry)
-        return found[::-1]
-
-
 class Log:
     """The position in the log, and the listeners that `tell` calls in its order."""
 
@@ -115,7 +47,7 @@ class Log:
         self.place = LogPosition("", 0, 0)
         self.known: LogPosition | None = None  # The position to continue from after an interruption.
         self.mark = Mark("", 0, 0)
-        self.tail = Tail(history)
+        self.tail = Tail(history, second=10**9)
         self._arrivals: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
 

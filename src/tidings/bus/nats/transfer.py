@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from tidings.bus import Entry
 from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription, end
 from tidings.bus.nats.errors import Interrupted, NatsTimeout
-from tidings.bus.nats.log import Log, Recorded
+from tidings.bus.nats.log import Log
 from tidings.bus.nats.stream import Mark, NatsStream, StreamState, Subjects, change_in, payload
-from tidings.bus.shared import Engine, Held, Waiting
+from tidings.bus.shared import Engine, Held, Recorded, Waiting
 from tidings.changes import Cursor
 
 logger = logging.getLogger(__name__)
