@@ -10,15 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import anyio.to_thread
 
 from tidings._kit.files import network_disk
-from tidings._kit.tasks import Users
-from tidings.bus import Entry, History, Listener, StoredRecord
+from tidings.bus import Entry, History, StoredRecord
 from tidings.bus.memory import MemoryBus
-from tidings.bus.shared import Listeners
+from tidings.bus.shared import SharedBus
 from tidings.bus.sqlite.bus import SqliteBus
 from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable, TransportError
@@ -30,7 +29,7 @@ _EDITION: Final = "edition"
 _LONG: Final = 365 * 86_400.0
 
 
-class LocalBus:
+class LocalBus(SharedBus[None]):
     """A bus in the private file at `path`, or in memory.
 
     `edition` names everything that the lists of the server depend on. While it is the same as at the last start,
@@ -48,14 +47,13 @@ class LocalBus:
         clock: Callable[[], float] = time.time,
         timeout: float = 3.0,
     ) -> None:
+        super().__init__(str(path))
         history = history or HISTORY
         self._path = path
         self._edition = edition.encode()
         self._file = SqliteBus(path, history=history, poll=poll, clock=clock, timeout=timeout, private=True)
         self._memory = MemoryBus(history=history)
-        self._listeners = Listeners()
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._users = Users(self._open, self._close)
         self.is_shared = False
         """The file is in use: what this process publishes reaches the others, and what they publish reaches it."""
         self.lists_known = False
@@ -78,9 +76,6 @@ class LocalBus:
                 self.leave_file(error)
         return await self._memory.publish(change)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        return self._listeners.add(listener)
-
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         return await self._current.since(cursor)
 
@@ -99,13 +94,6 @@ class LocalBus:
         self.is_shared = self.lists_known = False
         self._unsubscribe = self._memory.subscribe(self._listeners.call)
         self._listeners.call(self.head, None)
-
-    async def __aenter__(self) -> Self:
-        await self._users.enter()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._users.leave()
 
     async def _open(self) -> None:
         await self._memory.__aenter__()
