@@ -197,12 +197,6 @@ def test_every_extra_has_a_purpose() -> None:
     assert set(machine.PURPOSES) == set(extras) - {"all"}
 
 
-def test_an_old_python_is_wrong(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "OLDEST", (4, 0))
-    [python] = machine.python(place)
-    assert python.verdict == "wrong"
-
-
 def test_the_command_is_looked_for_where_a_shell_does(place: CheckedPath, tmp_path: Path) -> None:
     [absent] = machine.on_the_path(place)
     assert (absent.verdict, absent.cure[:12]) == ("look", "export PATH=")

@@ -197,7 +197,6 @@ def _folder(what: str, folder: Path, place: CheckedPath, elsewhere: str) -> Find
     return Finding(what, "ok", f"{shown}{'' if there == folder else ' (not there yet; it can be made)'}.")
 
 
-OLDEST: Final = (3, 11)
 PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them except `render`.
     "nats": "replicas connected by NATS",
     "redis": "replicas connected by Redis",
@@ -212,12 +211,8 @@ _ROOT: Final = Path(tidings.__file__).parents[2]
 
 
 def python(_: CheckedPath) -> list[Finding]:
-    """Checks the version of Python."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] >= OLDEST:
-        return [Finding("Python", "ok", f"{version} ({sys.executable}).")]
-    cure = "Install a newer Python, and Tidings with it."
-    return [Finding("Python", "wrong", f"{version}; Tidings needs 3.11 or newer.", cure)]
+    """Names the version of Python. An older one than 3.11 cannot import this command."""
+    return [Finding("Python", "ok", f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable}).")]
 
 
 def packages(_: CheckedPath) -> Iterator[Finding]:
