@@ -15,9 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.parts import web_quality
-from benchmarks.parts.web_truth import HOME
+from benchmarks.parts.web_truth import HOME, is_held_out, pages
+from benchmarks.parts.web_worker import METHODS
 from benchmarks.process import ProcessFailed
-from benchmarks.report import Row, conclude, say
+from benchmarks.report import Cell, Row, conclude, say
 
 QUICK = 60
 """Pages."""
@@ -32,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
         with TemporaryDirectory() as folder:
             model = _fitted(chosen.pages, Path(folder)) if chosen.held else None
             rows += web_quality.measure(chosen.pages, alone=chosen.alone, most=most, model=model)
+        if rows and not chosen.alone:
+            rows.append(_stability(chosen.pages, most or QUICK))
     except ProcessFailed as error:
         failed.append(str(error))
     if not rows and not failed:
@@ -61,6 +64,27 @@ def _fitted(home: Path, folder: Path) -> Path | None:
     say("quality: fitting without the sites that are held out")
     web_fit.fit_without_held_out(home, folder / "learned.json")
     return folder / "learned.json"
+
+
+def _stability(home: Path, most: int) -> Row:
+    """The share of articles whose text differs when only a list of teasers does."""
+    from benchmarks.parts.web_graft import with_two_teasers
+    from benchmarks.parts.web_labels import labels
+    from tidings.web.extract.html.page import read_page
+    from tidings.web.extract.sniff import as_utf8
+
+    articles = [one for one in pages(home) if one.kind == "article" and is_held_out(one.url)][:most]
+    read = [(one, read_page(as_utf8(one.body, None), one.url)) for one in articles]
+    labelled = [(one, page, labels([block.text for block in page.blocks.blocks], one.content)) for one, page in read]
+    pairs = list(with_two_teasers(labelled))
+
+    def differing(method: str) -> float | None:
+        texts = METHODS[method]
+        return sum(texts(one) != texts(other) for one, other in pairs) / len(pairs) if pairs else None
+
+    others: dict[str, Cell] = {"trafilatura": differing("trafilatura") if find_spec("trafilatura") else None}
+    what = "share of articles whose text differs with a list of teasers"
+    return Row("quality", what, tidings=differing("tidings"), others=others)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,23 @@ def grafted(pages: Sequence[Labelled], seed: int = SEED) -> Iterator[Known]:
         yield replace(known, body=etree.tostring(page.root, encoding="utf-8", method="html"))
 
 
+def with_two_teasers(pages: Sequence[Labelled], seed: int = SEED) -> Iterator[tuple[Known, Known]]:
+    """Each article twice, with another list of teasers in the same place: nothing else differs."""
+    small = [graft for one in pages for graft in grafts_of(*one) if graft.words < 150]
+    draw = random.Random(seed)
+    for known, page, labels in pages:
+        blocks = page.blocks.blocks
+        content = [n for n, label in enumerate(labels) if label and label > 0.7 and blocks[n].words >= 8]
+        if len(small) < 2 or not content:
+            continue
+        made: list[Known] = []
+        for graft in draw.sample(small, 2):
+            again = read_page(as_utf8(known.body, None), known.url)
+            _put(again.blocks.blocks[content[-1]].node, graft, 2)
+            made.append(replace(known, body=etree.tostring(again.root, encoding="utf-8", method="html")))
+        yield made[0], made[1]
+
+
 def _put(node: Node, graft: Graft, levels: int) -> None:
     """Put a graft after `node`, or after a container so many levels up."""
     for _ in range(levels):
