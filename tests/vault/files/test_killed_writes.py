@@ -1,14 +1,13 @@
 """Processes that are killed in the middle of a write: after the next start, nothing is half done."""
 
+import multiprocessing
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.vault.files import operations
 from tests.vault.files.test_journal import contents, writer_of
 from tests.vault.files.test_moving import Known
 from tidings.vault.files.paths import Vault
@@ -17,38 +16,10 @@ from tidings.vault.notes.parse import parse
 
 NOTES = 24
 
-WRITE = """
-import sys
-from pathlib import Path
-from tests.vault.files.test_journal import writer_of
-from tests.vault.files.test_moving import Known
-from tidings.vault.files import saves
-from tidings.vault.files.paths import Vault
+PROCESSES = multiprocessing.get_context("forkserver")  # Each starts at once, with everything imported.
+PROCESSES.set_forkserver_preload([operations.__name__])
 
-root, operation, exchange = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "exchange"
-if not exchange:
-    saves._renameat2 = None
-writer, vault = writer_of(root), Vault([root])
-known = Known(vault)
-print("ready", flush=True)
-sys.stdin.readline()
-print("go", flush=True)
-match operation:
-    case "move":
-        writer.move("Target.md", "deep/down/Moved.md", references=known)
-    case "move a folder":
-        writer.move("notes", "elsewhere/kept", references=known)
-    case "rename_tag":
-        writer.rename_tag("todo", "task", sorted(known.files))
-    case "delete":
-        writer.delete("notes", recursive=True)
-    case "undo":
-        writer.undo("Target.md")
-    case "write":
-        for path in sorted(known.files):
-            writer.write(path, f"new text of {path}\\n" * 2000, overwrite=True)
-print("done", flush=True)
-"""
+
 OPERATIONS = ["move", "move a folder", "rename_tag", "delete", "write", "undo"]
 
 
@@ -77,23 +48,17 @@ def outcome(root: Path, operation: str) -> dict[str, bytes]:
     return contents(root)
 
 
-def run(root: Path, operation: str, until: float | None, *, exchange: bool) -> bool:
-    """Runs an operation, and kills it after some time. Returns whether it had ended before."""
-    command = [sys.executable, "-c", WRITE, root, operation, "exchange" if exchange else "no"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with process.stdin, process.stdout:
-        assert process.stdout.readline() == "ready\n"
-        process.stdin.write("\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "go\n"
-        if until is not None:
-            time.sleep(until)
-            process.send_signal(signal.SIGKILL)
-        ended = process.stdout.readline() == "done\n"
-        process.wait(50)
-    return ended
+def run(root: Path, operation: str, until: float | None, *, exchange: bool) -> None:
+    """Runs an operation in a process of its own, and kills it after some time."""
+    begun = PROCESSES.Event()
+    process = PROCESSES.Process(target=operations.operate, args=(root, operation, exchange, begun))
+    process.start()
+    assert begun.wait(50)
+    if until is not None:
+        process.join(until)
+        process.kill()
+    process.join(50)
+    process.close()
 
 
 def prepared(root: Path, operation: str) -> None:
@@ -109,7 +74,7 @@ def kill(folder: Path, operation: str, rounds: int, *, exchange: bool = True) ->
     before = contents(folder / "model/vault")
     began = time.monotonic()
     after = outcome(folder / "model/vault", operation)
-    lasts = min(0.5, time.monotonic() - began)
+    lasts = 1.2 * (time.monotonic() - began)
     finished = dropped = 0
     for number in range(rounds):
         root = folder / str(number) / "vault"
