@@ -203,6 +203,8 @@ PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them exc
     "vault": "`tidings vault`",
     "web": "`tidings web`",
     "render": "`tidings web --render`, which also needs Chromium",
+    "bridge": "`tidings bridge`",
+    "semantic": "search by meaning in `tidings vault`",
     "inspector": "`tidings tui`, and scripts of answers in YAML",
 }
 _NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
