@@ -286,12 +286,15 @@ async def test_what_goes_past_the_routes_reaches_nobody(chromium: Browser) -> No
 
 
 @in_browser
-async def test_only_get_is_sent(chromium: Browser) -> None:
-    code = "fetch('/post', {method: 'POST', body: 'x'}).catch(() => document.body.append('refused'))"
-    async with rendering(chromium, {"/": script(code), "/post": text("")}) as (here, renderer):
+async def test_data_is_asked_for_with_post_and_nothing_else_is_sent(chromium: Browser) -> None:
+    code = """fetch('/graphql', {method: 'POST', body: '{"query": "{ name }"}'}).then(r => r.text())
+    .then(t => document.body.append(t)); for (const [method, body] of [['PUT', 'x'], ['DELETE'], ['POST', '$TOKEN']])
+    fetch('/never', {method, body}).catch(() => document.body.append('refused '))"""
+    async with rendering(chromium, {"/": script(code), "/graphql": text("data of GraphQL")}) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions())
-    assert b"refused" in rendered.html
-    assert "/post" not in here.paths()
+    assert b"data of GraphQL" in rendered.html
+    assert rendered.html.count(b"refused ") >= 3
+    assert "/never" not in here.paths()
 
 
 @in_browser

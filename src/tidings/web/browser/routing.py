@@ -37,10 +37,12 @@ _TRACKERS: Final = re.compile(
     r"|mixpanel|amplitude|taboola|outbrain|criteo|scorecardresearch|quantserve|adnxs|amazon-adsystem|clarity|newrelic"
     r"|nr-data|fullstory|chartbeat|parsely|permutive|onetrust|cookielaw|intercom|hubspot|hs-scripts)\.\w+$"
 )
+_DATA: Final = frozenset(("xhr", "fetch"))  # What may be asked for with POST, as GraphQL is.
+_SECRET: Final = re.compile(r"\$[A-Z_]")
 _PICTURES: Final = frozenset(("image", "font"))  # Needed only for a screenshot.
 # Content types that a frame may show; others would start a download or a plug-in.
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
-_PASSED_ON: Final = frozenset(("authorization", "accept-language", "origin", "referer"))
+_PASSED_ON: Final = frozenset(("authorization", "accept-language", "content-type", "origin", "referer"))
 _OF_THE_CONNECTION = "content-encoding content-length transfer-encoding connection keep-alive trailer"
 _WITH_EFFECTS = (  # Those that make the browser do or store something.
     "set-cookie content-disposition alt-svc clear-site-data report-to nel refresh reporting-endpoints "
@@ -170,7 +172,9 @@ class Routing:
 
     def _refusal(self, asked: Asked, url: Url) -> str:
         """Returns why a request is not sent, or nothing if it is."""
-        if asked.method != "GET":
+        data = asked.method == "POST" and asked.resource_type in _DATA and bool(asked.post_data)
+        # `$NAME` would stand for a secret of the operator.
+        if asked.method != "GET" and (not data or _SECRET.search(asked.post_data or "")):
             return f"sent with {asked.method}"
         if self._is_third_party(url, asked):
             return "to other hosts (render.block_third_party false allows them)"
@@ -184,6 +188,7 @@ class Routing:
 
     def _to_fetch(self, asked: Asked, url: Url) -> Request:
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
+        given = {name: value for name, value in given.items() if not _SECRET.search(value)}
         # The caller's headers go only to the page's own origin, and only if it was not redirected to another one.
         if url.origin == self._home.origin and self._meant.trusts(url):
             given |= self.request.headers
@@ -198,6 +203,7 @@ class Routing:
             max_redirects=self.request.max_redirects,
             user_agent=self.request.user_agent,
             part=True,
+            body=(asked.post_data or "") if asked.method == "POST" else "",
         )
 
     def _is_forbidden(self, response: Response, asked: Asked, url: Url) -> bool:
