@@ -11,6 +11,7 @@ import os
 import random
 import ssl
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,29 +102,23 @@ def _misfit(place: str, info: dict[str, Any]) -> str | None:
     return None
 
 
+@dataclass(eq=False)
 class NatsSession:
     """The bus while it is open: the stream of a `shape` on one of the `servers`."""
 
-    def __init__(
-        self,
-        servers: NatsServers,
-        shape: StreamShape,
-        records: NatsRecords,
-        *,
-        listeners: Listeners,
-        engine: Engine,
-        buffer: int,
-        timeout: float,
-    ) -> None:
-        self._servers = servers
-        self._shape = shape
-        self.records = records
-        self._listeners = listeners
-        self._engine = engine
-        self._timeout = timeout
-        self._beat = min(max(timeout / 5, 0.1), 1.0)
-        self._log = Log(shape.history, listeners.call)
-        self._sender = Sender(buffer, shape.subjects, self._log, engine)
+    servers: NatsServers
+    shape: StreamShape
+    records: NatsRecords
+    _: KW_ONLY
+    listeners: Listeners
+    engine: Engine
+    buffer: int
+    timeout: float
+
+    def __post_init__(self) -> None:
+        self._beat = min(max(self.timeout / 5, 0.1), 1.0)
+        self._log = Log(self.shape.history, self.listeners.call)
+        self._sender = Sender(self.buffer, self.shape.subjects, self._log, self.engine)
         self.waiting = self._sender.waiting
         self._past = Past(self._log)
         self._link: StreamLink | None = None
@@ -144,7 +139,7 @@ class NatsSession:
         if link is None:
             return None
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 return await self._past.since(link, cursor)
         except Exception as error:  # noqa: BLE001 - the answer is not known
             logger.debug("The changes since %s cannot be read: %r", cursor, error)
@@ -167,12 +162,12 @@ class NatsSession:
             place = link.connection.address.url
             try:
                 await self._use(link)
-                self._away(explain(link.connection.ended.result(), place, seconds=self._timeout))
+                self._away(explain(link.connection.ended.result(), place, seconds=self.timeout))
             except Exception:
                 logger.exception("The connection to %s is closed after an unexpected error", place)
             finally:
                 self._link = None
-                self._servers.learn(link.connection)
+                self.servers.learn(link.connection)
                 await link.close()
             link = await self._connect_again()
 
@@ -184,7 +179,7 @@ class NatsSession:
         sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection, link.begin_term))
         try:
             if not len(self.waiting):
-                self._engine.back()
+                self.engine.back()
             while not link.connection.ended.done():
                 await self._watch(link)
         finally:
@@ -201,20 +196,20 @@ class NatsSession:
                 self._attention.clear()
         except TimeoutError:
             link.reader.check()
-            if self._sender.is_late(self._timeout):
-                link.connection.fail(Interrupted(f"it has not stored a change for {self._timeout:g} s. {_FULL}"))
-            if self._engine.state.connected:
+            if self._sender.is_late(self.timeout):
+                link.connection.fail(Interrupted(f"it has not stored a change for {self.timeout:g} s. {_FULL}"))
+            if self.engine.state.connected:
                 self._pauses.reset()
-        self._engine.waiting(len(self.waiting))
+        self.engine.waiting(len(self.waiting))
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 await link.tend()
         except Exception as error:  # noqa: BLE001 - another connection has to do it
             link.connection.fail(error)
 
     def _away(self, trouble: Trouble) -> None:
-        self._engine.away(trouble)
-        self._engine.waiting(len(self.waiting))
+        self.engine.away(trouble)
+        self.engine.waiting(len(self.waiting))
 
     async def _connect_again(self) -> StreamLink:
         while True:
@@ -227,16 +222,16 @@ class NatsSession:
     async def _connect(self) -> StreamLink:
         connection: NatsConnection | None = None
         try:
-            async with asyncio.timeout(self._timeout):
-                connection = await self._servers.connect(self._timeout)
-                return await self._join(NatsStream(connection, self._shape))
+            async with asyncio.timeout(self.timeout):
+                connection = await self.servers.connect(self.timeout)
+                return await self._join(NatsStream(connection, self.shape))
         except BaseException as error:
             self._link = None
             if connection is not None:
                 await connection.close()
             if isinstance(error, Exception):
-                place = connection.address.url if connection else str(self._servers)
-                raise explain(error, place, seconds=self._timeout) from error
+                place = connection.address.url if connection else str(self.servers)
+                raise explain(error, place, seconds=self.timeout) from error
             raise
 
     async def _join(self, stream: NatsStream) -> StreamLink:
@@ -246,12 +241,10 @@ class NatsSession:
         if place is not log.known:
             self._sender.take_back(everything=True)
             if log.begin(place, mark):
-                self._engine.lost(log.head)
-            self._listeners.head = log.head
+                self.engine.lost(log.head)
+            self.listeners.head = log.head
         log.learn(mark)
-        link = StreamLink(
-            stream, found, mark, log=log, engine=self._engine, beat=self._beat, attend=self._attention.set
-        )
+        link = StreamLink(stream, found, mark, log=log, engine=self.engine, beat=self._beat, attend=self._attention.set)
         # Listeners that are called from now on may ask for the past.
         self._link = link
         await link.open()

@@ -5,7 +5,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -113,46 +113,39 @@ class StreamReader:
         self._connection.fail(Interrupted(why))
 
 
+@dataclass(eq=False)
 class StreamLink:
     """A connection in use: it brings the messages of `stream` after the position of `log` to it.
 
     `attend` is called when there is something to `tend`.
     """
 
-    def __init__(
-        self,
-        stream: NatsStream,
-        found: StreamState,
-        mark: Mark,
-        *,
-        log: Log,
-        engine: Engine,
-        beat: float,
-        attend: Callable[[], None],
-    ) -> None:
-        self.connection = stream.connection
-        self.stream = stream
-        self.found = found
-        self.beat = beat
-        self._mark = mark  # As it was found.
-        self._log = log
-        self._engine = engine
-        self._attend = attend
-        self.reader = StreamReader(stream, self._heard)
+    stream: NatsStream
+    found: StreamState
+    mark: Mark  # As it was found.
+    _: KW_ONLY
+    log: Log
+    engine: Engine
+    beat: float
+    attend: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self.connection = self.stream.connection
+        self.reader = StreamReader(self.stream, self._heard)
         self._warned = False
 
     async def open(self) -> None:
-        await self.reader.open(self._log.place.seq + 1, beat=self.beat, watch=True)
+        await self.reader.open(self.log.place.seq + 1, beat=self.beat, watch=True)
 
     async def tend(self) -> None:
         """Writes the mark anew if it is old. One process does it for all."""
-        mark = self._log.mark
+        mark = self.log.mark
         if self._mark_is_old():
             await self.stream.replace(mark, floor=mark.floor)
 
     async def begin_term(self) -> None:
         """Begins a term of the log, unless somebody has done so since this connection was opened."""
-        await self.stream.replace(self._mark, floor=self._mark.floor)
+        await self.stream.replace(self.mark, floor=self.mark.floor)
 
     async def close(self) -> None:
         if not self.connection.ended.done():
@@ -160,7 +153,7 @@ class StreamLink:
         await self.connection.close()
 
     def _heard(self, delivery: Delivery) -> None:
-        log = self._log
+        log = self.log
         if delivery.seq <= log.place.seq:
             return
         if self.found.may_have_dropped(delivery.pending + 1):
@@ -173,7 +166,7 @@ class StreamLink:
                 # This process connects again, and then writes a valid mark with a new epoch.
                 self.connection.fail(Interrupted("the mark of the log was overwritten."))
             elif log.hear_mark(self.found.epoch(mark), mark, delivery.at):
-                self._engine.lost(log.head)
+                self.engine.lost(log.head)
         else:
             log.hear(delivery.seq, delivery.at, change_in(delivery.data))
             if log.head.version != delivery.seq and not self._warned:
@@ -183,10 +176,10 @@ class StreamLink:
                     delivery.subject,
                 )
         if self._mark_is_old():
-            self._attend()
+            self.attend()
 
     def _mark_is_old(self) -> bool:
-        return self._log.place.seq - self._log.mark.seq > self.stream.shape.mark_lasts
+        return self.log.place.seq - self.log.mark.seq > self.stream.shape.mark_lasts
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from tidings._kit.backoff import Pauses
@@ -30,55 +31,49 @@ _LEAVE_SECONDS: Final = 0.5
 """Seconds for which closing waits until accepted changes are stored: a server that hangs must not block a process."""
 
 
+@dataclass(eq=False)
 class RedisSession:
     """The bus while it is open: stores `waiting` changes in `log`, and calls `listeners` with what is new there.
 
     It looks at the log every `poll` seconds.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        log: RedisLog,
-        records: RedisRecords,
-        *,
-        listeners: Listeners,
-        engine: Engine,
-        buffer: int,
-        poll: float,
-    ) -> None:
-        self._server = server
-        self._log = log
-        self.records = records
-        self._wakes = Wakes(server, log.channel, self._wake)
-        self._listeners = listeners
-        self._engine = engine
-        self._poll = poll
+    server: Server
+    log: RedisLog
+    records: RedisRecords
+    _: KW_ONLY
+    listeners: Listeners
+    engine: Engine
+    buffer: int
+    poll: float
+
+    def __post_init__(self) -> None:
+        self._wakes = Wakes(self.server, self.log.channel, self._wake)
         self._more = asyncio.Event()
         self._announced: Cursor | None = None
         self._due = 0.0
         self._questions: deque[tuple[Cursor, asyncio.Future[Sequence[Entry] | None]]] = deque()
         self._finishing = False
         self._tasks: list[asyncio.Task[None]] = []
-        self.waiting = Waiting(buffer, self._added)
+        self.waiting = Waiting(self.buffer, self._added)
 
     @property
     def connected(self) -> bool:
-        return self._engine.state.connected
+        return self.engine.state.connected
 
     async def start(self) -> None:
         """Connects to the server, and joins the log. Raises `BusUnavailable` or `BusMismatch` if it cannot."""
         try:
-            async with asyncio.timeout(self._server.timeout):
-                head = await self._log.open()
+            async with asyncio.timeout(self.server.timeout):
+                head = await self.log.open()
                 await self._wakes.open()
         except BaseException as error:
-            await self._log.close()
+            await self.log.calls.close()
             await self._wakes.close()
             if isinstance(error, TimeoutError):
-                raise explain(error, self._server) from None
+                raise explain(error, self.server) from None
             raise
-        self._listeners.head = head
+        self.listeners.head = head
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._wakes.run())]
 
     async def stop(self) -> None:
@@ -94,7 +89,7 @@ class RedisSession:
             await asyncio.wait(self._tasks)
 
     def _added(self) -> None:
-        self._engine.waiting(len(self.waiting))
+        self.engine.waiting(len(self.waiting))
         self._more.set()
 
     def _wake(self, place: Cursor) -> None:
@@ -106,7 +101,7 @@ class RedisSession:
     @property
     def _news(self) -> bool:
         """The log has more than the listeners know, as far as pub/sub says."""
-        announced, head = self._announced, self._listeners.head
+        announced, head = self._announced, self.listeners.head
         return announced is not None and (announced.epoch != head.epoch or announced > head)
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
@@ -117,7 +112,7 @@ class RedisSession:
         self._questions.append((cursor, answer))
         self._more.set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._server.timeout):
+            async with asyncio.timeout(self.server.timeout):
                 return await answer
         return None
 
@@ -131,11 +126,11 @@ class RedisSession:
                     await self._failed(error)
                     await asyncio.sleep(pauses.next())
                 else:
-                    self._engine.back()
+                    self.engine.back()
                     pauses.reset()
         finally:
             self._give_up_questions()
-            await self._log.close()
+            await self.log.calls.close()
 
     @property
     def _idle(self) -> bool:
@@ -161,7 +156,7 @@ class RedisSession:
         began = asyncio.get_running_loop().time()
         batch = self.waiting.take(_BATCH)
         try:
-            places, news = await self._log.append(batch, self._listeners.head)
+            places, news = await self.log.append(batch, self.listeners.head)
             await self._call_with_all(news)
         except BaseException:
             self.waiting.give_back(batch)
@@ -169,30 +164,30 @@ class RedisSession:
         self.waiting.done(batch)
         for held, cursors in zip(batch, places, strict=True):
             held.stored(cursors)
-        self._engine.waiting(len(self.waiting))
-        self._engine.stored(sum(map(len, places)), asyncio.get_running_loop().time() - began)
+        self.engine.waiting(len(self.waiting))
+        self.engine.stored(sum(map(len, places)), asyncio.get_running_loop().time() - began)
 
     async def _look(self) -> None:
         # A message from now on may be newer than what this call finds.
         self._announced = None
-        await self._call_with_all(await self._log.look(self._listeners.head))
+        await self._call_with_all(await self.log.look(self.listeners.head))
 
     async def _call_with_all(self, news: NewEntries) -> None:
         """Calls the listeners with this page and all that follow."""
         while True:
             if news.entries is None:
-                self._engine.lost(news.head)
-            self._listeners.call_all(news)
+                self.engine.lost(news.head)
+            self.listeners.call_all(news)
             if not news.more:
                 break
-            news = await self._log.look(self._listeners.head)
-        self._due = asyncio.get_running_loop().time() + self._poll
+            news = await self.log.look(self.listeners.head)
+        self._due = asyncio.get_running_loop().time() + self.poll
 
     async def _answer(self) -> None:
         """Answers one question. The others wait for the next turn, so that they do not block publishers."""
         if self._questions:
             cursor, answer = self._questions[0]
-            found = None if answer.done() else await self._log.since(cursor)
+            found = None if answer.done() else await self.log.since(cursor)
             self._questions.popleft()
             if not answer.done():
                 answer.set_result(found)
@@ -205,12 +200,12 @@ class RedisSession:
                 answer.set_result(None)
 
     async def _failed(self, error: Exception) -> None:
-        if not isinstance(error, BusUnavailable | BusMismatch) and str(error) != self._engine.state.reason:
-            logger.error("The bus at %s failed unexpectedly", self._engine.place, exc_info=error)
-        self._engine.away(error)
+        if not isinstance(error, BusUnavailable | BusMismatch) and str(error) != self.engine.state.reason:
+            logger.error("The bus at %s failed unexpectedly", self.engine.place, exc_info=error)
+        self.engine.away(error)
         self._give_up_questions()
         self._announced = NOWHERE
-        if self._log.connected:
+        if self.log.calls.connected:
             # It refuses this call, so publishers need not wait; and changes of others may still be read.
             kind = BusMismatch if isinstance(error, BusMismatch) else BusUnavailable
             text = f"{error} The change is kept, and published when this is solved."

@@ -207,7 +207,7 @@ class RedisLog:
 
     def __init__(self, server: Server, *, prefix: str, history: History, durable: bool) -> None:
         self._server = server
-        self._calls = RedisCalls(server)
+        self.calls = RedisCalls(server)
         self._durable = durable
         self._keys = [f"{{{prefix}}}:{name}" for name in ("log", "changes", "times")]
         self._limits = (PAGE, history.entries, repr(float(history.age)))
@@ -215,18 +215,13 @@ class RedisLog:
         self._terms: tuple[str, Terms] = ("", Terms())  # The name of the last one, and all.
         self._has_term = False  # This process has begun one.
 
-    @property
-    def connected(self) -> bool:
-        """The server answered the last call, perhaps with a refusal."""
-        return self._calls.connected
-
     async def open(self) -> Cursor:
         """Checks that everything that a bus needs exists and is permitted. Returns the newest cursor."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._server.timeout - _LOADING_PAUSE
         while True:
             try:
-                return (await self._calls.do(self._open)).head
+                return (await self.calls.do(self._open)).head
             except BusUnavailable as error:
                 # A process that starts together with its Redis waits until that has read its data.
                 if not isinstance(error.__cause__, exceptions.BusyLoadingError) or clock() > deadline:
@@ -237,7 +232,7 @@ class RedisLog:
         """Stores changes, all or none. Returns the cursors of each, and what is new after `told`."""
         numbers = [max(len(each.askers), 1) for each in held]
         words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
-        news, lasts = await self._calls.do(lambda connection: self._run(connection, told, *words))
+        news, lasts = await self.calls.do(lambda connection: self._run(connection, told, *words))
         self._has_term = True
         places = [
             [self._cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
@@ -247,13 +242,13 @@ class RedisLog:
 
     async def look(self, told: Cursor) -> NewEntries:
         """Returns what is new after `told`, a cursor of this log."""
-        return (await self._calls.do(partial(self._run, told=told)))[0]
+        return (await self.calls.do(partial(self._run, told=told)))[0]
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the newest entry of each distinct change after `cursor`, a cursor from outside; None if unknown."""
         found: dict[Any, Entry] = {}
         while True:
-            news, _ = await self._calls.do(partial(self._run, told=cursor, told_by_us=False))
+            news, _ = await self.calls.do(partial(self._run, told=cursor, told_by_us=False))
             if news.entries is None:
                 return None
             for entry in news.entries:
@@ -263,9 +258,6 @@ class RedisLog:
             if not news.more:
                 return list(found.values())
             cursor = news.entries[-1][0]
-
-    async def close(self) -> None:
-        await self._calls.close()
 
     async def _open(self, connection: RedisConnection) -> NewEntries:
         if self._durable:
