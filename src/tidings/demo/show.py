@@ -184,6 +184,7 @@ class Demo:
         self._asked = asked
         self._terminal = TerminalTour(self._say)
         self.tour = Tour(on_seen=self._terminal.seen)
+        self.facts, self.do = self.tour.facts, self.tour.do
         self._stage = Stage(folder, on_ended=self.tour.server_ended, on_served=self.tour.server_listens)
         self._failure: BaseException | None = None
         self._work: set[asyncio.Task[None]] = set()
@@ -248,12 +249,6 @@ class Demo:
     def begin(self, session: "Session", changed: Callable[[], object]) -> None:
         self.tour.listen(changed)
         self._start(self._open(session))
-
-    def facts(self) -> dict[str, Any]:
-        return self.tour.facts()
-
-    def do(self, step: str) -> bool:
-        return self.tour.do(step)
 
     async def _open(self, session: "Session") -> None:
         actions = {name: partial(self._act, action) for name, action in self._stage.actions(session).items()}

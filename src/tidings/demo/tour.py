@@ -245,9 +245,9 @@ class Tour:
         self._actions = {**self._actions, **actions}
         self._changed()
 
-    def do(self, name: str) -> bool:
+    def do(self, step: str) -> bool:
         """Starts a step. Returns False if its server is not connected yet; raises `KeyError` for an unknown step."""
-        progress = self.progress[name]
+        progress = self.progress[step]
         if progress.step.server not in self._sources:
             return False
         if progress.status == "doing":
@@ -256,7 +256,7 @@ class Tour:
         progress.settled.clear()
         progress.late = asyncio.get_running_loop().call_later(LATE_SECONDS, self._be_late, progress)
         self._changed()
-        self._actions[name]()
+        self._actions[step]()
         return True
 
     def _be_late(self, progress: TourProgress) -> None:
