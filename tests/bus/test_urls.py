@@ -10,7 +10,6 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from tidings import LiveServer, attach
-from tidings.bus import History
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
 from tidings.bus.redis import RedisBus
@@ -59,7 +58,7 @@ def test_a_file_is_named_from_the_root_or_from_here(url: str, path: str) -> None
 def test_the_history_is_as_the_options_say() -> None:
     bus = bus_from_url("memory:?entries=5&age=60")
     assert isinstance(bus, MemoryBus)
-    assert bus._history == History(entries=5, age=60.0)
+    assert (bus._log._room, bus._log._age) == (5, 60.0)
 
 
 @pytest.mark.parametrize(

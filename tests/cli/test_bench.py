@@ -84,6 +84,7 @@ def test_without_a_name_it_says_which_there_are() -> None:
         "scale",
         "vault",
         "web",
+        "bridge",
         "oneshot",
         "inspector",
         "install",

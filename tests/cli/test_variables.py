@@ -20,6 +20,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "--catalog": ("mine.json", "yours.json"),
     "--era": ("legacy", "2026-07-28"),
     "--read-memory": ("1G", "2G"),
+    "--secrets": ("SITE_TOKEN@example.org", "OTHER@example.org"),
     "--robots": ("respect", "ignore"),
     "--watch-max": ("2d", "3d"),
     "--chunk-tokens": ("500", "600"),

@@ -83,7 +83,7 @@ async def test_notes_that_were_read_and_have_changed_are_named_in_other_results(
         await vault.library.settled()
         assert len((await call(port, "read", paths=["Inbox"]))["content"]) == 1
         (root / "Inbox.md").write_text("# Inbox\n\n- bread\n")
-        await eventually(lambda: ResourceUpdated(INBOX) in vault._bus._log)  # type: ignore[union-attr]
+        await eventually(lambda: ResourceUpdated(INBOX) in vault._bus._log._records)  # type: ignore[union-attr]
         _, hint, link = (await call(port, "search", query="bread"))["content"]
         assert hint["text"].startswith("Changed since you last read")
         assert link["uri"] == INBOX

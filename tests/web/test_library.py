@@ -488,6 +488,7 @@ class Rendered:
         self.url = url
         self.screenshot = screenshot
         self.warnings = (ExtractWarning("render_timeout", "It was not quite done."),)
+        self.missing = ""
 
 
 class Renderer:
