@@ -7,14 +7,15 @@ waits for more than a batch of a long build.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from tidings._kit.tasks import Wakeup
 from tidings.vault.bases.rows import BaseRows
 from tidings.vault.change_detection import (
     ChangeDetector,
@@ -46,6 +47,7 @@ _QUIET_SECONDS = 1.0
 _UNSETTLED_TRIES = 2
 _UNSETTLED_SECONDS = 0.1  # Also the shortest pause between two looks at a file that is being written.
 _LONGEST_UNSETTLED_SECONDS = 2.0
+_LONGEST_WRITE_SECONDS = 2.0  # The wait of the watcher for a tool that writes.
 _RECENT_SECONDS = 60.0
 _MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
@@ -79,6 +81,8 @@ class Indexer:
         journal: WriteJournal,
     ) -> None:
         self._journal = journal
+        self._writes = 0  # Tools that write at present.
+        self._written = Wakeup()
         self._vault = vault
         self._open_index = open_index
         self._publish = publish
@@ -169,6 +173,8 @@ class Indexer:
     async def _follow(self, happening: Happening) -> None:
         match happening:
             case Changed(paths):
+                with anyio.move_on_after(_LONGEST_WRITE_SECONDS):
+                    await self._written.until(lambda: not self._writes)
                 await self.refresh(filter(None, map(self._vault.relative, paths)))
                 if any(map(is_settings, paths)):
                     await self._listener.settings_changed()
@@ -205,6 +211,16 @@ class Indexer:
             finally:
                 self._refreshed = None
         await self.refresh(unsettled)
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Lets the watcher wait: what a tool writes is published as its caller's doing, not as somebody else's."""
+        self._writes += 1
+        try:
+            yield
+        finally:
+            self._writes -= 1
+            self._written()
 
     async def refresh(self, paths: Iterable[str]) -> None:
         """Stores the differences of these files, and of everything in these folders.

@@ -157,13 +157,14 @@ class VaultLibrary:
         """
         if self._indexer.lost is not None:
             raise WriteFailed(f"{self._indexer.lost} Nothing was changed.")
-        result = await anyio.to_thread.run_sync(operation, self._writer)
-        try:
-            await self.refresh(result.touched)
-        except IndexDamaged:
-            self._indexer.begin_anew()
-        except IndexBlocked as error:
-            logger.warning("The index is not up to date with a write: %s", error)
+        with self._indexer.writing():
+            result = await anyio.to_thread.run_sync(operation, self._writer)
+            try:
+                await self.refresh(result.touched)
+            except IndexDamaged:
+                self._indexer.begin_anew()
+            except IndexBlocked as error:
+                logger.warning("The index is not up to date with a write: %s", error)
         return result
 
     async def begin_interest(self, uri: str) -> None:
