@@ -80,7 +80,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """How clients wait for changes: the tool `wait_for_change`, and tools that run as tasks. All times are in seconds.
+    """Settings of waiting for changes: the tool `wait_for_change`, and tools that run as tasks. Times are in seconds.
 
     A client that declares the tasks extension gets a task, which lasts until something changes. The call of another
     client is answered within `longest_call`.

@@ -117,7 +117,7 @@ class VaultServer(ExactServer):
 
     notifier: ClassVar[type[Notifier]] = VaultNotifier
     channel: ClassVar[Sequence[str]] = ("vault://note/*", "vault://attachment/*")
-    """What a channel tells of: see `Live.run_stdio_async`."""
+    """The resources that a channel tells of: see `Live.run_stdio_async`."""
 
     def __init__(
         self,

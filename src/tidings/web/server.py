@@ -74,7 +74,7 @@ class WebServer(ExactServer):
     """
 
     channel: ClassVar[Sequence[str]] = (f"{SCHEME}page/*",)
-    """What a channel tells of: see `Live.run_stdio_async`."""
+    """The resources that a channel tells of: see `Live.run_stdio_async`."""
 
     def __init__(
         self,

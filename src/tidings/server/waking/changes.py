@@ -50,7 +50,7 @@ class ChangesSince:
 
 
 class RecentChanges:
-    """What the log of one server knows."""
+    """The recent changes in the log of one server."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -52,7 +52,7 @@ from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 logger = logging.getLogger(__name__)
 
 TaskMode = bool | Literal["required"]
-"""Whether a tool runs as a task for clients that can follow one; "required" refuses the others."""
+"""True for a tool that runs as a task for clients that can follow one; "required" refuses the others."""
 
 LEASE_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 5.0  # Between two looks at the lease of another process, and between two renewals of one's own.

@@ -45,7 +45,7 @@ class TaskRecord:
     kind: Literal["wait", "call"]
     created: float
     ends: float
-    """When it is forgotten: its ttl is counted from `created`."""
+    """The time at which it is forgotten: its ttl is counted from `created`."""
     poll: float
     updated: float = 0.0
     status: Status = "working"
@@ -65,7 +65,7 @@ class TaskRecord:
     own: bool = False
     """Its caller's own changes end a wait, too."""
     until: float = 0.0
-    """When a wait completes although nothing has changed."""
+    """The time at which a wait completes although nothing has changed."""
     runner: str = ""
     """The process that runs a call."""
 

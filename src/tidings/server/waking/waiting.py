@@ -204,7 +204,7 @@ async def _same(result: Json) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a caller waits for, until when, and whether changes of its own count."""
+    """The resources that a caller waits for, until when, and if changes of its own count."""
 
     uris: list[str]
     until: float

@@ -42,7 +42,7 @@ PERIODS: Final = {
 
 
 class PeriodicNotes(NamedTuple):
-    """Where the notes of a period are, and what a new one contains."""
+    """The place of the notes of a period, and the content of a new one."""
 
     format: str
     folder: str = ""

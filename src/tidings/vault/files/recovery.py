@@ -1,4 +1,4 @@
-"""What the journal is good for: finishing what a killed process has begun, and undoing what was done.
+"""The uses of the journal: finishing what a killed process has begun, and undoing what was done.
 
 An operation that had changed nothing is dropped. One that had is finished: files that it has not reached yet get their
 new contents, unless somebody has changed them since. To undo an operation, all of its files have to be as it left them.

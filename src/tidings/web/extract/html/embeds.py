@@ -1,4 +1,4 @@
-"""What a page shows besides text: formulas, pictures, embedded pages, videos and recordings.
+"""Contents of a page besides text: formulas, pictures, embedded pages, videos and recordings.
 
 A formula becomes one `math` element that holds its TeX, in place of all that KaTeX, MathJax or MediaWiki draw it with.
 It is part of the sentence around it. The TeX of an annotation is not shown to readers, so it is used only if it cannot
