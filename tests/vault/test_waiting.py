@@ -74,6 +74,36 @@ async def test_a_note_that_does_not_exist_yet_can_be_waited_for(tmp_path: Path, 
     assert "+here" in said
 
 
+@pytest.mark.parametrize("declares", [True, False])
+@pytest.mark.parametrize("misspelled", ["vault://note/Projetcs/Plan.md", "vault://note/Projects/Plna.md"])
+async def test_a_misspelled_note_is_named_at_once_with_the_closest(
+    tmp_path: Path, misspelled: str, declares: bool
+) -> None:
+    root = tmp_path / "vault"
+    (root / "Projects").mkdir(parents=True)
+    (root / "Projects" / "Plan.md").write_text("# Plan")
+    async with serving(server(root, tmp_path / "cache").asgi()) as port:  # Asked before the index is complete.
+        answer = await call(port, "wait_for_change", declares=declares, uris=[misspelled])
+    said = answer["statusMessage"] if declares else text(answer)
+    assert f"Nothing exists at {misspelled} now" in said
+    assert "Did you mean 'Projects/Plan.md'?" in said
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_a_path_or_a_title_is_refused_with_its_uri(tmp_path: Path, declares: bool) -> None:
+    root = tmp_path / "vault"
+    (root / "Projects").mkdir(parents=True)
+    (root / "Projects" / "Big Plan.md").write_text("# Big Plan")
+    async with serving(server(root, tmp_path / "cache").asgi()) as port:
+        path, title, misspelled = [
+            text(await call(port, "wait_for_change", declares=declares, uris=[each]))
+            for each in ("Projects/Big Plan.md", "Big Plan", "Bgi Plan")
+        ]
+    assert "Did you mean vault://note/Projects/Big%20Plan.md?" in path
+    assert "Did you mean vault://note/Big%20Plan?" in title
+    assert "Did you mean 'Projects/Big Plan.md'?" in misspelled
+
+
 async def test_notes_that_were_read_and_have_changed_are_named_in_other_results(tmp_path: Path) -> None:
     root = tmp_path / "vault"
     root.mkdir()

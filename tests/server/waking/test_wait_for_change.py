@@ -8,11 +8,12 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from tests.server import wire
-from tests.server.serving import eventually, serving
+from tests.server.serving import AT_ONCE, eventually, serving
 from tests.server.waking.tasking import QUICK, TODAY, about, ask, call, cursor, get, quick_notes, reaches, text, wait
-from tidings import attach
+from tidings import LiveServer, attach
 from tidings.bus.sqlite import SqliteBus
 from tidings.server import Waking
 
@@ -247,3 +248,83 @@ async def test_a_server_that_has_resources_alone_gets_the_tool() -> None:
         texts["doc://a"] = "two"
         await live.notify.resource_updated("doc://a")
         assert "-one\n+two" in text((await reaches(port, task, "completed"))["result"])
+
+
+def few_notes(**options: Any) -> LiveServer[Any]:
+    """A server whose template has three notes, two of which are listed."""
+    mcp = LiveServer("few", **{"waking": QUICK, "coalesce": AT_ONCE, **options})
+    known = {"today": "milk", "groceries": "eggs", "grocery-secret": "hidden"}
+
+    @mcp.resource("note://{name}")
+    def note(name: str) -> str:
+        if name not in known:
+            raise ResourceNotFoundError(f"There is no note {name!r}.")
+        return known[name]
+
+    @mcp.resource("note://groceries")
+    def groceries() -> str:
+        return known["groceries"]
+
+    @mcp.resource("note://grocery-secret")
+    def secret() -> str:
+        return known["grocery-secret"]
+
+    @mcp.tool()
+    def write(name: str) -> None:
+        known[name] = "written"
+
+    return mcp
+
+
+async def test_a_task_for_a_misspelled_resource_says_at_once_that_there_is_none_and_names_the_closest() -> None:
+    async with serving(few_notes().asgi()) as port:
+        created = await call(port, "wait_for_change", uris=["note://grocries", TODAY])
+        assert created["resultType"] == "task"
+        said = created["statusMessage"]
+        assert "Nothing exists at note://grocries now: There is no note 'grocries'." in said
+        assert "Did you mean note://groceries?" in said
+        assert f"at {TODAY}" not in said
+        # Claude Code shows its model this instead of the status message.
+        assert created["_meta"]["com.anthropic/agent-task"] == {"modelImmediateResponse": said}
+        assert (await get(port, created["taskId"]))["statusMessage"] == said
+        known = await call(port, "wait_for_change", uris=[TODAY])
+    assert "com.anthropic/agent-task" not in known["_meta"]
+
+
+async def test_a_call_for_a_misspelled_resource_is_answered_at_once_and_can_go_on_to_wait() -> None:
+    mcp = few_notes()
+    async with serving(mcp.asgi()) as port:
+        with anyio.fail_after(20):  # It could wait for 25 seconds.
+            absent = await call(port, "wait_for_change", declares=False, uris=["note://grocries"])
+            assert "Nothing exists at note://grocries now" in text(absent)
+            assert "Did you mean note://groceries?" in text(absent)
+            assert absent["isError"] is False
+            await call(port, "write", name="grocries")
+            await mcp.notify.resource_updated("note://grocries")
+            waited = await call(port, "wait_for_change", declares=False, uris=["note://grocries"], since=cursor(absent))
+    assert "+written" in text(waited)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_a_suggestion_never_names_what_its_reader_may_not_hear_of(declares: bool) -> None:
+    mcp = few_notes(authorize=lambda ctx, uri: "secret" not in uri)
+    async with serving(mcp.asgi()) as port:
+        created = await call(port, "wait_for_change", declares=declares, uris=["note://grocery-scret"])
+        refused = await call(port, "wait_for_change", declares=declares, uris=["note://grocery-secret"])
+        plain = await call(port, "wait_for_change", declares=declares, uris=["grocery-secret"])
+    said = created["statusMessage"] if declares else text(created)
+    assert "Nothing exists at note://grocery-scret now" in said
+    assert "note://grocery-secret" not in said
+    assert text(refused) == "Resource not found: note://grocery-secret"
+    assert "note://" not in text(plain).replace("as in 'note://today'", "")
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_a_name_in_place_of_a_uri_is_refused_with_its_uri(declares: bool) -> None:
+    async with serving(few_notes().asgi()) as port:
+        known = await call(port, "wait_for_change", declares=declares, uris=[TODAY, "today"])
+        unknown = await call(port, "wait_for_change", declares=declares, uris=["tody"])
+    assert known["isError"]
+    assert f"Did you mean {TODAY}?" in text(known)
+    assert unknown["isError"]
+    assert "There is no note 'tody'." in text(unknown)

@@ -45,6 +45,7 @@ class Text:
     text: str | None
     digest: str = ""
     gone: bool = False
+    why: str = ""  # The server's words, if it is gone.
 
 
 class ResourceReader:
@@ -70,13 +71,21 @@ class ResourceReader:
         try:
             result = await self._ask(replace(ctx, method="resources/read", params={"uri": uri}))
         except MCPError as error:
-            return Text(None, gone=error.error.code in _NOT_FOUND)
+            return Text(None, gone=error.error.code in _NOT_FOUND, why=error.error.message)
         except Exception:  # noqa: BLE001 - a resource that cannot be read is no reason not to report its change
             return Text(None)
         return _text_of(result)
 
+    async def listed(self, ctx: RequestContext) -> list[str]:
+        """Returns the URIs of the resources that are listed for the sender of a request, on the first page."""
+        with suppress(Exception):
+            async with asyncio.timeout(_READ_SECONDS):
+                answer = _as_json(await self._ask(replace(ctx, method="resources/list", params={})))
+                return [each["uri"] for each in answer["resources"]]
+        return []
+
     async def _ask(self, ctx: RequestContext) -> HandlerResult:
-        entry = self._server.get_request_handler("resources/read")
+        entry = self._server.get_request_handler(ctx.method)
         if entry is None:
             return {}
         params = entry.params_type.model_validate(ctx.params)
@@ -91,9 +100,13 @@ class ResourceReader:
         return await call(ctx)
 
 
-def _text_of(result: HandlerResult) -> Text:
+def _as_json(result: HandlerResult) -> dict[str, Any]:
     answer = result.model_dump(mode="json", by_alias=True) if isinstance(result, BaseModel) else result
-    contents = cast("list[dict[str, Any]]", (answer or {}).get("contents") or [])
+    return cast("dict[str, Any]", answer or {})
+
+
+def _text_of(result: HandlerResult) -> Text:
+    contents = cast("list[dict[str, Any]]", _as_json(result).get("contents") or [])
     if not contents:
         return Text(None)
     digest = hashlib.sha256(json.dumps([[each.get("text"), each.get("blob")] for each in contents]).encode())

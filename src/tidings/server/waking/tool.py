@@ -202,6 +202,13 @@ def unchanged_result(until: float, cursor: str) -> Json:
     )
 
 
+def absent_result(absent: str, cursor: str) -> Json:
+    """Returns the result of a wait for resources that do not exist."""
+    return _result(
+        f'{absent} To wait until it exists, call {TOOL_NAME} again with since="{cursor}": nothing is missed.'
+    )
+
+
 def lost_result(cursor: str) -> Json:
     """Returns the result of a wait if the log of changes does not reach back to its beginning."""
     return _result(

@@ -11,16 +11,18 @@ The result is stored before it is given out, and stays. A call without tasks is 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from tidings._kit.suggest import closest, question
 from tidings._kit.tasks import Background
-from tidings._kit.text import counted
+from tidings._kit.text import counted, harmless, shortened
+from tidings._kit.uri_templates import expand, variables
 from tidings.bus import Entry
 from tidings.changes import Cursor, Filter, ResourceUpdated
-from tidings.errors import LimitReached, NotAuthorized, ResourceNotFound, TidingsError, TransportError
+from tidings.errors import InvalidUri, LimitReached, NotAuthorized, ResourceNotFound, TidingsError, TransportError
 from tidings.server.budget import Place, subscription_bytes
 from tidings.server.config import Waking
 from tidings.server.core import RIGHTS_CHANGED, Core, scope_of, weight_of
@@ -29,11 +31,12 @@ from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, holder_of, origin_of, principal_of
 from tidings.server.subscriber import Collector, Frame
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
-from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader
+from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader, Text
 from tidings.server.waking.tool import (
     TOOL_NAME,
     ChangedResource,
     Refused,
+    absent_result,
     changed_result,
     checked,
     end_of_wait,
@@ -48,6 +51,8 @@ T = TypeVar("T")
 _WAIT_BYTES: Final = 6_000  # Beside its subscriptions: the subscriber, its timer, and its task.
 _LOOK_SECONDS: Final = 0.05
 _MOST_ORIGINS: Final = 1_000  # Callers of whom it is known what they have waited for.
+_MOST_ABSENT: Final = 3  # Resources that do not exist, of which the caller is told.
+_NOTE_KEY: Final = "com.anthropic/agent-task"  # Claude Code shows its model no status message, but a note here.
 _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for, is let go of after this time.
 
 
@@ -198,6 +203,12 @@ class Wait(Collector):
 def _nobody() -> None: ...
 
 
+def _own_part(uri: str) -> str:
+    """Returns the part of a URI in which it differs from others of its kind."""
+    rest = uri.rpartition("://")[2]
+    return (rest.partition("/")[2] or rest).casefold()
+
+
 async def _same(result: Json) -> Json:
     return result
 
@@ -247,7 +258,10 @@ class Waits:
 
     async def _honoured(self, ctx: RequestContext, asked: Sequence[str]) -> list[str]:
         policy = self._core.policy
-        uris = policy.check(asked)
+        try:
+            uris = policy.check(asked)
+        except InvalidUri as error:
+            raise InvalidUri(error.message + await self._as_uri(ctx, asked)) from None
         if policy.asks:
             honoured = await policy.honoured(uris, partial(policy.allows, ctx))
             if missing := [uri for uri in uris if uri not in honoured]:
@@ -255,6 +269,28 @@ class Waits:
         elif missing := policy.missing(uris):
             raise policy.not_found(missing)
         return uris
+
+    async def _as_uri(self, ctx: RequestContext, asked: Sequence[str]) -> str:
+        """Returns the URI of a title or path that was given instead of one, as a sentence, or the closest one."""
+        policy, name = self._core.policy, next((text for text in asked if "://" not in text), None)
+        needed = {each: [part.name for part in variables(each) if not part.optional] for each in policy.names}
+        template = next((each for each, names in needed.items() if len(names) == 1), None)
+        if name is None or template is None:
+            return ""
+        uri = expand(template, {needed[template][0]: name})
+        if not await policy.allows(ctx, uri):
+            return ""
+        text = (await self._reader.read(ctx, [uri])).get(uri, Text(None))
+        return f". {harmless(text.why)}" if text.gone else f".{question([uri], show=str)}"
+
+    async def _absent(self, ctx: RequestContext, texts: Mapping[str, Text]) -> str:
+        """Returns which resources do not exist, and the closest that do, as the sender reads and lists them."""
+        said = list[str]()
+        for uri, why in [(uri, text.why) for uri, text in texts.items() if text.gone][:_MOST_ABSENT]:
+            near = [] if "Did you mean" in why else closest(uri, await self._reader.listed(ctx), key=_own_part)
+            allowed = [each for each in near if await self._core.policy.allows(ctx, each)]
+            said.append(f"Nothing exists at {uri} now: {shortened(why, 400)}{question(allowed, show=str)}")
+        return harmless(" ".join(said))
 
     async def _place(self, ctx: RequestContext, since: str | None) -> tuple[Cursor | None, dict[str, str]]:
         """Returns the place in the log after which changes count, None if it is not known, and the known texts."""
@@ -271,8 +307,11 @@ class Waits:
         if place is None:
             return self._lost()
         ready = asyncio.Event()
-        wait, known = await self._first(ctx, place, wanted, known)
+        wait, known, absent = await self._first(ctx, place, wanted, known)
         try:
+            if absent and since is None:  # A name may be misspelled: the caller hears of it before it waits in vain.
+                cursor = self._core.cursor_text(place)
+                return absent_result(absent, await self._texts.mark(cursor, known, holder_of(scope_of(ctx))))
             wait.when_ready = ready.set
             wait.begin()
             while True:
@@ -289,14 +328,15 @@ class Waits:
         if place is None:
             return self._lost()
         key, task_id = self._store.new_id(TOOL_NAME, holder_of(scope_of(ctx)))
-        wait, known = await self._first(ctx, place, wanted, known)
+        wait, known, absent = await self._first(ctx, place, wanted, known)
+        waiting = f"Waiting for a change of {counted(len(wanted.uris), 'resource')} until {iso(wanted.until)}."
         try:
             record = TaskRecord(
                 kind="wait",
                 created=now,
                 ends=wanted.until + self._waking.keep,
                 poll=self._waking.poll,
-                message=f"Waiting for a change of {counted(len(wanted.uris), 'resource')} until {iso(wanted.until)}.",
+                message=f"{waiting} {absent}".rstrip(),
                 uris=tuple(wanted.uris),
                 since=str(place),
                 texts=known,
@@ -308,22 +348,25 @@ class Waits:
             self._leave(wait)
             raise
         self._hold(key, wait)
-        return {"resultType": "task", **record.summary(task_id)}
+        note = {"_meta": {_NOTE_KEY: {"modelImmediateResponse": record.message}}} if absent else {}
+        return {"resultType": "task", **record.summary(task_id), **note}
 
     async def _first(
         self, ctx: RequestContext, place: Cursor, wanted: _Wanted, known: dict[str, str]
-    ) -> tuple[Wait, dict[str, str]]:
-        """Returns a new wait, and the texts that its reader knows: those given, and those of this moment."""
+    ) -> tuple[Wait, dict[str, str], str]:
+        """Returns a new wait, the texts that its reader knows (those given, and those of now), and `_absent`."""
         plain = [uri for uri in wanted.uris if not uri.endswith("*")]
         texts = await self._reader.read(ctx, [uri for uri in plain if uri not in known])
         read_at = self._core.bus.head
+        absent = await self._absent(ctx, texts)
         self._check_room(client_key(scope_of(ctx)))  # Right before it counts: others may have begun meanwhile.
         wait, missed = await self._begun(ctx, place, wanted)
         # What changed before they were read may be in the texts or not.
         early = {change.uri for at, change in missed if isinstance(change, ResourceUpdated) and at <= read_at}
         try:
             sure = {uri: text for uri, text in texts.items() if uri not in early}
-            return wait, known | await self._texts.store(sure, seconds=max(wanted.until - time.time(), 0.0))
+            stored = await self._texts.store(sure, seconds=max(wanted.until - time.time(), 0.0))
+            return wait, known | stored, absent
         except BaseException:
             self._leave(wait)
             raise

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
+from tidings._kit.suggest import closest
 from tidings.vault.index.words import Vocabulary
 from tidings.vault.notes.model import Kind, NoteTask, key
 
@@ -20,6 +21,7 @@ _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :w
 _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
 _HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - our own text, as below
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
+_COMPARED: Final = 10_000  # Names that are compared letter by letter with one that there is not.
 _COMMON: Final = 1000  # A tag of this many notes is searched note by note: the first ones are found soon.
 
 
@@ -152,13 +154,17 @@ class Queries:
         wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
         pairs = _pairs(wanted)
         scored: list[tuple[float, int, str]] = []
-        for name, path in self.connection.execute("SELECT name, path FROM files"):
+        files: list[tuple[str, str]] = self.connection.execute("SELECT name, path FROM files").fetchall()
+        for name, path in files:
             own = _pairs(name)
             score = 2 * len(pairs & own) / (len(pairs) + len(own))
             if wanted and wanted in name:
                 score += 1
             if score >= 0.4:
                 scored.append((-score, len(path), path))
+        if not scored:  # Of a short name, two swapped letters leave too few pairs.
+            paths = dict(files)
+            return [paths[name] for name in closest(wanted, paths, key=str, among=_COMPARED)]
         return [path for _, _, path in sorted(scored)[:5]]
 
     def candidates(self, name: str) -> list[str]:
