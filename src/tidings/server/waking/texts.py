@@ -101,8 +101,7 @@ class ResourceReader:
 
 
 def _as_json(result: HandlerResult) -> dict[str, Any]:
-    answer = result.model_dump(mode="json", by_alias=True) if isinstance(result, BaseModel) else result
-    return cast("dict[str, Any]", answer or {})
+    return result.model_dump(mode="json", by_alias=True) if isinstance(result, BaseModel) else result or {}
 
 
 def _text_of(result: HandlerResult) -> Text:
