@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -9,10 +10,14 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 import tidings
+from tests.server.serving import serving
+from tests.server.wire import Session
 from tests.web.agent import ERAS, STORY, at, html
+from tests.web.fetch.servers import site
 from tidings.bus.sqlite import SqliteBus
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import BusUnavailable, NotSubscribable, ResourceNotFound, SourceUnavailable
+from tidings.server import Waking
 from tidings.web import wiring
 from tidings.web.server import WebServer
 from tidings.web.settings import BadSetting, Settings
@@ -254,3 +259,24 @@ async def test_what_expires_is_forgotten_later_if_the_store_fails_now(caplog: py
             await store.asked.wait()
             tasks.cancel_scope.cancel()
     assert "It is locked." in caplog.text
+
+
+@pytest.mark.parametrize("output", ["markdown", "llm_packet"])
+async def test_a_page_that_was_fetched_and_has_changed_is_named_in_other_results(output: str) -> None:
+    settings = Settings(allow_private=("127.0.0.0/8",), requests_per_minute=10_000)
+    server = WebServer(settings, waking=Waking(hints=True))
+    async with site({"/": html(STORY)}) as place, serving(server.asgi()) as port:
+        first, second = await Session.start(port), await Session.start(port)
+
+        async def call(session: Session, tool: str, **arguments: Any) -> list[dict[str, Any]]:
+            answer = await session.request("tools/call", {"name": tool, "arguments": arguments})
+            return answer.json["result"]["content"]
+
+        fetched = await call(first, "fetch", urls=[place.url()], format={"output": output})
+        assert fetched[0]["type"] == "text"
+        place.pages["/"] = html(STORY, NEWS)
+        await call(second, "fetch", urls=[place.url()], cache_ttl_s=0)
+        hint = (await call(first, "watch"))[1]["text"]
+        assert hint.startswith("Changed since you last read")
+        assert "webfetch://page/" in hint
+        assert len(await call(second, "watch")) == 1

@@ -13,6 +13,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from pydantic import AnyUrl
 
+from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.tasks import Shared
 from tidings._version import __version__
 from tidings.bus import Bus
@@ -34,7 +35,7 @@ from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
 from tidings.web.tools.fetch import FetchTools
-from tidings.web.tools.results import refusals_told
+from tidings.web.tools.results import DATA_KEY, refusals_told
 from tidings.web.tools.text import TextTools
 from tidings.web.tools.watch import WatchTools
 from tidings.web.watch.watcher import PageWatcher, TooManyWatches
@@ -217,9 +218,10 @@ class WebServer(ExactServer):
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the pages that a tool has read."""
-        data: dict[str, Any] = result.get("structuredContent") or {}
-        pages: list[dict[str, str]] = data.get("pages", []) if tool in ("fetch", "extract") else []
-        return [page["page_uri"] for page in pages]
+        if tool not in ("fetch", "extract"):
+            return []
+        data = as_dict(result.get("structuredContent") or as_dict(result.get("_meta")).get(DATA_KEY))
+        return [page["page_uri"] for page in as_dicts(data.get("pages"))]
 
     async def _describe(self, uris: Sequence[str]) -> list[ChangedItem]:
         items: list[ChangedItem] = []
