@@ -11,7 +11,7 @@ from tidings.vault.files.paths import Vault
 
 def operate(root: Path, operation: str, exchange: bool, begun: Event) -> None:
     if not exchange:
-        saves._renameat2 = None
+        saves._rename = None
     writer = writer_of(root)
     known = Known(Vault([root]))
     begun.set()

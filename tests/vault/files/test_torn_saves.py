@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -109,10 +110,31 @@ def test_no_save_is_lost_where_names_cannot_be_exchanged(
         ctypes.set_errno(number)
         return -1
 
-    monkeypatch.setattr(saves, "_renameat2", renameat2)
+    monkeypatch.setattr(saves, "_rename", renameat2)
     for kind in ("truncate", "rename"):
         (root := tmp_path / kind).mkdir()
         assert rounds(root, kind, append, 6) == []
+
+
+def test_a_read_waits_for_the_writer_that_has_taken_a_name_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.md").write_text("one\n")
+    waiting, lock = threading.Event(), folders.OpenFolder.lock
+
+    def announced(folder: folders.OpenFolder) -> None:
+        waiting.set()
+        lock(folder)
+
+    with ThreadPoolExecutor(1) as pool:
+        with folders.OpenFolder(tmp_path, ()) as folder:
+            folder.lock()
+            folder.rename("a.md", folder, ".aside")
+            monkeypatch.setattr(folders.OpenFolder, "lock", announced)
+            read = pool.submit(VaultWriter(Vault([tmp_path])).read, "a.md")
+            assert waiting.wait(10)
+            folder.rename(".aside", folder, "a.md")
+        assert read.result(10).text == "one\n"
 
 
 def test_no_save_is_lost_where_nobody_knows_who_has_a_file_open(
@@ -205,7 +227,7 @@ def test_a_note_that_an_editor_saves_all_the_time_is_never_torn_in_five_hundred_
 def test_no_save_of_five_hundred_is_lost_where_names_cannot_be_exchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(saves, "_renameat2", None)
+    monkeypatch.setattr(saves, "_rename", None)
     assert rounds(tmp_path, kind, append, 500) == []
 
 

@@ -33,7 +33,7 @@ def writer(root: Path) -> VaultWriter:
 @pytest.fixture
 def old_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system or disk without `renameat2`."""
-    monkeypatch.setattr(saves, "_renameat2", None)
+    monkeypatch.setattr(saves, "_rename", None)
 
 
 def everything(root: Path) -> dict[str, bytes | None]:

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -133,12 +133,12 @@ class Disk:
     def read(self, path: str) -> FileContent:
         """Returns the content of a file. Raises `BadPath`, `NotThere`, `FileTooLarge` or `WriteFailed`."""
         place = self.place(path)
-        with explained(path, "read"):
-            try:
-                with place.enter() as folder:
-                    content, _, _ = self.look(folder, place)
-            except FileNotFoundError:
-                content = None
+        content = None
+        with explained(path, "read"), suppress(FileNotFoundError), place.enter() as folder:
+            content = self.look(folder, place)[0]
+            if content is None:
+                folder.lock()  # Where names cannot be exchanged, a writer leaves the name free for a moment.
+                content = self.look(folder, place)[0]
         if content is None:
             raise outcomes.NotThere(f"There is no file {path!r}. Check the spelling.")
         return content

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 from tidings._kit.files import Locked, read_open, same_state
 
@@ -27,13 +27,14 @@ _QUIET_OPEN: Final = 0.5  # For a file that another program keeps open.
 _QUIET_EMPTY: Final = 0.1
 _QUIET_UNKNOWN, _QUIET_UNKNOWN_EMPTY = 0.03, 0.5  # Where there are no leases.
 _PAUSE: Final = 0.0005  # Short: a program that saves all the time leaves gaps of less than a millisecond.
-NO_REPLACE, EXCHANGE = 1, 2  # The flags of `renameat2`.
 _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
+# The call that can do more than `rename`, with the same arguments on both systems, and its flags.
+_RENAME, NO_REPLACE, EXCHANGE = ("renameatx_np", 4, 2) if sys.platform == "darwin" else ("renameat2", 1, 2)
 try:
-    _renameat2 = ctypes.CDLL(None, use_errno=True).renameat2 if sys.platform == "linux" else None
-except (OSError, AttributeError):  # pragma: no cover - a C library that lacks it
-    _renameat2 = None
+    _rename: Any = getattr(ctypes.CDLL(None, use_errno=True), _RENAME)
+except (OSError, AttributeError, TypeError):  # pragma: no cover - another system, or an old C library
+    _rename = None
 
 
 class FileLease(Enum):
@@ -112,9 +113,9 @@ def rename_with(flag: int, name: str, folder: int | None, to: str, other: int | 
 
     Raises `FileExistsError` or another `OSError`.
     """
-    if _renameat2 is None or folder is None or other is None:
+    if _rename is None or folder is None or other is None:
         return False
-    if not _renameat2(folder, os.fsencode(name), other, os.fsencode(to), flag):
+    if not _rename(folder, os.fsencode(name), other, os.fsencode(to), flag):
         return True
     if (number := ctypes.get_errno()) in _UNSUPPORTED:
         return False
