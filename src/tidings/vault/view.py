@@ -1,18 +1,22 @@
 """`VaultView`: the index at one moment, and how fresh it is; daily notes and hidden notes by the app's settings."""
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from typing import Literal
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
 from urllib.parse import quote
 
 from tidings.vault.bases.rows import BaseRows
 from tidings.vault.files.journal import WriteJournal
-from tidings.vault.files.obsidian import ObsidianSettings, daily_date, periodic_path
+from tidings.vault.files.obsidian import ObsidianSettings, periodic_path
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.queries import FileRow, Queries
+
+_DAYS: Final = 1000
+_EXISTING: Final = "SELECT path FROM files WHERE path IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +84,16 @@ def periodic_places(view: VaultView, day: date, period: str = "daily") -> list[s
     return [mount.path(periodic_path(ObsidianSettings.read(mount.root), day, period)) for mount in view.vault.mounts]
 
 
-def daily_dates(view: VaultView) -> Iterator[date]:
-    """Yields the days that have a note."""
+def daily_dates(view: VaultView, last: date) -> list[date]:
+    """Returns the days that have a note, the newest first, of the thousand days up to the `last`."""
+    found: set[date] = set()
     for mount in view.vault.mounts:
         settings = ObsidianSettings.read(mount.root)
-        folder = mount.path(settings.periods["daily"].folder)
-        if "/" in settings.periods["daily"].format:
-            where, values = "path >= ? AND path < ?", (f"{folder}/", f"{folder}0") if folder else ("", "\U0010ffff")
-        else:
-            where, values = "folder = ?", (folder,)
-        start = len(mount.name) + 1 if mount.name else 0
-        sql = f"SELECT path FROM files WHERE kind = 'note' AND {where}"  # noqa: S608 - our own text
-        for (path,) in view.queries.connection.execute(sql, values):
-            if day := daily_date(settings, path[start:]):
-                yield day
+        days = [last - timedelta(count) for count in range(min(_DAYS, last.toordinal()))]
+        by_path = {mount.path(periodic_path(settings, day)): day for day in days}
+        rows = view.queries.connection.execute(_EXISTING, (json.dumps([*by_path]),))
+        found |= {by_path[path] for (path,) in rows}
+    return sorted(found, reverse=True)
 
 
 def app_link(view: VaultView, path: str) -> str:

@@ -1,12 +1,12 @@
 """Dates in the formats of moment.js."""
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.files.moment import moment_format, moment_parse
+from tidings.vault.files.moment import moment_format
 
 WHEN = datetime(2024, 3, 5, 14, 7, 9, 123456).astimezone()
 
@@ -72,70 +72,7 @@ def test_weeks_at_the_turn_of_the_year_belong_to_one_year(day: date, iso: str, a
     assert moment_format(day, "gggg-ww") == american
 
 
-FORMATS = [
-    "YYYY-MM-DD",
-    "YYYYMMDD",
-    "D.M.YYYY",
-    "YYYY/MM/YYYY-MM-DD",
-    "YYYY/MM-MMMM/YYYY-MM-DD-dddd",
-    "MMM Do, YYYY [at] Do",
-    "dddd, Mo, D Y",
-    "YYYY-DDDD",
-    "DDDo y",
-    "DDD/YYYY",
-    "GGGG-[W]WW-E",
-    "GGGG W dddd",
-    "[Week] w gggg ddd",
-    "gggg wo dd",
-    "gggg-ww-e",
-    "gggg-ww-do",
-    "YYYYYY-MM-DD",
-    "YYYYY-MM-DD",
-    "LL",
-    "YYYY-MM-DD HHmm",
-    "MM.DD.YYYY h:mm:ss A Z ZZ SSS kk",
-    "Qo Q YYYY MM DD",
-]
-
-
-@given(st.dates(date(100, 1, 9), date(9998, 12, 20)), st.sampled_from(FORMATS))
-def test_a_date_comes_back_from_its_text(day: date, fmt: str) -> None:
-    if "Z" in fmt and day.year < 1902:  # Offsets of old had seconds.
-        return
-    assert moment_parse(moment_format(day, fmt), fmt) == day
-
-
-@given(st.dates(date(1969, 1, 9), date(2068, 12, 20)), st.sampled_from(["YY-MM-DD", "GG-WW-E", "gg-ww-d", "X", "x"]))
-def test_two_digits_mean_a_year_of_this_age(day: date, fmt: str) -> None:
-    assert moment_parse(moment_format(day, fmt), fmt) == day
-
-
-@given(st.text(max_size=20), st.text(max_size=20))
-def test_no_text_and_no_format_is_too_odd(text: str, fmt: str) -> None:
-    found = moment_parse(text, fmt)
-    assert found is None or isinstance(found, date)
-    if "X" not in fmt and "x" not in fmt:
-        moment_format(date(2024, 1, 1) + timedelta(len(text)), fmt)
-
-
-@pytest.mark.parametrize(
-    ("text", "fmt"),
-    [
-        ("2024-02-30", "YYYY-MM-DD"),
-        ("2024-2-3", "YYYY-MM-DD"),
-        ("notes", "YYYY-MM-DD"),
-        ("2024-03-05 Monday", "YYYY-MM-DD dddd"),
-        ("2024/03/2025-03-05", "YYYY/MM/YYYY-MM-DD"),
-        ("2024-13-01", "YYYY-MM-DD"),
-        ("0000-01-01", "YYYY-MM-DD"),
-        ("2023-366", "YYYY-DDDD"),
-        ("2024-W10", "GGGG-[W]WW"),
-        ("2024-10-9", "GGGG-WW-E"),
-        ("2024 Tue", "YYYY ddd"),
-        ("03-05", "MM-DD"),
-        ("99999999999999", "X"),
-        ("٢٠٢٤-03-05", "YYYY-MM-DD"),
-    ],
-)
-def test_what_is_no_day_in_the_format_is_none(text: str, fmt: str) -> None:
-    assert moment_parse(text, fmt) is None
+@given(st.text(max_size=20), st.dates())
+def test_no_format_is_too_odd(fmt: str, day: date) -> None:
+    if not {"X", "x", "Z"} & {*fmt}:  # Not every system knows the seconds of every year.
+        assert isinstance(moment_format(day, fmt), str)

@@ -8,14 +8,11 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tidings.vault.files import obsidian
 from tidings.vault.files.obsidian import (
     ObsidianSettings,
     PeriodicNotes,
-    daily_date,
     fill_template,
     first_day,
     periodic_path,
@@ -55,7 +52,6 @@ def test_settings_are_read(tmp_path: Path) -> None:
         ignored=("Archive/", "/draft-\\d+/"),
     )
     assert periodic_path(settings, DAY) == "Daily/2024/03/2024-03-05.md"
-    assert daily_date(settings, "Daily/2024/03/2024-03-05.md") == DAY
 
 
 @pytest.mark.parametrize(
@@ -111,24 +107,6 @@ def test_what_the_app_ignores_is_told_by_prefix_or_expression() -> None:
     assert not settings.ignores("Work/draft.md")
     assert not settings.ignores("a" * 60 + "!")
     assert not ObsidianSettings().ignores("x.md")
-
-
-@pytest.mark.parametrize(
-    "inner", ["x.md", "Daily/x.md", "Daily/2024-03-05.txt", "2024-03-05.md", "Daily/a/2024-03-05.md"]
-)
-def test_other_notes_are_no_daily_notes(inner: str) -> None:
-    assert daily_date(ObsidianSettings({"daily": PeriodicNotes("YYYY-MM-DD", "Daily")}), inner) is None
-
-
-@given(
-    st.dates(date(1900, 1, 1)),
-    st.sampled_from(["", "Daily", "a/b"]),
-    st.sampled_from(["YYYY-MM-DD", "/YYYY//D. MMMM/"]),
-)
-def test_a_day_comes_back_from_its_path(day: date, folder: str, fmt: str) -> None:
-    settings = ObsidianSettings({"daily": PeriodicNotes(fmt, folder)})
-    assert daily_date(settings, periodic_path(settings, day)) == day
-    assert "//" not in periodic_path(settings, day)
 
 
 def test_a_template_is_filled_in() -> None:

@@ -73,7 +73,6 @@ async def test_the_prompts_are_listed_with_their_arguments(shelf: Shelf) -> None
     } == snapshot(
         {
             "daily_note": {"date": False},
-            "tidy_tags": {"tag": False},
             "summarise_recent": {"count": False, "since": False},
         }
     )
@@ -101,7 +100,6 @@ async def test_each_prompt_can_be_had(shelf: Shelf) -> None:
     [
         ("daily_note", {"date": "tomorrow"}, "'tomorrow' is not a date"),
         ("summarise_recent", {"count": "many"}, "count cannot be 'many'. Give a whole number from 1 to 50"),
-        ("tidy_tags", {"tag": "nope"}, "No note has the tag 'nope'"),
     ],
 )
 async def test_a_wrong_argument_is_told_to_who_gave_it(
@@ -170,60 +168,6 @@ def test_many_open_tasks_are_bounded(shelf: Shelf) -> None:
     assert "left nothing open" in said(prompts.daily_brief(shelf.view(), "2026-02-01", today=TODAY))
 
 
-# Tags
-
-
-def test_tidying_tags_names_those_that_look_alike_with_their_counts(shelf: Shelf) -> None:
-    shelf.put(
-        {
-            "a.md": "#project #Todo #idea",
-            "b.md": "#projects #todo #to-do",
-            "c.md": "#project #proejct #TODO #area/home",
-        }
-    )
-
-    assert facts(prompts.tags_brief(shelf.view(), "")) == snapshot("""\
-Help me tidy the tags of my vault: 7 in use.
-
-These look alike (with the number of notes):
-- #Todo (3), #to-do (1): written differently
-- #project (2), #projects (1): singular and plural
-- #project (2), #proejct (1): one letter apart, perhaps misspelt
-
-These are one tag each to Obsidian, but written in several ways:
-- #TODO (1), #Todo (1), #todo (1)
-
-Only one note has each of these: #area/home, #idea, #proejct, #projects, #to-do.\
-""")
-    assert facts(prompts.tags_brief(shelf.view(), "#Area")) == snapshot("""\
-Help me tidy the tags in #area: 1 in use.
-
-No two of them look alike.
-
-Only one note has each of these: #area/home.\
-""")
-
-
-def test_tags_that_are_in_order_are_said_to_be(shelf: Shelf) -> None:
-    shelf.put({"a.md": "#work", "b.md": "#work"})
-
-    assert facts(prompts.tags_brief(shelf.view(), "")) == snapshot("""\
-Help me tidy the tags of my vault: 1 in use.
-
-No two of them look alike.\
-""")
-
-
-def test_many_tags_are_bounded(shelf: Shelf) -> None:
-    words = [f"tag{chr(97 + a)}{chr(97 + b)}{chr(97 + c)}" for a in range(8) for b in range(8) for c in range(8)]
-    shelf.put({"a.md": " ".join(f"#{word} #{word}s #{word.title()}" for word in words)})
-
-    text = said(prompts.tags_brief(shelf.view(), ""))
-
-    assert len(text) < 12_000
-    assert " more" in text
-
-
 # What is recent
 
 
@@ -256,8 +200,7 @@ def test_what_a_summary_brings_is_bounded(shelf: Shelf) -> None:
 
     blocks = prompts.recent_brief(shelf.view(), "50", "")
 
-    assert len(brought(blocks)) + len(pointed(blocks)) == 50
-    assert pointed(blocks)
+    assert len(brought(blocks)) == 50
     assert sum(map(len, brought(blocks).values())) < 45_000
     assert all("more characters: read the resource.]" in text for text in brought(blocks).values())
 

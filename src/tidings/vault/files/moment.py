@@ -5,7 +5,7 @@ Tokens such as `YYYY` stand for parts of the date, `[text]` and all other charac
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from functools import lru_cache
 
 _MONTHS = [
@@ -93,45 +93,11 @@ _TOKENS: dict[str, Callable[[datetime], object]] = {
     "Z": lambda t: f"{t.astimezone():%z}"[:3] + ":" + f"{t.astimezone():%z}"[3:5],
 }
 
-_WORDS = {
-    "MMMM": "|".join(_MONTHS),
-    "MMM": "|".join(name[:3] for name in _MONTHS),
-    "dddd": "|".join(_DAYS),
-    "ddd": "|".join(name[:3] for name in _DAYS),
-    "dd": "|".join(name[:2] for name in _DAYS),
-    "A": "AM|PM",
-    "a": "am|pm",
-    "Z": r"[+-]\d\d:\d\d",
-    "ZZ": r"[+-]\d{4}",
-    "YYYYYY": r"\+\d{6}",
-    "YYYYY": r"\d{5}",
-    **dict.fromkeys(("YYYY", "gggg", "GGGG"), r"\d{4}"),
-    **dict.fromkeys(("DDDD", "SSS"), r"\d{3}"),
-    **dict.fromkeys(("X", "x"), r"-?\d{1,16}"),
-}
-
 
 def moment_format(when: date, fmt: str) -> str:
     """Returns a date in a format; at midnight if it has no time."""
     moment = when if isinstance(when, datetime) else datetime(when.year, when.month, when.day)  # noqa: DTZ001 - local
     return "".join(part if token is None else str(_TOKENS[token](moment)) for token, part in _parts(fmt))
-
-
-def moment_parse(text: str, fmt: str) -> date | None:
-    """Returns the date that `text` says in a format; None if it does not fit, or the format does not name a day."""
-    expression, tokens = _expression(fmt)
-    match = expression.fullmatch(text)
-    if match is None:
-        return None
-    parts = dict(zip(tokens, match.groups(), strict=True))
-    try:
-        found = _by_date(parts) or _by_week(parts) or _by_seconds(parts)
-    except (ValueError, OverflowError):  # The 30th of February.
-        return None
-    # The other parts of the text have to say the same date. Their time does not matter.
-    if found and all(token[0] in "HhkmsSAaZXx" or moment_format(found, token) == parts[token] for token in parts):
-        return found
-    return None
 
 
 @lru_cache(256)
@@ -149,70 +115,3 @@ _LONG = re.compile(r"\[[^\[\]]*\]|\\?(?:LTS|LT|L{1,4}|l{1,4})")
 _SPLIT = re.compile(
     rf"(?P<quoted>\[[^\[\]]*\])|\\?(?:{'|'.join(sorted(_TOKENS, key=len, reverse=True))})|\\?.", re.DOTALL
 )
-
-
-@lru_cache(256)
-def _expression(fmt: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    expression = ""
-    tokens: list[str] = []
-    for token, part in _parts(fmt):
-        if token is None:
-            expression += re.escape(part)
-        elif token in tokens:  # For example the year as a folder and again in the name: both have to agree.
-            expression += f"(?:\\{tokens.index(token) + 1})"
-        else:
-            tokens.append(token)
-            digits = r"\d{1,3}(?:st|nd|rd|th)" if token.endswith("o") else r"\d{2}" if len(token) == 2 else r"\d{1,4}"
-            expression += f"({_WORDS.get(token, digits)})"
-    return re.compile(expression), tuple(tokens)
-
-
-def _by_date(parts: dict[str, str]) -> date | None:
-    year = _number(parts, "YYYYYY", "YYYYY", "YYYY", "Y", "y", "YY")
-    if year is None:
-        return None
-    if "YY" in parts and year < 100:
-        year = _century(year, parts, "YYYY")
-    day, month = _number(parts, "DD", "D", "Do"), _number(parts, "MM", "M", "Mo")
-    if month is None and (name := parts.get("MMMM") or parts.get("MMM")):
-        month = [each[:3] for each in _MONTHS].index(name[:3]) + 1
-    if month is not None and day is not None:
-        return date(year, month, day)
-    day_of_year = _number(parts, "DDDD", "DDD", "DDDo")
-    return None if day_of_year is None else date(year, 1, 1) + timedelta(day_of_year - 1)
-
-
-def _by_week(parts: dict[str, str]) -> date | None:
-    day = _number(parts, "E", "d", "e", "do")
-    if name := parts.get("dddd") or parts.get("ddd") or parts.get("dd"):
-        day = [each[:2] for each in _DAYS].index(name[:2]) + 1
-    if day is None or not 0 <= day <= 7:
-        return None
-    day = day or 7  # Of ISO: Monday is 1, Sunday 7.
-    year, week = _number(parts, "GGGG", "GG"), _number(parts, "WW", "W", "Wo")
-    if year is not None and week is not None:
-        return date.fromisocalendar(_century(year, parts, "GGGG"), week, day)
-    year, week = _number(parts, "gggg", "gg"), _number(parts, "ww", "w", "wo")
-    if year is not None and week is not None:
-        first = date(_century(year, parts, "gggg"), 1, 1)
-        return first + timedelta(7 * (week - 1) + day % 7 - first.isoweekday() % 7)
-    return None
-
-
-def _by_seconds(parts: dict[str, str]) -> date | None:
-    seconds = _number(parts, "X")
-    if seconds is None and (milliseconds := _number(parts, "x")) is not None:
-        seconds = milliseconds // 1000
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).astimezone().date()
-
-
-def _century(year: int, parts: dict[str, str], whole: str) -> int:
-    """Expands two digits to 1969 to 2068, as moment.js does."""
-    return year if whole in parts else year + (2000 if year <= 68 else 1900)
-
-
-def _number(parts: dict[str, str], *tokens: str) -> int | None:
-    for token in tokens:
-        if token in parts:
-            return int(parts[token].rstrip("stndrh"))
-    return None

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from tidings._kit.bounded_json import as_dict, as_dicts, as_text, as_texts
 from tidings._kit.files import read_file
 from tidings._kit.patterns import BadPattern, Pattern, compiled
-from tidings.vault.files.moment import moment_format, moment_parse
+from tidings.vault.files.moment import moment_format
 from tidings.vault.notes.model import key
 
 _LARGEST_FILE = 1_000_000
@@ -114,15 +114,6 @@ def first_day(settings: ObsidianSettings, day: date, period: str) -> date:
         return day - timedelta(day.weekday() if "W" in tokens else day.isoweekday() % 7)
     months = {"monthly": 1, "quarterly": 3, "yearly": 12}.get(period)
     return day.replace(month=(day.month - 1) // months * months + 1, day=1) if months else day
-
-
-def daily_date(settings: ObsidianSettings, inner: str) -> date | None:
-    """Returns the day whose note has this path within its vault; None if it is not a daily note."""
-    form, folder, _ = settings.periods["daily"]
-    folder = f"{folder}/" if folder else ""
-    if not inner.startswith(folder) or not inner.endswith(".md"):
-        return None
-    return moment_parse(inner[len(folder) : -len(".md")], _inner(form))
 
 
 def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: datetime) -> str:

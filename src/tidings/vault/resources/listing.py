@@ -8,7 +8,7 @@ nested tag), then those that contain it. Case is ignored. Paths for a template h
 """
 
 import re
-from datetime import date
+from datetime import date, timedelta
 from typing import Final
 from urllib.parse import unquote
 
@@ -25,6 +25,7 @@ from tidings.vault.view import VaultView, daily_dates, local_today
 Reference = types.PromptReference | types.ResourceTemplateReference
 
 PAGE: Final = 500
+_COMING_DAYS: Final = 31  # Daily notes of the next days may exist already.
 _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
 _NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
@@ -87,8 +88,9 @@ def complete(
         case "tag":
             return _stored(view, _TAGS, typed.lstrip("#"))
         case "date" | "since":
-            days = sorted({today or local_today(), *daily_dates(view)}, reverse=True)
-            values = ["today", *(day.isoformat() for day in days)]
+            day = today or local_today()
+            days = sorted({day, *daily_dates(view, day + timedelta(_COMING_DAYS))}, reverse=True)
+            values = ["today", *map(str, days)]
         case "view":
             path = _clean(((context.arguments if context else None) or {}).get("path", ""))
             found = view.queries.find(unquote(path)) if path else []
