@@ -372,19 +372,6 @@ async def test_what_was_written_was_written_though_the_index_does_not_know_it_ye
                 await anyio.sleep(0.01)
 
 
-async def test_what_cannot_be_swept_up_stays_and_does_not_stop_anything(
-    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(_: VaultWriter) -> int:
-        raise PermissionError("not yours")
-
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(VaultWriter, "sweep", refuse)
-    async with running(World(root)) as world:
-        await world.until(lambda: "not yours" in caplog.text)
-        assert await world.read("vault://note/A") == "one #tag\n"
-
-
 async def test_the_index_is_tidied_up_when_it_is_quiet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = iter([True, True, False])
     tidied: list[bool] = []

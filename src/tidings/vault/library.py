@@ -227,7 +227,6 @@ class VaultLibrary:
                     indexer.tidy,
                     self._searches.follow,
                     self._watch_days,
-                    self._sweep,
                 ):
                     tasks.start_soon(task)
                 try:
@@ -239,12 +238,6 @@ class VaultLibrary:
             with anyio.CancelScope(shield=True):
                 await self._indexer.aclose()
             self._readable = asyncio.Event()  # The next run may be in another event loop.
-
-    async def _sweep(self) -> None:
-        try:
-            await anyio.to_thread.run_sync(self._writer.sweep, abandon_on_cancel=True)
-        except OSError as error:
-            logger.info("Temporary files of killed writes could not be removed: %s", error)
 
     def _make_searches(self) -> Searches:
         def search(uri: str) -> Awaitable[str]:

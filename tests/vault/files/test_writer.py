@@ -234,7 +234,6 @@ def test_a_server_that_only_reads_refuses_before_anything_is_touched(root: Path)
     ):
         with pytest.raises(ReadOnly, match="is read-only"):
             attempt()
-    assert writer.sweep() == 0
     assert writer.read_only
     assert everything(root) == before
     assert writer.read("a.md").text == "#tag\n"
@@ -559,18 +558,3 @@ def test_two_threads_at_one_note_lose_nothing(root: Path, writer: VaultWriter) -
         thread.join()
     assert errors == []
     assert sorted((root / "a.md").read_text().split()[1:]) == sorted(f"{n}{i}" for n in "pqr" for i in range(15))
-
-
-def test_what_a_killed_write_left_is_swept_up(root: Path, writer: VaultWriter) -> None:
-    (root / "sub").mkdir()
-    (root / ".git").mkdir()
-    stale, fresh = root / "sub/.tidings-0123456789abcdef.tmp", root / ".tidings-fedcba9876543210.tmp"
-    others = [root / ".tidings.tmp", root / "tidings-0123456789abcdef.tmp", root / ".git/.tidings-0123456789abcdef.tmp"]
-    for file in (stale, fresh, *others):
-        file.touch()
-    for file in (stale, *others):
-        os.utime(file, (0, 0))
-    assert writer.sweep() == 1
-    assert not stale.exists()
-    assert fresh.exists()
-    assert all(file.exists() for file in others)

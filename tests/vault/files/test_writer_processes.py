@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidings.vault.files import folders
+from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.outcomes import NotThere, WriteFailed
 from tidings.vault.files.paths import BadPath, Vault
 from tidings.vault.files.writer import VaultWriter
@@ -38,9 +39,10 @@ WRITE_FOR_EVER = """
 import sys
 from pathlib import Path
 from tidings.vault.files.paths import Vault
+from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.writer import VaultWriter
 
-writer = VaultWriter(Vault([Path(sys.argv[1])]))
+writer = VaultWriter(Vault([Path(sys.argv[1])]), journal=WriteJournal(Path(sys.argv[2])))
 size = 0
 while True:
     size = size % 50 + 1
@@ -60,22 +62,21 @@ def test_two_programs_that_write_with_versions_lose_no_update(tmp_path: Path) ->
 
 
 def test_a_program_that_is_killed_leaves_whole_notes(tmp_path: Path) -> None:
+    (vault := tmp_path / "vault").mkdir()
+    command = [sys.executable, "-c", WRITE_FOR_EVER, vault, journal := tmp_path / "journal"]
     for rounds in range(1, 6):
-        program = subprocess.Popen([sys.executable, "-c", WRITE_FOR_EVER, tmp_path], stdout=subprocess.PIPE)
+        program = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert program.stdout is not None
         for _ in range(rounds):
             program.stdout.readline()
         program.send_signal(signal.SIGKILL)
         program.wait(20)
         program.stdout.close()
-        lines = (tmp_path / "note.md").read_text().splitlines()
+        lines = (vault / "note.md").read_text().splitlines()
         assert len(set(lines)) == 1
         assert len(lines) == int(lines[0]) * 1000
-    left = [path for path in tmp_path.iterdir() if path.name != "note.md"]
-    for path in left:
-        os.utime(path, (0, 0))
-    assert VaultWriter(Vault([tmp_path])).sweep() == len(left)
-    assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
+    VaultWriter(Vault([vault]), journal=WriteJournal(journal)).recover()
+    assert [path.name for path in vault.iterdir()] == ["note.md"]
 
 
 def test_a_folder_that_another_program_keeps_locked_is_not_waited_for_for_ever(

@@ -191,12 +191,13 @@ class Disk:
 
         self.change(place, make, operation)
 
-    def put_back(self, steps: Sequence[Step]) -> list[str]:
-        """Undoes steps that were made. Returns the paths where that was not possible."""
+    def put_back(self, steps: Sequence[Step], operation: Operation) -> list[str]:
+        """Undoes steps that an operation has made. Returns the paths where that was not possible."""
         left: list[str] = []
         for step in reversed(steps):
             try:
-                self.make_step(step.back, Operation(""))  # Killed meanwhile, the next start finishes what was begun.
+                # Killed meanwhile, the next start finishes what was begun, and knows its temporary files.
+                self.make_step(step.back, Operation("", token=operation.token))
             except (OSError, ValueError):
                 left.append(step.to or step.path)
         return left

@@ -12,7 +12,6 @@ the file in that moment, it gets its name back. Killed in between, the hidden fi
 
 import errno
 import os
-import re
 import stat
 import time
 from collections.abc import Sequence
@@ -40,9 +39,7 @@ _HOLDS = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.link} <
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LINK = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 _LOCK_SECONDS = 10.0  # The wait for another Tidings process that writes in the same folder.
-_TEMPORARY = re.compile(r"\.tidings-[0-9a-f]{16}\.tmp(?:\.old)?")
 _LINGER, _LINGER_UNKNOWN = 0.001, 0.02  # Seconds in which what was displaced is looked at.
-_STALE_SECONDS = 3600.0  # No write takes longer than this.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -285,20 +282,6 @@ def move_to_free_name(folder: OpenFolder, name: str, other: OpenFolder, to: str)
         raise
     other.sync()
     return True
-
-
-def sweep(root: Path, *, now: float | None = None) -> int:
-    """Removes the temporary files of killed writes, and returns their number."""
-    until = (time.time() if now is None else now) - _STALE_SECONDS
-    count = 0
-    for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in filter(_TEMPORARY.fullmatch, files):
-            with suppress(OSError):
-                if (place := Path(folder, name)).lstat().st_mtime < until:
-                    place.unlink()
-                    count += 1
-    return count
 
 
 def _copy_attributes(folder: OpenFolder, descriptor: int, name: str, seen: os.stat_result) -> None:

@@ -82,7 +82,7 @@ def move(
                         skipped.append(Skipped(plan.path, str(error)))
             except (OSError, ValueError) as error:
                 written = [operation.steps[plan.step.path, False] for plan in plans if plan.path in changed]
-                left = disk.put_back([renamed, *written])
+                left = disk.put_back([renamed, *written], operation)
                 there.discard()
                 unable = f"These could not be put back: {', '.join(map(repr, left))}."
                 why = f"because of a note with links to it: {error} {unable if left else 'Everything was put back.'}"

@@ -156,7 +156,7 @@ def undo(disk: Disk, which: str) -> Undone:
             try:
                 made.extend(_undo_step(disk, step, operation) for step in reversed(steps))
             except (OSError, ValueError) as error:
-                left = disk.put_back(made)
+                left = disk.put_back(made, operation)
                 unable = f"These are undone all the same: {', '.join(left)}." if left else "Everything is as it was."
                 raise outcomes.WriteFailed(f"{entry.did!r} was not undone: {error} {unable}") from error
         disk.journal.mark(entry, "undone")

@@ -13,7 +13,6 @@ from tidings._kit.text import quoted
 from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, encode, with_endings_of
 from tidings.vault.files.disk import Disk, Make, check_version
-from tidings.vault.files.folders import sweep
 from tidings.vault.files.journal import Step, WriteJournal
 from tidings.vault.files.moving import References, delete, move
 from tidings.vault.files.outcomes import (
@@ -187,10 +186,6 @@ class VaultWriter:
         Raises `NotThere` if there is none, and `AlreadyThere` if a file was changed since.
         """
         return undo(self._disk, which)
-
-    def sweep(self) -> int:
-        """Removes the temporary files that killed writes left more than an hour ago, and returns their number."""
-        return 0 if self.read_only else sum(sweep(mount.root) for mount in self._disk.vault.mounts)
 
     def _change(
         self, path: str, edit: Callable[[str], str], did: str, *, if_match: str, create: bool = False
