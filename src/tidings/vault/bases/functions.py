@@ -27,6 +27,7 @@ LAMBDAS: Final = frozenset({"filter", "map", "reduce"})
 _DEEPEST: Final = 30
 _SECONDS: Final = 0.05  # For a regular expression.
 _SLOW_STEPS: Final = 100_000  # The price of one that took too long.
+_TEXTUAL: Final = ("link", "html", "icon", "image")  # Texts of a special kind, which have the functions of texts, too.
 
 Function = Callable[..., Any]
 
@@ -64,6 +65,8 @@ def weighed(s: Scope, value: Any) -> Any:
 def called(s: Scope, name: str, kind: str, arguments: Sequence[Any]) -> Any:
     """Calls a function of the type of the first argument, or a global one if `kind` is empty."""
     function = METHODS[kind].get(name) or METHODS["any"].get(name)
+    if function is None and kind in _TEXTUAL and name in METHODS["string"]:
+        function, arguments = METHODS["string"][name], [text_of(arguments[0]), *arguments[1:]]
     if function is None:
         if kind == "null":
             return None
