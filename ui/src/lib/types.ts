@@ -195,7 +195,7 @@ export interface DiffLine { mark: ' ' | '+' | '-'; old: number | null; new: numb
 export interface DiffHunk { title: string; lines: DiffLine[] }
 export interface Diff { hunks: DiffHunk[]; added: number; removed: number; cut: boolean; note: string | null; words: string }
 
-/** A form field, made from any JSON Schema by `tidings.inspector.schemas`. Empty values are left out. */
+/** A form field, made from any JSON Schema by `tidings.inspector.forms`. Empty values are left out. */
 export interface Field {
   kind: 'text' | 'multiline' | 'number' | 'integer' | 'boolean' | 'enum' | 'multi' | 'object' | 'array' | 'choice' | 'const' | 'ref' | 'json'
   name?: string
@@ -216,9 +216,7 @@ export interface Field {
   fields?: Field[]
   items?: Field
   extra?: Field
-  patterns?: [string, Field][]
   closed?: boolean
-  hidden?: number
   value?: Json
   ref?: string
   reason?: string

@@ -3,7 +3,7 @@
 | file | content |
 |---|---|
 | `model` | `Field`: a form as plain data; places and problems |
-| `build`, `flatten`, `words` | `form(schema)`; the same for a prompt's arguments and a resource template's variables |
+| `build`, `flatten`, `words` | `form(schema)`; the schemas of a prompt and of a resource template |
 | `values` | `initial(field)`, `from_texts(field, texts)`, and back: `to_texts(field, value)` |
 | `pairs` | `parse_pairs(schema, ["limit=5", …])`, for the command line |
 | `check` | `check(schema, value)`: the problems of a value |
@@ -12,7 +12,7 @@ Schemas come from servers and may be broken or hostile: nothing here raises for 
 longer than its limits allow. The SDK and `jsonschema` are not imported before something is checked.
 """
 
-from tidings.inspector.forms.build import FormLimits, form, prompt_form, template_form
+from tidings.inspector.forms.build import FormLimits, form, prompt_schema, template_schema
 from tidings.inspector.forms.check import check, check_result
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, expand
 from tidings.inspector.forms.pairs import parse_pairs
@@ -30,7 +30,7 @@ __all__ = [
     "from_texts",
     "initial",
     "parse_pairs",
-    "prompt_form",
-    "template_form",
+    "prompt_schema",
+    "template_schema",
     "to_texts",
 ]

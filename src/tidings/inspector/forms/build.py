@@ -1,7 +1,8 @@
-"""A form from any JSON Schema, from a prompt's arguments, or from a resource template's variables.
+"""A form from any JSON Schema; and the schemas of a prompt's arguments, and of a resource template's variables.
 
 Each part of a schema is made flat first (`flatten`) and then becomes the field that fits it. A part that is not
-understood becomes a field for JSON that says why; nothing is raised. Large schemas are cut, see `FormLimits`.
+understood becomes a field for JSON that says why; nothing is raised. The parts of a large schema become such fields
+too, see `FormLimits`. Rare keywords are left to the check of the value.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any, Final, cast
 from tidings._kit.bounded_json import as_dict, as_dicts, as_list, as_text, as_texts, is_number
 from tidings._kit.uri_templates import variables
 from tidings.inspector.forms import words
-from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema, conditions
+from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema
 from tidings.inspector.forms.model import Field, Kind
 
 _KINDS: Final[dict[str, Kind]] = {
@@ -23,12 +24,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "object": "object",
 }
 # The keywords that show the type of a schema that names none.
-_TYPICAL: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("object", ("properties", "required", "additionalProperties", "patternProperties", "minProperties")),
-    ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
-    ("string", ("pattern", "minLength", "maxLength", "format", "contentEncoding", "contentMediaType")),
-    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
-)
+_TYPICAL: Final = {"properties": "object", "required": "object", "items": "array"}
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples", "deprecated", "discriminator"})
 
 
@@ -37,10 +33,9 @@ class FormLimits:
     """The largest form."""
 
     fields: int = 2_000  # Altogether. The rest are fields for JSON.
-    properties: int = 500  # Of one object, the required ones first. The rest is counted in `hidden`.
+    properties: int = 500  # Of one object. A larger one is a field for JSON.
     depth: int = 24
     alternatives: int = 100
-    options: int = 5_000
 
 
 _DEFAULT: Final = FormLimits()
@@ -68,38 +63,36 @@ def form(schema: object, limits: FormLimits = _DEFAULT) -> Field:
         return Field("json", required=True, reason="the schema is nested too deeply for a form")
 
 
-def prompt_form(arguments: object) -> Field:
-    """Returns the form of a prompt, from the `arguments` that the server lists for it. Values are texts."""
-    fields: dict[str, Field] = {}
-    for facts in as_dicts(list(cast("tuple[Any]", arguments)) if isinstance(arguments, tuple) else arguments):
-        if (name := as_text(facts.get("name"))) is not None:
-            fields[name] = Field(
-                "multiline" if words.may_be_long(name, {}) else "text",
-                name=name,
-                title=words.text_of(facts, "title"),
-                description=words.text_of(facts, "description"),
-                required=facts.get("required") is True,
-                secret=words.is_secret(name, {}),
-            )
-    return Field("object", required=True, fields=tuple(fields.values()), closed=True)
+def prompt_schema(arguments: object) -> Schema:
+    """Returns the schema of a prompt's arguments, from the list that the server sent. Values are texts."""
+    named = {name: each for each in as_dicts(arguments) if (name := as_text(each.get("name"))) is not None}
+    properties = {
+        name: {"type": "string", **{key: words.text_of(each, key) for key in ("title", "description")}}
+        for name, each in named.items()
+    }
+    return _texts_schema(properties, [name for name, each in named.items() if each.get("required") is True])
 
 
-def template_form(uri_template: str) -> Field:
-    """Returns the form of a resource template: its variables. Those of the query may be left out."""
-    fields: dict[str, Field] = {}
-    for variable in variables(uri_template):
-        hints = (f"only the first {variable.prefix} characters are used",) if variable.prefix else ()
-        if variable.operator in ("+", "#"):
-            hints = (*hints, "may have slashes")
-        notes = ("The template takes several values here.",) if variable.explode else ()
-        made = Field("text", name=variable.name, required=not variable.optional, hints=hints, notes=notes)
-        fields.setdefault(variable.name, made)
-    return Field("object", required=True, fields=tuple(fields.values()), closed=True)
+def template_schema(uri_template: str) -> Schema:
+    """Returns the schema of a resource template's variables. Those of the query may be left out."""
+    properties: Schema = {}
+    required: list[str] = []
+    for each in variables(uri_template):
+        if each.name not in properties:
+            hints = [f"only the first {each.prefix} characters are used"] if each.prefix else []
+            hints += ["may have slashes"] if each.operator in ("+", "#") else []
+            hints += ["several values are possible"] if each.explode else []
+            properties[each.name] = {"type": "string", "description": ", ".join(hints)}
+            required += [] if each.optional else [each.name]
+    return _texts_schema(properties, required)
+
+
+def _texts_schema(properties: Schema, required: list[str]) -> Schema:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field:
     """Returns a field with the attributes that every kind has."""
-    examples: Any = schema.get("examples", [schema["example"]] if "example" in schema else [])
     return Field(
         kind,
         name=place.name,
@@ -109,7 +102,7 @@ def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field
         deprecated=schema.get("deprecated") is True,
         has_default="default" in schema,
         default=schema.get("default"),
-        examples=tuple(as_list(examples)[:20]),
+        examples=tuple(as_list(schema.get("examples"))[:20]),
         format=words.text_of(schema, "format"),
         hints=words.hints(schema),
     )
@@ -123,10 +116,6 @@ def _null(schema: Schema, place: FieldContext) -> Field:
     return replace(_common("const", schema, place), value=None)
 
 
-def _noted(field: Field, *notes: str) -> Field:
-    return replace(field, notes=(*field.notes, *notes))
-
-
 class _Builder:
     def __init__(self, schema: object, limits: FormLimits) -> None:
         self._schema, self._limits, self._left = schema, limits, limits.fields
@@ -138,12 +127,8 @@ class _Builder:
         definitions: dict[str, Field] = {}
         while missing := [ref for ref in self._wanted if ref not in definitions]:
             for ref in missing:
-                try:
-                    target = self._merger.resolve(ref)
-                except NotUnderstood as error:
-                    definitions[ref] = Field("json", reason=str(error))
-                else:
-                    definitions[ref] = self._field(target, FieldContext(frozenset({ref})))
+                # It was resolved when it was found to contain itself.
+                definitions[ref] = self._field(self._merger.resolve(ref), FieldContext(frozenset({ref})))
         return replace(made, definitions=definitions)
 
     def _field(self, schema: object, place: FieldContext) -> Field:  # noqa: PLR0911 - one for each reason
@@ -161,59 +146,55 @@ class _Builder:
         facts = cast("Schema", schema)
         try:
             flat = self._merger.flat(facts, place.refs)
-            made = self._flat(flat.schema, replace(place, refs=flat.refs))
+            return self._flat(flat.schema, replace(place, refs=flat.refs))
         except Recursive as found:
             self._wanted[found.ref] = None
             return replace(_common("ref", found.own, place), ref=found.ref)
         except NotUnderstood as error:
             title, description = words.text_of(facts, "title"), words.text_of(facts, "description")
             return replace(_json(place, str(error)), title=title, description=description)
-        return replace(made, notes=(*flat.notes, *made.notes)) if flat.notes else made
 
     def _flat(self, schema: Schema, place: FieldContext) -> Field:
         if "const" in schema:
             return replace(_common("const", schema, place), value=schema["const"])
         if (listed := words.options(schema)) is not None:
             nullable = any(option.value is None for option in listed)
-            offered = tuple(option for option in listed if option.value is not None)[: self._limits.options]
-            if offered:
+            if offered := tuple(option for option in listed if option.value is not None):
                 return replace(_common("enum", schema, place), options=offered, nullable=nullable)
             return _null(schema, place) if nullable else _json(place, "the schema allows no value here", schema)
         keyword, branches = words.alternatives(schema)
         return self._alternatives(keyword, branches, schema, place) if branches else self._typed(schema, place)
 
     def _typed(self, schema: Schema, place: FieldContext) -> Field:
-        stated: Any = schema.get("type")
-        kinds = cast("list[Any]", stated if isinstance(stated, list) else [] if stated is None else [stated])
+        typical = [kind for key, kind in _TYPICAL.items() if key in schema][:1]
+        stated: Any = schema.get("type", typical)
+        kinds = cast("list[Any]", stated if isinstance(stated, list) else [stated])
         if unknown := [kind for kind in kinds if not isinstance(kind, str) or kind not in (*_KINDS, "null")]:
             return _json(place, f"the schema has the unknown type {words.shown(unknown[0])}", schema)
-        if not kinds:
-            kinds = [kind for kind, typical in _TYPICAL if any(key in schema for key in typical)][:1]
-        nullable = "null" in kinds or schema.get("nullable") is True
+        nullable = "null" in kinds
         kinds = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
+        if not kinds:
+            return _null(schema, place) if nullable else _json(place, "any value", schema)
         if len(kinds) > 1:
             own = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
             made = self._choice([{**own, "type": kind} for kind in kinds], schema, place)
-        elif not kinds:
-            made = _null(schema, place) if nullable else _json(place, "any value", schema)
-            nullable = False
-        elif kinds[0] in ("object", "array"):
-            made = (self._object if kinds[0] == "object" else self._array)(schema, place)
+        elif kinds[0] == "object":
+            made = self._object(schema, place)
+        elif kinds[0] == "array":
+            made = self._array(schema, place)
         else:
             made = _common(_KINDS[kinds[0]], schema, place)
             if kinds[0] == "string" and words.is_secret(place.name, schema):
                 made = replace(made, secret=True)
             elif kinds[0] == "string" and words.may_be_long(place.name, schema):
                 made = replace(made, kind="multiline")
-        if schema.get("not") is not None:
-            made = _noted(made, "Some values are excluded (not).")
         return replace(made, nullable=True) if nullable else made
 
     def _alternatives(self, keyword: str, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         own = {key: value for key, value in schema.items() if key != keyword}
         real = [branch for branch in branches if not words.is_null(branch)]
         if (note := words.requirement(branches)) is not None and own.keys() - _ANNOTATIONS:
-            return _noted(self._flat(own, place), note)
+            return replace(self._flat(own, place), notes=(note,))
         if not real:
             return _null(schema, place)
         if len(real) == 1 and isinstance(real[0], dict):
@@ -226,49 +207,44 @@ class _Builder:
     def _choice(self, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         kept = branches[: self._limits.alternatives]
         fields = [self._field(branch, place.below()) for branch in kept]
-        called = [_referred_name(branch) for branch in kept]
-        labelled = words.labelled(fields, called, words.discriminator_of(schema, fields))
-        made = replace(_common("choice", schema, place), fields=labelled)
         left_out = len(branches) - len(kept)
-        return _noted(made, f"{left_out} further alternatives are not shown.") if left_out else made
+        notes = (f"{left_out} further alternatives are not shown.",) if left_out else ()
+        labelled = words.labelled(fields, [_referred_name(branch) for branch in kept])
+        return replace(_common("choice", schema, place), fields=labelled, notes=notes)
 
     def _object(self, schema: Schema, place: FieldContext) -> Field:
-        shape, notes = conditions(schema)
-        properties = as_dict(shape.get("properties"))
-        required = as_texts(shape.get("required"))
-        needed = set(required)
-        most = self._limits.properties
-        names = list(properties)
-        if len(names) > most:  # The required ones first, but in the order of the schema.
-            kept = set(sorted(names, key=lambda name: name not in needed)[:most])
-            names = [name for name in names if name in kept]
-        fields = [self._field(properties[name], place.below(name, required=name in needed)) for name in names]
+        properties = dict(as_dict(schema.get("properties")))
+        # Under a condition, there are others.
+        conditional = [schema.get("then"), schema.get("else"), *as_dict(schema.get("dependentSchemas")).values()]
+        for name, each in (pair for part in conditional for pair in as_dict(as_dict(part).get("properties")).items()):
+            properties.setdefault(name, each)
+        required = as_texts(schema.get("required"))
+        if len(properties) > self._limits.properties:
+            return _json(place, "the form has too many fields", schema)
+        fields = [self._field(each, place.below(name, required=name in required)) for name, each in properties.items()]
         fields += [
             _json(place.below(name), "it is needed, but the schema does not describe it")
-            for name in required[:most]
+            for name in required
             if name not in properties
         ]
-        further: Any = shape.get("additionalProperties", shape.get("unevaluatedProperties"))
+        patterns = list(as_dict(schema.get("patternProperties")).values())
+        further: Any = schema.get("additionalProperties")
+        if patterns and not further:
+            further = patterns[0]
         # A tool without arguments has the schema `{"type": "object"}`: it needs no rows for further keys.
-        free = further is not False and (further is not None or ("properties" not in shape and place.depth > 0))
-        patterns = list(as_dict(shape.get("patternProperties")).items())[:most]
-        made = replace(
+        free = further is not False and (further is not None or ("properties" not in schema and place.depth > 0))
+        return replace(
             _common("object", schema, place),
             fields=tuple(fields),
             extra=self._field(True if further is None else further, place.below()) if free else None,
-            patterns=tuple((pattern, self._field(each, place.below())) for pattern, each in patterns),
             closed=further is False,
-            hidden=len(properties) - len(names),
         )
-        return _noted(made, *notes)
 
     def _array(self, schema: Schema, place: FieldContext) -> Field:
         items: Any = schema.get("items")
         first = schema.get("prefixItems")
         if isinstance(items, list):  # Before 2020
             first, items = cast("list[Any]", items), schema.get("additionalItems")
-        if items is None:
-            items = schema.get("unevaluatedItems")
         least: Any = schema.get("minItems", 0)
         least = least if is_number(least) else 0
         fields = tuple(
@@ -279,8 +255,7 @@ class _Builder:
         made = _common("array", schema, place)
         if item is not None and item.kind == "enum" and not fields and not item.nullable:
             return replace(made, kind="multi", options=item.options)
-        made = replace(made, fields=fields, items=item, closed=item is None)
-        return _noted(made, "It must contain certain entries (contains).") if "contains" in schema else made
+        return replace(made, fields=fields, items=item, closed=item is None)
 
 
 def _referred_name(branch: object) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tidings._kit.bounded_json import as_dict, as_list, is_cut
+from tidings._kit.bounded_json import as_dict, is_cut
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema
 from tidings.inspector.forms.model import FieldProblem, Key, place, problem, unexpected
@@ -100,24 +100,12 @@ class _FailureWords:
                 return _unknown_keys(keys, schema, value)
             case "anyOf" | "oneOf":
                 return self._alternatives(error, keys, depth)
-            case "dependentRequired" | "dependencies":
-                found = [
-                    problem((*keys, other), f"is needed, because {name} is given")
-                    for name, needed in as_dict(error.validator_value).items()
-                    for other in as_list(needed)
-                    if name in value and other not in value
-                ]
-                return found or [problem(keys, error.message)]
-            case "not":
-                unwanted: Any = error.validator_value
-                words = "nothing here" if unwanted in ({}, True) else f"anything but {self._wanted(unwanted)}"
-                return [unexpected(keys, words, shown(value))]
             case "uniqueItems":
                 return [unexpected(keys, "a list with no entry twice", shown(value))]
-            case "contains" | "minContains" | "maxContains":
-                return [unexpected(keys, f"a list with {self._wanted(schema.get('contains'))} in it", shown(value))]
             case None:
                 return [unexpected(keys, "nothing here", shown(value))]
+            case "not" | "contains" | "dependentRequired" | "dependencies" | "propertyNames":
+                return [problem(keys, f"breaks the rule {keyword!r} of the schema: {shown(error.validator_value)}")]
             case _:
                 return [unexpected(keys, self._wanted(schema), _given(keys, schema, value))]
 

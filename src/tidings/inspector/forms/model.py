@@ -10,7 +10,7 @@ A form is a tree of `Field`s. `kind` says what to draw:
 | `boolean` | a box to tick | true or false | |
 | `enum` | a list to choose one from | the option's `value` | `options` |
 | `multi` | a list to choose several from | list of the options' values | `options` |
-| `object` | `fields` below each other; rows of key and value for `extra` | object | `extra`, `patterns`, `closed`, … |
+| `object` | `fields` below each other; rows of key and value for `extra` | object | `fields`, `extra`, `closed` |
 | `array` | `fields` (the first places), then any number of `items` | list | `fields`, `items` |
 | `choice` | a list of the labels of `fields`, then the chosen one | as the chosen one | `fields` |
 | `const` | nothing to fill in | `value` | `value` |
@@ -62,15 +62,12 @@ class Field:
     examples: tuple[Any, ...] = ()
     format: str = ""
     hints: tuple[str, ...] = ()  # The limits of the schema in plain words: "at least 1".
-    notes: tuple[str, ...] = ()  # Conditions that only the check enforces: "If a is given, b is needed.".
+    notes: tuple[str, ...] = ()  # What only the check enforces: "One of these is needed: id, or name.".
     options: tuple[Option, ...] = ()
     fields: "tuple[Field, ...]" = ()
     items: "Field | None" = None
     extra: "Field | None" = None  # The field of every further value of an object.
-    # The fields of further values, by the pattern that their key matches.
-    patterns: "tuple[tuple[str, Field], ...]" = ()
     closed: bool = False  # Keys or entries other than those in `fields` are refused.
-    hidden: int = 0  # The number of fields that were left out because there are too many. JSON can set them.
     value: Any = None
     ref: str = ""
     reason: str = ""
@@ -93,8 +90,6 @@ class Field:
             value = getattr(self, each)
             if value not in _EMPTY:
                 made[each] = _jsonable(value)
-        if self.label != self.name:
-            made["label"] = self.label
         if self.has_default:
             made |= {"has_default": True, "default": self.default}
         if self.kind == "const":

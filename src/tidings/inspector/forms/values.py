@@ -35,17 +35,6 @@ _BOOLEANS: Final = {
 }
 
 
-def further_field(field: Field, name: str) -> Field | None:
-    """Returns the field for a key that an object's form does not list; None if nothing is known about it."""
-    if field.patterns:
-        from tidings._kit.patterns import found_in  # noqa: PLC0415 - rarely needed
-
-        for pattern, each in field.patterns:
-            if found_in(pattern, name):
-                return each
-    return field.extra
-
-
 def fits(root: Field, field: Field, value: Any) -> bool:  # noqa: PLR0911 - one for each kind
     """Returns whether a value is of the kind of a field, at first sight, to choose one of several alternatives."""
     field = expand(root, field)
@@ -79,7 +68,7 @@ def _fits_object(root: Field, field: Field, value: dict[str, Any]) -> bool:
         if each.kind == "const" and each.name in value and not fits(root, each, value[each.name]):
             return False
     names = {each.name for each in field.fields}
-    return not (field.closed and any(name not in names and not further_field(field, name) for name in value))
+    return not field.closed or names.issuperset(value)
 
 
 def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noqa: PLR0911 - one for each kind
@@ -95,7 +84,7 @@ def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noq
             return json.dumps(value)
         case "object" if isinstance(value, dict):
             named = cast("dict[str, Any]", value).items()
-            known = {name: field.field(name) or further_field(field, name) for name, _ in named}
+            known = {name: field.field(name) or field.extra for name, _ in named}
             return {name: to_texts(found, each, root) if (found := known[name]) else each for name, each in named}
         case "array" if isinstance(value, list):
             entries = cast("list[Any]", value)
@@ -205,8 +194,7 @@ class ValueReader:
         made = {each.name: self.read(each, given.get(each.name, LEFT_OUT), (*keys, each.name)) for each in field.fields}
         for name, text in given.items():
             if name not in made:
-                further = further_field(field, name)
-                made[name] = text if further is None else self.read(further, text, (*keys, name))
+                made[name] = text if field.extra is None else self.read(field.extra, text, (*keys, name))
         return {name: value for name, value in made.items() if value is not LEFT_OUT}
 
     def _list(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:

@@ -8,11 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
 from tidings._kit import bounded_json
-from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_list, as_text, is_number
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_list, as_text, as_texts, is_number
 from tidings._kit.text import harmless, joined, listed, one_line
 from tidings.inspector.forms.flatten import Schema
 from tidings.inspector.forms.model import Field, Option
@@ -23,18 +24,14 @@ NOUNS: Final[dict[str, str]] = _WORDS["nouns"]  # By type: one value of it, and 
 _MANY: Final[dict[str, str]] = _WORDS["many"]
 _FORMATS: Final[dict[str, str]] = _WORDS["formats"]
 _SIZES: Final[list[tuple[str, str, str, str]]] = _WORDS["sizes"]  # A keyword, its words, and the unit for one and many.
-# The limits if `exclusiveMinimum` or `exclusiveMaximum` is true, as in draft 4.
-_DRAFT_4: Final = {"minimum": "more than {}", "maximum": "less than {}"}
 
 _SECRET: Final = re.compile(
     r"(?:^|_)(?:password|passwd|pwd|passphrase|secret|api_?key|private_?key|access_?key|(?:access|auth|api|bearer)_?token|token)$"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LONG: Final = ("content", "contents", "body", "markdown", "html", "code", "script", "sql", "text", "message")
-_LONG_FORMATS: Final = frozenset({"textarea", "multiline", "markdown", "html", "code"})
+_LONG_FORMATS: Final = ("textarea", "multiline", "markdown", "html", "code")
 
-_LABELS: Final = ("enumNames", "x-enumNames", "x-enum-varnames", "x-enum-labels", "x-enum-titles")
-_DESCRIPTIONS: Final = ("enumDescriptions", "x-enum-descriptions", "x-enumDescriptions", "markdownEnumDescriptions")
 _REQUIREMENTS: Final = {"required", "not", "title", "description", "$comment", "minProperties", "maxProperties"}
 
 
@@ -68,8 +65,6 @@ def _sizes(schema: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for keyword, words, one, many in _SIZES:
         if is_number(limit := schema.get(keyword)):
-            if keyword in _DRAFT_4 and schema.get(f"exclusive{keyword.title()}") is True:
-                words = _DRAFT_4[keyword]  # noqa: PLW2901 - the older meaning
             found.append(words.format(shown(limit)) + (one if limit == 1 else many))
     return found
 
@@ -85,8 +80,6 @@ def hints(schema: Mapping[str, Any]) -> tuple[str, ...]:
         found.append("no entry twice")
     if isinstance(form := schema.get("format"), str) and form in _FORMATS:
         found.append(_FORMATS[form])
-    if isinstance(encoding := schema.get("contentEncoding"), str):
-        found.append(f"encoded as {short(encoding)}")
     return tuple(found)
 
 
@@ -126,22 +119,20 @@ def is_secret(name: str, schema: Mapping[str, Any]) -> bool:
 
 def may_be_long(name: str, schema: Mapping[str, Any]) -> bool:
     """Returns whether a text is likely to have several lines."""
-    default, longest = schema.get("default"), schema.get("maxLength")
-    if isinstance(longest, int | float) and longest <= 200:
-        return False
-    return (
-        str(schema.get("format")) in _LONG_FORMATS
-        or text_of(schema, "contentMediaType").startswith(("text/", "application/"))
-        or (isinstance(default, str) and "\n" in default)
-        or (isinstance(longest, int | float) and longest >= 500)
-        or ("format" not in schema and _CAMEL.sub("_", name).lower().rpartition("_")[2] in _LONG)
-    )
+    longest = schema.get("maxLength")
+    if isinstance(longest, int | float) and not 200 < longest < 500:
+        return longest >= 500
+    if "format" in schema:
+        return schema["format"] in _LONG_FORMATS
+    return "\n" in text_of(schema, "default") or _CAMEL.sub("_", name).lower().rpartition("_")[2] in _LONG
 
 
 def options(schema: Schema) -> list[Option] | None:
     """Returns the values that a schema offers; None if it does not list them."""
-    if isinstance(values := schema.get("enum"), list):
-        return _enum_options(schema, cast("list[Any]", values))
+    if isinstance(schema.get("enum"), list):
+        values = as_list(schema["enum"])
+        names = as_texts(schema.get("enumNames"))
+        return [Option(value, name or label_of(value)) for value, name in zip_longest(values, names[: len(values)])]
     for keyword in ("oneOf", "anyOf"):
         branches = as_list(schema.get(keyword))
         if branches and all("const" in as_dict(each) for each in branches):
@@ -151,20 +142,6 @@ def options(schema: Schema) -> list[Option] | None:
                 for value, each in consts
             ]
     return None
-
-
-def _enum_options(schema: Schema, values: list[Any]) -> list[Option]:
-    def beside(keywords: tuple[str, ...]) -> list[Any]:
-        """Returns the first of these lists that has as many entries as there are values."""
-        lists = (as_list(schema.get(key)) for key in keywords)
-        return next((found for found in lists if len(found) == len(values)), [None] * len(values))
-
-    by_value = as_dict(schema.get("meta:enum"))
-    described = [as_text(by_value.get(value)) if isinstance(value, str) else None for value in values]
-    return [
-        Option(value, as_text(label) or label_of(value), as_text(about) or text or "")
-        for value, label, about, text in zip(values, beside(_LABELS), beside(_DESCRIPTIONS), described, strict=True)
-    ]
 
 
 def label_of(value: object) -> str:
@@ -195,8 +172,9 @@ def requirement(branches: list[Any]) -> str | None:
     return f"One of these is needed: {needed}." if needed else "One of several conditions must hold."
 
 
-def labelled(fields: list[Field], called: list[str], discriminator: str) -> tuple[Field, ...]:
+def labelled(fields: list[Field], called: list[str]) -> tuple[Field, ...]:
     """Returns the alternatives, each with a name of its own."""
+    discriminator = _discriminator_of(fields)
     names = [_label(field, name, discriminator) for field, name in zip(fields, called, strict=True)]
     often = Counter(names)
     seen: Counter[str] = Counter()
@@ -236,13 +214,10 @@ def _described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
             return field.kind
 
 
-def discriminator_of(schema: Schema, fields: list[Field]) -> str:
+def _discriminator_of(fields: list[Field]) -> str:
     """Returns the key whose fixed value tells the alternatives apart, or an empty text."""
-    if (name := as_text(as_dict(schema.get("discriminator")).get("propertyName"))) is not None:
-        return name
     for each in fields[0].fields if fields else ():
-        if each.kind == "const" and all(
-            (other := field.field(each.name)) and other.kind == "const" for field in fields
-        ):
+        found = [field.field(each.name) for field in fields]
+        if all(other is not None and other.kind == "const" for other in found):
             return each.name
     return ""

@@ -13,7 +13,7 @@ from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
-from tidings.inspector.forms import Field, check, check_result, form, prompt_form
+from tidings.inspector.forms import check, check_result, form, prompt_schema
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
@@ -27,14 +27,14 @@ from tidings.inspector.view.view import ServerView
 
 
 class Callee:
-    """Something of a server that can be called: its form, and how to send it. Completions are optional."""
+    """Something of a server that can be called: the schema of its arguments, and how to send it."""
 
     method: ClassVar[str]
     verb: ClassVar[str]  # The label of the button.
     complete: Complete | None = None
 
-    def __init__(self, server: InspectedServer, name: str, item: Mapping[str, Any], fields: Field) -> None:
-        self.server, self.name, self.item, self.form = server, name, item, fields
+    def __init__(self, server: InspectedServer, name: str, item: Mapping[str, Any], schema: Any) -> None:
+        self.server, self.name, self.item, self.schema = server, name, item, schema
         self.key = (server.name, self.method, name)
         self.description = str(item.get("description") or item.get("title") or "")
         self.badges: list[BarPart] = []
@@ -49,13 +49,10 @@ class Callee:
     def is_its(self, request: RequestView) -> bool:
         return request.method == self.method and request.params.get("name") == self.name
 
-    def check(self, value: Any) -> list[str]:
-        """Returns problems of the arguments, as sentences."""
-        return []
-
     def check_result(self, result: Any) -> list[str] | None:
         """Returns problems of a result; None without an output schema."""
-        return None
+        problems = check_result(self.item, result)
+        return None if problems is None else [problem.message for problem in problems]
 
 
 class CallForm(Container):
@@ -107,7 +104,7 @@ class CallForm(Container):
             return
         self._title.show([BarPart(one_line(callee.name), "b-ink"), BarPart("  "), *callee.badges])
         self._about.update(one_line(callee.description, 600))
-        self.form.show(callee.form, self._kept.get(callee.key), callee.complete)
+        self.form.show(form(callee.schema), self._kept.get(callee.key), callee.complete)
         self._say_buttons()
         self.take()
 
@@ -161,7 +158,7 @@ class CallForm(Container):
         if callee is None:
             return
         filled = self.form.filled()
-        problems = [problem.message for problem in filled.problems] or callee.check(filled.value)
+        problems = [problem.message for problem in filled.problems or check(callee.schema, filled.value)]
         if problems and problems != self._complaints:  # Sent twice, it is sent as it is.
             self._complain(problems)
             return
@@ -292,7 +289,7 @@ class ToolCallee(Callee):
     empty = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
 
     def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
-        super().__init__(server, str(item.get("name")), item, form(item.get("inputSchema")))
+        super().__init__(server, str(item.get("name")), item, item.get("inputSchema"))
         hints = as_dict(item.get("annotations"))
         badges = [(words, ink) for key, words, ink in _HINTS if hints.get(key) is True]
         if (support := as_dict(item.get("execution")).get("taskSupport")) in _TASK_SUPPORT:
@@ -303,13 +300,6 @@ class ToolCallee(Callee):
     def send(self, value: Any) -> str:
         return self.server.call(self.name, value)
 
-    def check(self, value: Any) -> list[str]:
-        return [problem.message for problem in check(self.item.get("inputSchema"), value)]
-
-    def check_result(self, result: Any) -> list[str] | None:
-        problems = check_result(self.item, result)
-        return None if problems is None else [problem.message for problem in problems]
-
 
 class PromptCallee(Callee):
     """A prompt."""
@@ -319,7 +309,7 @@ class PromptCallee(Callee):
     empty = "This server has no prompts, or they are not loaded yet."
 
     def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
-        super().__init__(server, str(item.get("name")), item, prompt_form(item.get("arguments")))
+        super().__init__(server, str(item.get("name")), item, prompt_schema(item.get("arguments")))
         self.complete = partial(server.complete, "prompt", self.name)
 
     def send(self, value: Any) -> str:

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from tidings._kit.text import counted
 from tidings._kit.uri_templates import expand, matches
-from tidings.inspector.forms import template_form
+from tidings.inspector.forms import template_schema
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
@@ -82,7 +82,7 @@ class TemplateCallee(Callee):
     verb = "Read"
 
     def __init__(self, server: InspectedServer, template: str, item: Mapping[str, Any]) -> None:
-        super().__init__(server, template, item, template_form(template))
+        super().__init__(server, template, item, template_schema(template))
         self.description = self.description or str(item.get("name") or "")
         self.complete = partial(server.complete, "template", template)
 

@@ -178,13 +178,11 @@ class Drawing:
         for each in field.fields:
             yield from self._widgets(each, (*path, each.name))
         known = {each.name for each in field.fields}
-        if field.extra is not None or field.patterns:
+        if field.extra is not None:
             for name in [name for name in as_dict(self.typed.get(path)) if name not in known]:
-                yield from self._widgets(_named(field.extra or Field("json"), name), (*path, name))
+                yield from self._widgets(_named(field.extra, name), (*path, name))
             new_key = Input(placeholder="a further key; Enter adds it", compact=True)
             yield self._known(new_key, field, (*path, "$new"))
-        if field.hidden:
-            yield Static(f"{counted(field.hidden, 'more field')}: ctrl+j shows all of it as JSON.")
 
     def _array(self, field: Field, path: Path) -> Iterator[Widget]:
         yield self._label(field, path, "a list")
