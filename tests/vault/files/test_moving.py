@@ -475,7 +475,7 @@ def test_what_is_no_tag_is_refused(writer: VaultWriter, name: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["---\ntags: [old, x]\n---\n", '---\ntags: ["o\\u006cd"]\n---\n', "\xff#old"],
+    ["---\ntags: [old, x]\n---\n", '---\ntags: ["o\\u006cd"]\n---\n', "\xff #old"],
     ids=["number", "escapes", "bytes"],
 )
 def test_a_note_in_which_the_tag_would_say_something_else_is_reported(

@@ -52,6 +52,30 @@ class OpenedFile:
         return OpenFolder(self.mount.root, self.folder, create=create)
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedEdit:
+    """A change of a file's text that was worked out, and not made yet."""
+
+    path: str
+    before: FileContent
+    step: Step
+    update: Callable[[str], str]
+
+    def make(self, now: FileContent | None) -> str | bytes:
+        if now is None:
+            raise outcomes.NotThere(f"{self.step.path!r} no longer exists.")
+        if now.version == self.before.version:
+            return self.step.after
+        return _updated(self.step.path, now, self.update)  # Somebody has changed it since.
+
+
+def _updated(path: str, now: FileContent, update: Callable[[str], str]) -> str:
+    text = update(now.text)
+    if text != now.text and now.problem:
+        raise outcomes.NotText(f"{path!r} cannot be edited: {now.problem}.")
+    return text
+
+
 class Locks:
     """Locks by key. The key None stands for all of them."""
 
@@ -201,6 +225,18 @@ class Disk:
             except (OSError, ValueError):
                 left.append(step.to or step.path)
         return left
+
+    def plan(self, path: str, update: Callable[[str], str], *, real: str = "") -> PlannedEdit | None:
+        """Works out a change of a file's text; None if it stays. `real` is the path that it will have by then.
+
+        Raises what `read` and `update` raise, and `NotText` if the text cannot be edited.
+        """
+        before = self.read(path)
+        text = _updated(path, before, update)
+        if text == before.text:
+            return None
+        old, new = encode(before.text, before.encoding), encode(text, before.encoding)
+        return PlannedEdit(path, before, Step(real or self.place(path).real, before=old, after=new), update)
 
     def change(self, place: OpenedFile, make: Make, operation: Operation) -> FileWritten:
         """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""

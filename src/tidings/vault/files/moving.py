@@ -12,17 +12,15 @@ if its name is taken.
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from posixpath import dirname, join, normpath
 from typing import NamedTuple, Protocol
 
 from tidings.vault.files import outcomes
-from tidings.vault.files.content import FileContent, encode
-from tidings.vault.files.disk import Disk, OpenedFile, check_version, is_same, taken
+from tidings.vault.files.disk import Disk, OpenedFile, PlannedEdit, check_version, is_same, taken
 from tidings.vault.files.folders import OpenFolder, move_to_free_name
 from tidings.vault.files.journal import Operation, Step
 from tidings.vault.files.outcomes import AlreadyThere, FileMoved, NotText, NotThere, Skipped, explained
@@ -64,29 +62,28 @@ def move(
         if dry_run:
             with explained(path, "moved"):
                 _try(disk, step, if_match)
-            where = {new: old for old, new in moved.items()}
-            changed = [where.get(plan.path, plan.path) for plan in plans]
-            return FileMoved(path, to, (), tuple(changed), tuple(skipped), tuple(unwritten))
+            return FileMoved(path, to, (), tuple(plan.path for plan in plans), tuple(skipped), tuple(unwritten))
         renamed = Step(path, to)
         with disk.journal.operation(f"Moved {path} to {to}") as operation:
             with explained(path, "moved"):
                 operation.intend(renamed, *(plan.step for plan in plans))
                 there = disk.rename(step.place, step.to, partial(_check_match, disk, step.place, if_match))
-            changed = list[str]()
+            made: list[PlannedEdit] = []
             try:
                 for plan in plans:
                     try:
                         if disk.change(disk.at(plan.step.path), plan.make, operation).touched:
-                            changed.append(plan.path)
+                            made.append(plan)
                     except (NotThere, NotText) as error:
-                        skipped.append(Skipped(plan.path, str(error)))
+                        skipped.append(Skipped(moved.get(plan.path, plan.path), str(error)))
             except (OSError, ValueError) as error:
-                written = [operation.steps[plan.step.path, False] for plan in plans if plan.path in changed]
+                written = [operation.steps[plan.step.path, False] for plan in made]
                 left = disk.put_back([renamed, *written], operation)
                 there.discard()
                 unable = f"These could not be put back: {', '.join(map(repr, left))}."
                 why = f"because of a note with links to it: {error} {unable if left else 'Everything was put back.'}"
                 raise outcomes.WriteFailed(f"{path!r} was not moved, {why}") from error
+        changed = [moved.get(plan.path, plan.path) for plan in made]
         touched = dict.fromkeys([*moved, *moved.values(), *changed])
         return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped), tuple(unwritten))
 
@@ -133,68 +130,30 @@ def _try(disk: Disk, step: _Step, if_match: str) -> None:
                 raise taken(step.to)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A file whose links are updated: its path after the move, what was read, and the step that was made of it."""
-
-    path: str
-    before: FileContent
-    text: str
-    step: Step
-    update: Callable[[str], str]
-
-    def make(self, now: FileContent | None) -> str:
-        if now is None:
-            raise NotThere(f"{self.path!r} no longer exists.")
-        if now.version == self.before.version:
-            return self.text
-        if now.problem:
-            raise NotText(f"{self.path!r} cannot be edited: {now.problem}.")
-        return self.update(now.text)  # Somebody has changed it since.
-
-
 def _plan(
     disk: Disk, moved: Mapping[str, str], references: References
-) -> tuple[list[_Plan], list[Skipped], list[Skipped]]:
-    """Returns the texts to write, in order; the files that cannot be changed; and the links that cannot."""
+) -> tuple[list[PlannedEdit], list[Skipped], list[Skipped]]:
+    """Returns the edits to make, in order; the files that cannot be changed; and the links that cannot."""
     mount = disk.vault.mount_of(next(iter(moved)))
     names = {link_name(path) for pair in moved.items() for path in pair}
     inner = {disk.vault.split(old)[1]: disk.vault.split(new)[1] for old, new in moved.items()}
     links = _LinkUpdate(references, mount, inner)
-    plans: list[_Plan] = []
+    plans: list[PlannedEdit] = []
     skipped: list[Skipped] = []
-    unwritten: list[Skipped] = []
     for path in dict.fromkeys([*moved, *references.sources(names)]):
         if not path.lower().endswith((".md", ".canvas")) or disk.vault.mount_of(path) != mount:
             continue
         try:
-            content = disk.read(path)
+            plan = disk.plan(path, partial(links.updated, disk.vault.split(path)[1]), real=moved.get(path, ""))
         except NotThere:
             continue
         except (OSError, ValueError) as error:
             skipped.append(Skipped(path, str(error)))
             continue
-        if sum(map(content.text.count, ("[[", "](", "]:"))) > _MOST_IN_FILE:
-            why = f"It may have more than {_MOST_IN_FILE:,} links, which are too many to look at. Edit them by hand."
-            skipped.append(Skipped(path, why))
-            continue
-        text, dead = links.updated(disk.vault.split(path)[1], content.text)
-        if dead:
-            unwritten.append(Skipped(moved.get(path, path), _named(content.text, dead)))
-        if text == content.text:
-            continue
-        if content.problem:
-            skipped.append(Skipped(path, f"{path!r} cannot be edited: {content.problem}."))
-        else:
-            real = moved[path] if path in moved else disk.place(path).real
-            step = Step(real, before=encode(content.text, content.encoding), after=encode(text, content.encoding))
-            update = partial(_updated, links, disk.vault.split(path)[1])
-            plans.append(_Plan(moved.get(path, path), content, text, step, update))
+        if plan is not None:
+            plans.append(plan)
+    unwritten = [Skipped(mount.path(inner.get(path, path)), why) for path, why in links.unwritten.items()]
     return plans, skipped, unwritten
-
-
-def _updated(links: "_LinkUpdate", source: str, text: str) -> str:
-    return links.updated(source, text)[0]
 
 
 def _named(text: str, links: Sequence[NoteLink]) -> str:
@@ -211,12 +170,16 @@ class _LinkUpdate:
         self._references = references
         self._prefix = mount.path("x")[:-1]
         self._moved = moved
+        self.unwritten: dict[str, str] = {}  # By file, the links that will not lead where they led.
         self._new: dict[str, list[str]] = {}
         for path in moved.values():
             self._new.setdefault(link_name(path), []).append(path)
 
-    def updated(self, source: str, text: str) -> tuple[str, list[NoteLink]]:
-        """Returns the text of a file after the move, and the links in it that will not lead where they led."""
+    def updated(self, source: str, text: str) -> str:
+        """Returns the text of a file after the move. Raises `NotText` if it has too many links."""
+        if sum(map(text.count, ("[[", "](", "]:"))) > _MOST_IN_FILE:
+            why = f"It may have more than {_MOST_IN_FILE:,} links, which are too many to look at. Edit them by hand."
+            raise NotText(why)
         is_canvas = source.lower().endswith(".canvas")
 
         def found(text: str) -> Sequence[NoteLink]:
@@ -229,11 +192,14 @@ class _LinkUpdate:
             new, now = text, links
         there = self._moved.get(source, source)
         pairs = [(link, other, self._goal(link, source)) for link, other in zip(links, now, strict=True)]
-        return new, [
+        dead = [
             link
             for link, other, goal in pairs
             if goal and (_leads(other, there, self._after), other.subpath) != (goal, link.subpath)
         ]
+        if dead:
+            self.unwritten[source] = _named(text, dead)
+        return new
 
     def _target(self, source: str, link: NoteLink) -> str | None:
         """Returns the new target of a link; None if it can stay."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from tidings._kit.text import quoted
 from tidings.vault.files import outcomes
-from tidings.vault.files.content import FileContent, Texts, encode, with_endings_of
-from tidings.vault.files.disk import Disk, Make, check_version
-from tidings.vault.files.journal import Step, WriteJournal
+from tidings.vault.files.content import FileContent, Texts, with_endings_of
+from tidings.vault.files.disk import Disk, Make, PlannedEdit, check_version
+from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.moving import References, delete, move
 from tidings.vault.files.outcomes import (
     FileDeleted,
@@ -129,52 +129,36 @@ class VaultWriter:
         old, new = _tag_name(old), _tag_name(new)
         counts: dict[str, int] = {}
 
-        def make(path: str, now: FileContent | None) -> str:
-            if now is None:
-                raise NotThere(f"{path!r} no longer exists.")
-            if now.problem:
-                raise NotText(f"{path!r} cannot be edited: {now.problem}.")
-            text, counts[path] = _renamed(now.text, old, new)
+        def update(path: str, text: str) -> str:
+            text, counts[path] = _renamed(text, old, new)
             return text
 
-        steps, skipped = self._plan(notes, make)
-        touched, changed = list[str](), list(steps)
+        plans: list[PlannedEdit] = []
+        skipped: list[Skipped] = []
+        for path in dict.fromkeys(notes):
+            try:
+                plan = self._disk.plan(path, partial(update, path))
+            except (ValueError, OSError) as error:
+                skipped.append(Skipped(path, str(error)))
+            else:
+                plans += [plan] if plan else []
+        touched, changed = list[str](), [plan.path for plan in plans]
         with self.journal.operation(f"Renamed #{old} to #{new}") as operation:
             if not dry_run:
                 with outcomes.explained(f"#{new}"):
-                    operation.intend(*steps.values())
-            for number, path in enumerate(() if dry_run else steps):
+                    operation.intend(*(plan.step for plan in plans))
+            for number, plan in enumerate(() if dry_run else plans):
                 try:
-                    with self._disk.one(path) as place:
-                        touched += self._disk.change(place, partial(make, path), operation).touched
+                    with self._disk.one(plan.path) as place:
+                        touched += self._disk.change(place, plan.make, operation).touched
                 except (ValueError, OSError) as error:
-                    skipped.append(Skipped(path, str(error)))
-                    changed.remove(path)
-                    del counts[path]
+                    skipped.append(Skipped(plan.path, str(error)))
+                    changed.remove(plan.path)
                 if number % _PROGRESS_EVERY == 0:
                     progress(number)
             if not touched:
                 operation.end(None)
-        return Retagged(tuple(touched), tuple(changed), sum(counts.values()), tuple(skipped))
-
-    def _plan(
-        self, notes: Iterable[str], make: Callable[[str, FileContent | None], str]
-    ) -> tuple[dict[str, Step], list[Skipped]]:
-        """Returns the steps that change notes, by path, and the notes that cannot be changed."""
-        steps: dict[str, Step] = {}
-        skipped: list[Skipped] = []
-        for path in dict.fromkeys(notes):
-            try:
-                before = self._disk.read(path)
-                text = make(path, before)
-                real = self._disk.place(path).real
-            except (ValueError, OSError) as error:
-                skipped.append(Skipped(path, str(error)))
-                continue
-            if text != before.text:
-                now, new = encode(before.text, before.encoding), encode(text, before.encoding)
-                steps[path] = Step(real, before=now, after=new)
-        return steps, skipped
+        return Retagged(tuple(touched), tuple(changed), sum(counts[path] for path in changed), tuple(skipped))
 
     def recover(self) -> list[str]:
         """Finishes or drops what a killed process has begun. Returns what was done, for the user."""
