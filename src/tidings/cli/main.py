@@ -41,7 +41,6 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
 PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
     "web watch": "web_watch:watch_command",
     "call": "tools:call_command",
-    "doctor": "doctor.command:command",
     "info": "queries:info_command",
     "inspect": "inspect_:command",
     "list": "queries:list_command",

@@ -1,1 +1,0 @@
-"""`tidings doctor`."""
