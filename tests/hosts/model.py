@@ -51,8 +51,9 @@ class Asked:
         return bool(WOKEN.search(self.news))
 
     def full_name(self, tool: str) -> str | None:
-        """Returns the name under which the host offers a tool."""
-        return next((name for name in self.tools if name == tool or name.endswith(f"_{tool}")), None)
+        """Returns the name under which the host offers a tool: that of the server, rather than one of its own."""
+        names = [name for name in self.tools if name.endswith(f"_{tool}")]
+        return names[0] if names else tool if tool in self.tools else None
 
 
 Calls = list[Call]

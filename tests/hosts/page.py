@@ -41,7 +41,9 @@ def replaced(text: str, name: str, content: str) -> str:
 
 
 def hosts_table(findings: dict[str, list[Findings | None]]) -> str:
-    rows = [["host", "protocol", "declares", "listens to", "a change while it is idle", "`wait_for_change`"]]
+    rows = [
+        ["host", "protocol", "declares", "subscribes to", "a change while it is idle", "`wait_for_change`", "hints"]
+    ]
     for host, both in findings.items():
         stdio, http = (found for found in both if found is not None)
         pairs = zip(_cells(stdio), _cells(http), strict=True)
@@ -58,7 +60,7 @@ def checks_table(outcomes: list[Outcome]) -> str:
 
 
 def _cells(found: Findings) -> list[str]:
-    return [found.protocol, found.declares, found.listens, found.while_idle, found.waiting]
+    return [found.protocol, found.declares, found.listens, found.while_idle, found.waiting, found.hints]
 
 
 def _table(rows: Iterable[list[str]]) -> str:

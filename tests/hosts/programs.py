@@ -115,7 +115,8 @@ class ClaudeCode(Host):
             "mcpServers": {SERVER: setting.mcp},
         }
         setting.write(".claude.json", settings)
-        allowed = [f"mcp__{SERVER}__wait_for_change", f"mcp__{SERVER}__append", "Bash(tidings watch:*)"]
+        allowed = [f"mcp__{SERVER}__{tool}" for tool in ("wait_for_change", "read", "tags", "append")]
+        allowed.append("Bash(tidings watch:*)")
         setting.write(".claude/settings.json", {"permissions": {"allow": allowed}})
 
     def once(self, prompt: str) -> list[str]:

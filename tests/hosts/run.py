@@ -45,28 +45,30 @@ class Lab:
         async def run(stage: Stage) -> str:
             nonlocal found
             found = await survey(stage)
-            return f"{found.waiting}; while idle: {found.while_idle}"
+            return f"{found.waiting}; while idle: {found.while_idle}; hints: {found.hints}"
 
-        await self._attempt(f"survey-{host.name.replace(' ', '-').lower()}-{transport}", host, transport, run)
+        await self._attempt(
+            f"survey-{host.name.replace(' ', '-').lower()}-{transport}", host, transport, run, "--hints"
+        )
         return found
 
     async def checks(self, host: Host) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for each in CHECKS:
             for transport in each.transports:
-                text = await self._attempt(f"{each.name}-{transport}", host, transport, each.run)
+                text = await self._attempt(f"{each.name}-{transport}", host, transport, each.run, *each.options)
                 outcomes.append(Outcome(each, transport, text))
         return outcomes
 
     async def _attempt(
-        self, name: str, host: Host, transport: Transport, run: Callable[[Stage], Awaitable[str]]
+        self, name: str, host: Host, transport: Transport, run: Callable[[Stage], Awaitable[str]], *options: str
     ) -> str | None:
-        """Returns what a run came to; None if it failed, or was not chosen."""
+        """Returns what a run came to; None if it failed, or was not chosen. `options` are for `tidings vault`."""
         if self._only and not any(word in name for word in self._only):
             return None
         folder, began, made = self._folder / name, time.monotonic(), None
         try:
-            async with asyncio.timeout(LONGEST), stage(host, folder, transport) as made:
+            async with asyncio.timeout(LONGEST), stage(host, folder, transport, *options) as made:
                 text = await run(made)
                 sane(made)
         except (AssertionError, TimeoutError) as error:

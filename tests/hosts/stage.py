@@ -73,9 +73,13 @@ class HttpServer:
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         if self._process is not None:
-            self._process.send_signal(number)
-            await asyncio.wait_for(self._process.wait(), 20)
-            self._process = None
+            process, self._process = self._process, None
+            process.send_signal(number)
+            try:
+                await asyncio.wait_for(process.wait(), 20)
+            except TimeoutError:
+                process.kill()
+                raise TimeoutError("The server has not stopped within 20 s.") from None
 
 
 class Stage:

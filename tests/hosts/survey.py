@@ -1,10 +1,12 @@
 """What a host declares, listens to and reacts to: looked at in one conversation with `tidings vault`."""
 
 import asyncio
+import json
 from dataclasses import dataclass, replace
 
 from tests.hosts.checks import CALM, SOON, cursor, wait
-from tests.hosts.stage import Stage
+from tests.hosts.model import Call
+from tests.hosts.stage import Stage, uri
 from tests.hosts.wire import Json
 
 _META = "io.modelcontextprotocol/"
@@ -21,6 +23,8 @@ class Findings:
     """What a change does that no tool waits for."""
     waiting: str
     """How `wait_for_change` went."""
+    hints: str
+    """What the model was told in the result of another tool."""
 
 
 async def survey(stage: Stage) -> Findings:
@@ -41,8 +45,8 @@ async def survey(stage: Stage) -> Findings:
             raise AssertionError("a task was given, but did not wake the model; or the other way round")
         await chat.quiet()
         while_idle = await _while_idle(stage)
-    found = _introduction(stage)
-    return replace(found, while_idle=while_idle, waiting=waiting)
+        hints = await _hints(stage)
+    return replace(_introduction(stage), while_idle=while_idle, waiting=waiting, hints=hints)
 
 
 async def _while_idle(stage: Stage) -> str:
@@ -57,6 +61,22 @@ async def _while_idle(stage: Stage) -> str:
     told = sorted({each.method for each in after if each.side == "server" and each.method.endswith("changed")})
     done = f"reads {_code(lists)} again" if lists else "does nothing"
     return f"no turn; told of {_code(told)}, it {done}" if told else f"no turn; it {done}"
+
+
+async def _hints(stage: Stage) -> str:
+    """Lets the model read a note, changes it, and looks at the result of the next tool."""
+    stage.model.plan |= {"read-it": [Call("read", {"paths": ["Note 2.md"]})], "list-it": [Call("tags")]}
+    await stage.prompt("read-it")
+    stage.vault.append("Note 2", "After it was read.")
+    await asyncio.sleep(3.0)
+    await stage.prompt("list-it")
+    result = stage.model.requests[-1].news
+    sent = next(answer for _, answer in reversed([*stage.wire.answers("tools/call")])).result
+    assert uri("Note 2") in json.dumps(sent["content"]), sent
+    if uri("Note 2") in result:
+        return "in the result of the next tool"
+    assert json.dumps(sent["structuredContent"], separators=(",", ":")) in result, result
+    return "not shown: of a result with structured content, it shows only that"
 
 
 def _introduction(stage: Stage) -> Findings:
@@ -74,7 +94,7 @@ def _introduction(stage: Stage) -> Findings:
     assert client["version"] == stage.host.short_version, f"{client} is not the version that was installed"
     listens = [kind for each in wire.messages("subscriptions/listen") for kind in each.params["notifications"]]
     listens += [each.params["uri"] for each in wire.messages("resources/subscribe")]
-    return Findings(protocol, _code(_names(capabilities)), _code(sorted(set(listens))) or "nothing", "", "")
+    return Findings(protocol, _code(_names(capabilities)), _code(sorted(set(listens))) or "nothing", "", "", "")
 
 
 def _names(capabilities: Json) -> list[str]:

@@ -19,7 +19,7 @@ def server(root: Path, cache: Path) -> VaultServer:
     return VaultServer(root, cache=cache, waking=QUICK)
 
 
-@pytest.mark.parametrize("uri", [INBOX, "vault://note/*", "vault://*"])
+@pytest.mark.parametrize("uri", [INBOX, "vault://note/Inbox", "vault://note/*", "vault://*"])
 async def test_an_edit_is_shown_as_a_difference(tmp_path: Path, uri: str) -> None:
     root = tmp_path / "vault"
     root.mkdir()
