@@ -47,11 +47,21 @@ class Measured:
     took: float = 0.0
     memory: float = 0.0
     scores: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    said: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
 
     def figures(self) -> dict[str, float]:
         score: Scores = mean_scores(self.scores)
         speed = len(self.scores) / self.took if self.took else 0.0
-        return {"flat": score.flat, "mixed": score.mixed, **score.kinds, "speed": speed, "memory": self.memory}
+        said = {key: [right for name, right in self.said if name == key] for key, _ in self.said}
+        shares = {key: sum(rights) / len(rights) for key, rights in said.items()}
+        return {
+            "flat": score.flat,
+            "mixed": score.mixed,
+            **score.kinds,
+            **shares,
+            "speed": speed,
+            "memory": self.memory,
+        }
 
 
 def measure(home: Path, *, alone: bool = False, most: int | None = None, model: Path | None = None) -> list[Row]:
@@ -107,10 +117,12 @@ def _in_turn(processes: dict[str, Process], known: Sequence[tuple[int, Known]]) 
             measured.took += answer["took"]
             measured.memory = answer["memory"]
             measured.scores.append((page.kind, answer["score"]))
+            measured.said += answer["said"].items()
     return found
 
 
-_OTHERS = {"flat", "mixed", "speed", "memory"}
+_METADATA = {"title": "titles", "author": "authors", "publish_date": "dates of publication"}
+_OTHERS = {"flat", "mixed", "speed", "memory", *_METADATA}
 
 
 def rows(found: dict[str, dict[str, float]], *, judged: bool = False) -> list[Row]:
@@ -119,6 +131,11 @@ def rows(found: dict[str, dict[str, float]], *, judged: bool = False) -> list[Ro
         "flat": "word F1, mean over pages",
         "mixed": "word F1, kinds mixed as on the web",
         **{kind: f"word F1, {kind} pages" for kind in sorted(set(found["tidings"]) - _OTHERS)},
+        **{
+            key: f"{what} that are right, where they are known"
+            for key, what in _METADATA.items()
+            if key in found["tidings"]
+        },
         "speed": "pages a CPU second",
         "memory": "MB at most",
     }
@@ -129,7 +146,7 @@ def rows(found: dict[str, dict[str, float]], *, judged: bool = False) -> list[Ro
         value = found["tidings"][key]
         target = SPEED if key == "speed" and pace is None else None
         target = {"flat": OVERALL, "article": ARTICLES}.get(key, target) if judged else target
-        note = "" if judged or key in {"speed", "memory"} else "fitted on these pages: not judged"
+        note = "" if judged or key in {"speed", "memory", *_METADATA} else "fitted on these pages: not judged"
         made.append(
             Row(
                 "quality", what, tidings=value, value=value if target else None, target=target, note=note, others=others

@@ -47,7 +47,7 @@ def pages(home: Path = HOME) -> list[Known]:
     found: list[Known] = []
     for one, html in _rows(home):
         if html.is_file() and one.get("main_content"):
-            said = {key: str(one.get(key) or "") for key in ("title", "author", "publish_date")}
+            said = {key: str(one.get(key) or "") for key in SAID}
             body = gzip.decompress(html.read_bytes())
             found.append(Known(one["id"], one["url"], one["page_type"], one["main_content"], body, said))
     return found
@@ -88,6 +88,18 @@ def f1(extracted: str, content: str) -> float:
         return 1.0
     shared = (mine & theirs).total()
     return 2 * shared / (mine.total() + theirs.total())
+
+
+SAID = ("title", "author", "publish_date")
+
+
+def agrees(key: str, found: str, known: str) -> bool:
+    """Whether metadata is right: the words of a title, the names of authors in any order, the day of a date."""
+    if key == "publish_date":
+        return found[:10] == known[:10]
+    if key == "author":
+        return {*words(found)} - {"and"} == {*words(known)} - {"and"}
+    return words(found) == words(known)
 
 
 @dataclass(frozen=True)

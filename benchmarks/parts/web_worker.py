@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.parts.web_truth import Known, f1, pages
+from benchmarks.parts.web_truth import SAID, Known, agrees, f1, pages
 
 
 def tidings(page: Known) -> str:
@@ -50,6 +50,26 @@ def mcp_server_fetch(page: Known) -> str:
     return str(extract_content_from_html(page.body.decode("utf-8", "replace")))
 
 
+Said = tuple[str | None, str | None, str | None]
+
+
+def tidings_metadata(page: Known) -> Said:
+    from tidings.web.extract.dispatch import extract
+
+    found = extract(page.body, "text/html", page.url)
+    return found.title, found.author, found.published_at
+
+
+def trafilatura_metadata(page: Known) -> Said:
+    from trafilatura.metadata import extract_metadata
+
+    found = extract_metadata(page.body, default_url=page.url)
+    return found.title, found.author, found.date
+
+
+METADATA: dict[str, Callable[[Known], Said]] = {"tidings": tidings_metadata, "trafilatura": trafilatura_metadata}
+"""Title, author and date of publication, of the methods that find them."""
+
 METHODS: dict[str, Callable[[Known], str]] = {
     "tidings": tidings,
     "trafilatura": trafilatura,
@@ -63,7 +83,7 @@ class Worker:
     """One method, the pages, and what it held in memory before the first."""
 
     def __init__(self, method: str, home: Path) -> None:
-        self._text = METHODS[method]
+        self._text, self._metadata = METHODS[method], METADATA.get(method)
         self._pages = pages(home)
         self._text(self._pages[0])  # what is imported and compiled at first is no part of a page's cost
         self._before = _held()
@@ -76,7 +96,14 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a page a library fails on is a page without text
             print(f"failed on {known.id}: {error!r}", file=sys.stderr)
             text = ""
-        return {"took": _spent() - start, "score": f1(text, known.content), "memory": _held() - self._before}
+        answer = {"took": _spent() - start, "score": f1(text, known.content), "memory": _held() - self._before}
+        # The time of metadata does not count: most methods find none.
+        return {**answer, "said": self._said(known)}
+
+    def _said(self, known: Known) -> dict[str, bool]:
+        """What of the metadata that the page is known to state is right."""
+        found = dict(zip(SAID, self._metadata(known), strict=True)) if self._metadata else {}
+        return {key: agrees(key, found[key] or "", known.said[key]) for key in found if known.said.get(key)}
 
 
 def _spent() -> float:

@@ -11,7 +11,7 @@ from benchmarks import web
 from benchmarks.installing import NotInstalled
 from benchmarks.parts import web_quality, web_worker
 from benchmarks.parts.web_labels import labels
-from benchmarks.parts.web_truth import Known, f1, pages, scores
+from benchmarks.parts.web_truth import Known, agrees, f1, pages, scores
 from tests.web.extract.sample import SENTENCES, article
 
 
@@ -21,6 +21,14 @@ def test_the_score_counts_each_word_as_often_as_it_stands_there() -> None:
     assert f1("x", "a") == 0
     assert f1("", "") == 1
     assert f1("", "a") == 0
+
+
+def test_metadata_is_right_by_its_words_its_names_and_its_day() -> None:
+    assert agrees("title", "A ferry, again", "a ferry again")
+    assert not agrees("title", "A ferry | The Harbour", "A ferry")
+    assert agrees("author", "Jo Day, Al Sea", "Al Sea and Jo Day")
+    assert agrees("publish_date", "2024-05-03T10:00:00+00:00", "2024-05-03")
+    assert not agrees("publish_date", "", "2024-05-03")
 
 
 def test_scores_are_means_over_pages_and_over_the_mix_of_kinds() -> None:
@@ -53,7 +61,7 @@ def write(home: Path, number: int = 2) -> None:
     """Pages whose content is known, since they are written here."""
     lines: list[str] = []
     for each in map(str, range(number)):
-        truth = {"id": each, "url": f"https://a.example/{each}", "page_type": "article"}
+        truth = {"id": each, "url": f"https://a.example/{each}", "page_type": "article", "title": "Unheard of"}
         lines.append(json.dumps({**truth, "main_content": "\n".join(SENTENCES * 8)}) + "\n")
         (home / f"{each}.html.gz").write_bytes(gzip.compress(article()))
     (home / "truth.jsonl").write_text("".join(lines))
@@ -77,6 +85,7 @@ def test_a_small_set_of_pages_is_measured_without_the_peers_that_are_not_there(
     rows = {row["what"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
     assert rows["word F1, article pages"]["tidings"] > 0.8
     assert rows["pages a CPU second"]["tidings"] > 0
+    assert rows["titles that are right, where they are known"]["tidings"] == 0
     assert "resiliparse is left out: uv could not install it (2)" in said
     assert "unheard-of is left out: web_worker unheard-of" in said
     assert "KeyError" in said

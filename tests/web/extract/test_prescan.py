@@ -6,18 +6,14 @@ from hypothesis import strategies as st
 
 from tidings.web.extract.prescan import TreeBounds, scan
 
-SMALL = TreeBounds(depth=20, elements=200, attributes=50)
+SMALL = TreeBounds(elements=200, attributes=50)
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<div>" * 30_000, "deep"),
-        (b"<DIV\n>" * 30_000, "deep"),
-        (b"<div></span>" * 30_000, "deep"),
-        (b"</div>" * 30_000 + b"<div>" * 30_000, "deep"),
-        (b"<script>" + b"<b>" * 30_000, "deep"),
-        (b"<!--" + b"<b>" * 30_000, "deep"),
+        (b"<script>" + b"<b>" * 200_000, "elements"),
+        (b"<!--" + b"<b>" * 200_000, "elements"),
         (b"<p>x" * 600_000, "elements"),
         (b"<br>" * 600_000, "elements"),
         (b"<div " + b" ".join(b"a%d=1" % number for number in range(200_000)) + b">", "attributes"),
@@ -45,22 +41,19 @@ def test_a_bomb_is_refused_with_its_reason(body: bytes, reason: str) -> None:
         b"<div>" * 15 + b"</div>" * 15,
     ],
 )
-def test_a_page_that_only_looks_deep_is_not_refused(body: bytes) -> None:
+def test_an_ordinary_page_is_not_refused(body: bytes) -> None:
     assert scan(body, SMALL) is None
 
 
 @pytest.mark.parametrize(
-    ("body", "depth", "elements"),
-    [(b"<html><body><div><p>one<p>two</div><br></body></html>", 4, 6), (b"<ul><li><ul><li><ul><li>x", 6, 6)],
+    ("body", "elements"),
+    [(b"<html><body><div><p>one<p>two</div><br></body></html>", 6), (b"<UL><li><ul\n><li><ul><li>x", 6)],
 )
-def test_depth_and_elements_are_counted(body: bytes, depth: int, elements: int) -> None:
-    assert scan(body, TreeBounds(depth, elements)) is None
-    assert "deep" in (scan(body, TreeBounds(depth - 1, elements)) or "")
-    assert "elements" in (scan(body, TreeBounds(depth, elements - 1)) or "")
+def test_elements_are_counted(body: bytes, elements: int) -> None:
+    assert scan(body, TreeBounds(elements)) is None
+    assert "elements" in (scan(body, TreeBounds(elements - 1)) or "")
 
 
 @given(st.binary(max_size=300) | st.text("<>/ab='\" \n!-", max_size=300).map(str.encode))
 def test_any_bytes_are_counted_without_an_error(body: bytes) -> None:
-    assert scan(body, TreeBounds(depth=300, elements=300)) is None
-    shallow = scan(body, TreeBounds(depth=1, elements=300))  # Looked at once more, as a parser would.
-    assert shallow in (None, "tags nested more than 1 deep")
+    assert scan(body, TreeBounds(elements=300)) is None

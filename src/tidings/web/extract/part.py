@@ -12,9 +12,8 @@ from typing import Any, Final, cast
 
 from tidings._kit import patterns
 from tidings.web.extract.html import selectors
-from tidings.web.extract.html.tree import etree, parse
+from tidings.web.extract.html.tree import Unparsable, etree, parse
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, FeedEntry
-from tidings.web.extract.prescan import scan
 from tidings.web.extract.sniff import as_utf8
 
 SITE: Final = "site"  # the pages of a whole site; the fetcher lists them
@@ -76,11 +75,11 @@ def narrowed(found: Extracted, body: bytes, charset: str | None, options: Extrac
 
 
 def _matching(kind: str, what: str, body: bytes, options: ExtractOptions) -> Iterator[str]:
-    if refused := scan(body, options.bounds):
-        raise ExtractionFailed(
-            "bomb", f"The page has {refused}, so that a part of it cannot be found: watch all of it."
-        )
-    root = cast("Any", parse(body))
+    try:
+        root = cast("Any", parse(body, options.bounds))
+    except Unparsable as reason:
+        message = f"The page has {reason}, so that a part of it cannot be found: watch all of it."
+        raise ExtractionFailed("bomb", message) from reason
     for path in selectors.paths(what) if kind == "css" else [what]:
         try:
             found = root.xpath(path, smart_strings=False)

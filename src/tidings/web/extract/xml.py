@@ -6,13 +6,12 @@
 An element that mixes text with other elements is prose, and written in one line.
 
 Entity declarations are removed before the parser sees them. Those that refer to other entities or to files are refused;
-plain ones are substituted within a limit, as are the entities of HTML, which feeds use without declaring them. Depth
-and elements are counted first. Broken XML is read as far as possible, with a warning.
+plain ones are substituted within a limit, as are the entities of HTML, which feeds use without declaring them. Elements
+are counted first; the parser refuses what is nested too deep. Broken XML is read as far as possible, with a warning.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from html import escape
 from html.entities import html5
 from typing import cast
@@ -22,7 +21,6 @@ from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOption
 from tidings.web.extract.prescan import TreeBounds, scan
 from tidings.web.extract.sniff import as_utf8
 
-_DEPTH = 250  # libxml2 silently stops at 256.
 _DOCTYPE = re.compile(
     rb"<!DOCTYPE\s++[^>\[]{0,2000}+"
     rb"(?:\[((?:<!--(?:[^-]++|-(?!->))*+-->|[^\]\"'<]++|<(?!!--)|\"[^\"]*+\"|'[^']*+')*+)\]\s*+)?+>?+"
@@ -43,7 +41,7 @@ def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))
-    if refused := scan(text, replace(bounds, depth=min(bounds.depth, _DEPTH))):
+    if refused := scan(text, bounds):
         raise ExtractionFailed("bomb", f"The XML has {refused} and is not read: ask for it as raw.")
     tree = _parsed(_resolved(text, declared))
     if tree is None and body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
@@ -63,7 +61,7 @@ def _parsed(text: bytes) -> Tree | None:
     errors = (error for error in parser.error_log if error.level >= etree.ErrorLevels.ERROR)
     faults = [error for error in errors if error.domain_name != "NAMESPACE"]
     if any("depth" in error.message.lower() for error in faults):
-        raise ExtractionFailed("bomb", f"The XML is nested more than {_DEPTH} deep and is not read: ask for it as raw.")
+        raise ExtractionFailed("bomb", "The XML is nested too deep and is not read: ask for it as raw.")
     if root is None:
         return None
     fault = f"line {faults[0].line}: {faults[0].message}" if faults else ""

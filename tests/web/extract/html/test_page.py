@@ -67,6 +67,31 @@ def test_the_elements_of_the_page_are_trusted_last() -> None:
     assert (found.title, found.author, found.published_at) == ("Winter here", "Ann", "2024-05-06")
 
 
+def test_the_title_is_the_headline_that_readers_see() -> None:
+    site = "<meta property=og:site_name content=Times>"
+    stated = f"<title>Winter, and what to see</title>{site}<meta property=og:title content='Winter &amp;#8217;24'>"
+    assert known(stated, "<h1>Times</h1><h1>What to see in winter</h1>").title == "What to see in winter"
+    assert known(stated, "<h1>Menu</h1><p>A story.").title == "Winter \N{RIGHT SINGLE QUOTATION MARK}24"
+
+
+@pytest.mark.parametrize(
+    ("line", "author", "date"),
+    [
+        ("<p>By Ann Sea, editor | 3rd May 2024", "Ann Sea, editor", "2024-05-03"),
+        ("<p>Written by: Ann Sea<p>Updated May 3, 2024, 4 min read", "Ann Sea", "2024-05-03"),
+        ("<p>May 3, 2024 by Ann Sea", "Ann Sea", "2024-05-03"),
+        ("<div class=author-name>Ann Sea</div><p>by the sea", "Ann Sea", None),
+        ("<div class=post-author>About the author</div><p>May 2024<p>31 Feb 2024", None, None),
+        ("<p>Stand by for more<p>3/5/2024", None, None),
+    ],
+)
+def test_a_byline_near_the_headline_has_the_author_and_the_date(
+    line: str, author: str | None, date: str | None
+) -> None:
+    found = known("", f"<h1>Winter</h1>{line}")
+    assert (found.author, found.published_at) == (author, date)
+
+
 def test_nothing_is_made_up() -> None:
     assert known() == Extracted("page", "blocks")
 

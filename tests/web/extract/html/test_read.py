@@ -139,7 +139,7 @@ def test_a_bomb_is_read_without_a_parser_and_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("hidden", [b"<!--</div>-->", b"<script></div></script>"])
-def test_depth_that_is_hidden_from_the_scan_loses_no_word(hidden: bytes) -> None:
+def test_depth_loses_no_word(hidden: bytes) -> None:
     found = read(b"<p>first</p>" + (b"<div>" + hidden) * 5_000 + b"last")
     assert (found.method, found.text.split()) == ("plain", ["first", "last"])
     assert "nested" in found.warnings[0].message
@@ -150,7 +150,7 @@ def test_a_bomb_without_a_word_is_empty() -> None:
 
 
 def test_a_page_as_deep_as_is_allowed_loses_no_text() -> None:
-    found = read(b"<div>" * 900 + SENTENCES[0].encode() + b"</div>" * 900)
+    found = read(b"<div>" * 2_000 + SENTENCES[0].encode() + b"</div>" * 2_000)
     assert SENTENCES[0] in found.text
 
 

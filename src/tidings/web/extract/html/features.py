@@ -13,9 +13,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ _SIZES: Final = 4  # The containers whose sizes are features, and the numbers fo
 _CUES: Final = {
     name: re.compile(pattern) for name, pattern in json.loads(Path(__file__).with_name("cues.json").read_text()).items()
 }
+_CUE_FLAGS: Final = [tuple(float(cues >> bit & 1) for bit in range(len(_CUES))) for cues in range(1 << len(_CUES))]
 _ANY_CUE: Final = re.compile("|".join(pattern.pattern for pattern in _CUES.values()))
 _CUE_WORDS: Final = 10  # The most words of such a text.
 _FAR: Final = 99.0
@@ -223,7 +225,7 @@ def block_features(whole: HtmlPage, names: Worths, texts: Worths) -> list[list[f
     words, length, log1p = page.root.words or 1, page.root.long or 1, math.log1p
     themselves = [_itself(block, texts) for block in blocks]
     looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
-    surroundings = _surroundings(blocks, themselves, cues)
+    cues_around, sides = _surroundings(blocks, themselves, cues)
     seen = _Seen(whole)
     inside = [index for index, block in enumerate(blocks) if inherited[block.node].steps == 0]
     first, last = (inside[0], inside[-1]) if inside else (0, len(blocks))
@@ -245,11 +247,11 @@ def block_features(whole: HtmlPage, names: Worths, texts: Worths) -> list[list[f
         row += (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
         row += (heading[0], heading[1], since, heading[2], *_name_features(*own.names))
         row += _container_features(close, own.groups, own.semantics)
-        row += [float(own.led >> bit & 1) for bit in range(len(_CUES))]
+        row += _CUE_FLAGS[own.led]
         row += sinces
-        row += surroundings[index][: len(_CUES)]
+        row += cues_around[index]
         row += (*seen.features(block), float(own.steps), float(max(first - index, 0)), float(max(index - last, 0)))
-        row += surroundings[index][len(_CUES) :]
+        row += sides[index]
         found.append(row)
         since += 1.0
         sinces = [one + 1.0 if one < _FAR else _FAR for one in sinces]
@@ -287,25 +289,32 @@ class _Seen:
 
 def _surroundings(
     blocks: Sequence[PageBlock], themselves: Sequence[Sequence[float]], cues: Sequence[int]
-) -> list[list[float]]:
-    """Returns for each block the cues around it, then links, long text and sentences before and after it."""
-    sums = [[0] * (len(_CUES) + 4)]
-    for block, itself, cue in zip(blocks, themselves, cues, strict=True):
-        words, links = block.words, block.links
-        long = words if words >= 12 and links * 3 < words else 0
-        more = [*(cue >> bit & 1 for bit in range(len(_CUES))), words, links, long, int(itself[2])]
-        sums.append([one + other for one, other in zip(sums[-1], more, strict=True)])
-    found: list[list[float]] = []
-    for index in range(len(blocks)):
-        low, here, next_, high = (
-            sums[max(0, index - _AROUND)], sums[index], sums[index + 1], sums[min(len(blocks), index + 1 + _AROUND)]
-        )  # fmt: skip
-        counts = [float(high[bit] - low[bit]) for bit in range(len(_CUES))]
-        words, links, long, ends = (one - other for one, other in zip(here[-4:], low[-4:], strict=True))
-        words_, links_, long_, ends_ = (one - other for one, other in zip(high[-4:], next_[-4:], strict=True))
-        counts += (links / (words or 1), links_ / (words_ or 1), float(long), float(long_), float(ends), float(ends_))
-        found.append(counts)
-    return found
+) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
+    """Returns for each block the cues around it; and the links, long text and sentences before and after it."""
+    count = len(blocks)
+    lows = [max(0, index - _AROUND) for index in range(count)]
+    highs = [min(count, index + 1 + _AROUND) for index in range(count)]
+
+    def sums(numbers: Iterable[float]) -> list[float]:
+        return list(accumulate(numbers, initial=0.0))
+
+    by_cue = [sums(cue >> bit & 1 for cue in cues) for bit in range(len(_CUES))]
+    around = [[one[high] - one[low] for low, high in zip(lows, highs, strict=True)] for one in by_cue]
+    words, links = sums(block.words for block in blocks), sums(block.links for block in blocks)
+    long = sums(block.words if block.words >= 12 and block.links * 3 < block.words else 0 for block in blocks)
+    ends = sums(itself[2] for itself in themselves)
+    sides = [
+        (
+            (links[index] - links[low]) / (words[index] - words[low] or 1),
+            (links[high] - links[index + 1]) / (words[high] - words[index + 1] or 1),
+            long[index] - long[low],
+            long[high] - long[index + 1],
+            ends[index] - ends[low],
+            ends[high] - ends[index + 1],
+        )
+        for index, (low, high) in enumerate(zip(lows, highs, strict=True))
+    ]
+    return list(zip(*around, strict=True)), sides
 
 
 def _alike(page: Blocks) -> dict[str, tuple[float, float]]:

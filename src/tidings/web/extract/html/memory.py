@@ -14,7 +14,7 @@ place is the names of the elements around it.
 import base64
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -45,9 +45,8 @@ _BESIDE_TITLE: Final = re.compile(
 def remembered(blocks: Sequence[PageBlock], chosen: Collection[int]) -> str:
     """Returns the memory of a look that chose the blocks with these numbers."""
     marks = bytearray()
-    for number, block in enumerate(blocks[:_MOST]):
-        text, place = _fingerprints(block)
-        marks += text + bytes([place[0] & 0xFE | (number in chosen)]) + place[1:]
+    for number, (text, place) in enumerate(_fingerprints(blocks[:_MOST])):
+        marks += text + bytes([place[0] | (number in chosen)]) + place[1:]
     return base64.b85encode(bytes(marks)).decode("ascii")
 
 
@@ -72,12 +71,12 @@ class Prior:
     def weighed(self, blocks: Sequence[PageBlock], odds: Sequence[float]) -> tuple[list[float], set[int], set[int]]:
         """Returns the odds of the blocks with what is known of them; the blocks to keep, and those to leave out."""
         moved, keep, leave = list(odds), set[int](), set[int]()
+        if not self._known:
+            return moved, keep, leave
         seen: Counter[bytes] = Counter()
         beside: set[Node] = set()
         new: list[int] = []
-        for number, block in enumerate(blocks) if self._known else ():
-            text, place = _fingerprints(block)
-            place = _even(place)
+        for number, (block, (text, place)) in enumerate(zip(blocks, _fingerprints(blocks), strict=True)):
             there = self._places.get(place, set())
             key = text + place
             if key not in self._known and there != {True}:
@@ -128,14 +127,23 @@ def _even(place: bytes) -> bytes:
     return bytes([place[0] & 0xFE]) + place[1:]
 
 
-def _fingerprints(block: PageBlock) -> tuple[bytes, bytes]:
-    names: list[str] = []
-    node: Node | None = block.node
-    while node is not None and len(names) < _AROUND:
-        names.append(_NUMBER.sub("0", node.key))
+def _fingerprints(blocks: Iterable[PageBlock]) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the text and the place of each block; the last bit of a place is free."""
+    places: dict[tuple[str, ...], bytes] = {}  # Many blocks have the same names around them.
+    for block in blocks:
+        keys = tuple(_keys_around(block.node))
+        if (place := places.get(keys)) is None:
+            place = places[keys] = _even(_digest("/".join(keys), _PLACE))
+        yield _digest(block.text, _TEXT), place
+
+
+def _keys_around(node: Node | None) -> Iterator[str]:
+    for _ in range(_AROUND):
+        if node is None:
+            return
+        yield node.key
         node = node.parent
-    return _digest(_NUMBER.sub("0", block.text), _TEXT), _digest("/".join(names), _PLACE)
 
 
 def _digest(text: str, size: int) -> bytes:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=size).digest()
+    return blake2b(_NUMBER.sub("0", text).encode("utf-8", "replace"), digest_size=size).digest()

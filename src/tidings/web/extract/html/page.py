@@ -1,7 +1,8 @@
 """A parsed page: its tree, meta tags, JSON-LD and blocks, each read once; its metadata, dates and embedded data.
 
 Metadata is taken in this order from: JSON-LD of the page's subject, OpenGraph and other meta tags, elements of the
-page. Dates become ISO 8601; one that would need guessing is left out, because a wrong date is worse than none.
+page, the short texts around the headline. The title is the headline that readers see, if it is the one that is stated.
+Dates become ISO 8601; one that would need guessing is left out, because a wrong date is worse than none.
 
 Embedded data is used only if the page itself shows next to nothing: the posts of a Discourse forum, and the texts in
 JSON-LD and meta tags for search engines.
@@ -20,13 +21,14 @@ from urllib.parse import urljoin, urlsplit
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import mail_date
-from tidings.web.extract.html.blocks import Blocks
+from tidings.web.extract.html.blocks import Blocks, PageBlock
 from tidings.web.extract.html.embeds import write_formulas
 from tidings.web.extract.html.hidden import hidden_texts, visibility_of
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
 from tidings.web.extract.model import Extracted
+from tidings.web.extract.prescan import TreeBounds
 
 _ENOUGH = 100  # Words from which the page's own text suffices.
 _LONGEST = 500_000  # Characters of JSON-LD; more is data, not a description.
@@ -56,9 +58,9 @@ def types_of(one: dict[str, Any]) -> list[str]:
     return [name for name in ([kind] if isinstance(kind, str) else as_list(kind)) if isinstance(name, str)]
 
 
-def read_page(body: bytes, url: str, without: Iterable[str] = ()) -> HtmlPage:
-    """Parses `body`, which is UTF-8 and has passed the pre-scan, without the parts that these selectors match."""
-    root = parse(body)
+def read_page(body: bytes, url: str, without: Iterable[str] = (), bounds: TreeBounds | None = None) -> HtmlPage:
+    """Parses `body`, which is UTF-8, without the parts that these selectors match. Raises `Unparsable`."""
+    root = parse(body, bounds)
     remove(root, without)
     write_formulas(root)
     within = root.find("body")
@@ -130,9 +132,24 @@ _PUBLISHED: Final = (
     "publish_date", "parsely-pub-date", "sailthru.date", "citation_publication_date", "og:published_time",
 )  # fmt: skip
 _AUTHOR: Final = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "citation_author")
+_WORD: Final = re.compile(r"\w+")
 _DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 _DASHES: Final = "|·•»\N{EN DASH}\N{EM DASH}-"
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WRITTEN_DATE: Final = re.compile(
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?)?({'|'.join(_MONTHS)})[a-z]*\.?,? "
+    r"(?:(\d{1,2})(?:st|nd|rd|th)?,? )?((?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+_BYLINE: Final = re.compile(
+    r"(?:^|\d,? |[|·•] ?|\b(?:written|posted|published|reviewed) )(?:by|author)\b:?(?: +(?=\w)|$)", re.IGNORECASE
+)
+_AFTER_NAME: Final = re.compile(
+    rf"\s*(?:[|·•/(]|\s[{_DASHES}]\s|\d|\b(?:on|in|updated|published|{'|'.join(_MONTHS)})\b).*", re.IGNORECASE
+)
+_AROUND_HEADLINE: Final = range(-8, 13)  # Blocks that may have the author and the date.
+_FEW_WORDS: Final = 16
 _SEPARATOR: Final = re.compile(rf"\s+(?:[{_DASHES}]|::)\s+")
 _LONGEST_METADATA: Final = 500
 # URLs that are absolute and normal already, as nearly all links to other sites are.
@@ -161,7 +178,8 @@ def with_metadata(found: Extracted, page: HtmlPage) -> Extracted:
 
 
 def _clean(value: object) -> str | None:
-    text = " ".join(value.split())[:_LONGEST_METADATA] if isinstance(value, str) else ""
+    # Many pages escape it once more.
+    text = " ".join(html.unescape(value).split())[:_LONGEST_METADATA] if isinstance(value, str) else ""
     return text or None
 
 
@@ -170,11 +188,18 @@ def _first(*values: object) -> str | None:
 
 
 def _title(page: HtmlPage, about: list[dict[str, Any]], site: str | None) -> str | None:
-    """Returns the headline. The site's name, which often follows the title, is removed if it is known."""
+    """Returns the headline. The site's name, which often follows a stated title, is removed if it is known."""
     headlines = (one.get("headline") for one in about)
-    title = _first(*headlines, page.metas.get("og:title"), page.metas.get("twitter:title"), page.title)
+    stated = (*headlines, page.metas.get("og:title"), page.metas.get("twitter:title"), page.title)
+    title = _first(*stated)
+    known = set(_WORD.findall(" ".join(filter(None, map(_clean, stated))).lower()))
+    for block in page.blocks.blocks:
+        words = _WORD.findall(block.text.lower()) if block.node.tag == "h1" else []
+        is_site = block.text.lower() == (site or "").lower()
+        if words and not is_site and (title is None or sum(word in known for word in words) * 4 >= len(words)):
+            return _clean(block.text)
     if title is None:
-        return _clean(next((block.text for block in page.blocks.blocks if block.node.tag == "h1"), None))
+        return None
     parts = _SEPARATOR.split(title)
     if site and len(parts) > 1:
         if parts[-1].strip().lower() == site.lower():
@@ -195,7 +220,26 @@ def _author(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
     for element, said in page.blocks.noted["rel"]:
         if said == "author" and (name := _clean("".join(element.itertext()))):
             return name
-    return None
+    return next(filter(None, map(_signed, _near_headline(page))), None)
+
+
+def _near_headline(page: HtmlPage) -> Iterator[PageBlock]:
+    """Yields the short blocks around the headline, those after it first."""
+    blocks = page.blocks.blocks
+    headline = next((number for number, block in enumerate(blocks) if block.node.tag == "h1"), None)
+    if headline is not None:
+        for place in sorted(_AROUND_HEADLINE, key=lambda place: (place < 0, abs(place))):
+            if 0 <= headline + place < len(blocks) and blocks[headline + place].words <= _FEW_WORDS:
+                yield blocks[headline + place]
+
+
+def _signed(block: PageBlock) -> str | None:
+    """Returns the name in a byline, or in an element that is named as the author's."""
+    said = _BYLINE.search(block.text)
+    if said is None and not {"author", "byline"} & set(block.node.names):
+        return None
+    name = _AFTER_NAME.sub("", block.text[said.end() if said else 0 :]).strip(" ,:")
+    return name if 1 <= len(name.split()) <= 8 and name[:1].isupper() and "uthor" not in name else None
 
 
 def _people(value: object) -> Iterable[str]:
@@ -215,7 +259,17 @@ def _published(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
     marked = [one for one in times if one.get("pubdate") is not None or one.get("itemprop") == "datePublished"]
     chosen = marked[:1] or (times if len(times) == 1 else [])
     stated = (*values, *(one.get("datetime") for one in chosen))
-    return next((found for value in stated if isinstance(value, str) and (found := iso_date(value))), None)
+    found = (day for value in stated if isinstance(value, str) and (day := iso_date(value)))
+    return next(found, None) or next(filter(None, (_written_date(block.text) for block in _near_headline(page))), None)
+
+
+def _written_date(text: str) -> str | None:
+    """Returns the date in a text such as "Updated 3 May 2024"."""
+    if found := _WRITTEN_DATE.search(text):
+        day, month, other, year = found.groups()
+        with contextlib.suppress(ValueError):
+            return date(int(year), _MONTHS.index(month.lower()) + 1, int(day or other or 0)).isoformat()
+    return None
 
 
 def iso_date(text: str) -> str | None:

@@ -1,6 +1,6 @@
 """An HTML page from bytes to `Extracted`.
 
-    bytes -> prescan -> page (tree, metadata, JSON-LD, blocks) -> kind -> chosen blocks -> Markdown, text
+    bytes -> page (tree, metadata, JSON-LD, blocks) -> kind -> chosen blocks -> Markdown, text
 
 A page that would harm a parser is read without one (`plain_text`): scripts, styles and comments are removed, tags
 become spaces or line ends, and menus stay. A page that shows nothing is read from its embedded data; without any,
@@ -20,10 +20,9 @@ from tidings.web.extract.html.features import KINDS
 from tidings.web.extract.html.memory import Prior, remembered
 from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
 from tidings.web.extract.html.posts import Posts, comments_of, is_comment
-from tidings.web.extract.html.tree import TooDeep
+from tidings.web.extract.html.tree import Unparsable
 from tidings.web.extract.html.write import MarkdownWriter
 from tidings.web.extract.model import Extracted, ExtractOptions, ExtractWarning, bounded
-from tidings.web.extract.prescan import scan
 from tidings.web.extract.sniff import as_utf8
 
 _PIECE = re.compile(
@@ -91,12 +90,10 @@ def read_html(body: bytes, charset: str | None, url: str, options: ExtractOption
 
 def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     body = as_utf8(body, charset)
-    if refused := scan(body, options.bounds):
-        return _unparsed(body, refused, options)
     try:
-        page = read_page(body, url, options.remove_selectors)
-    except TooDeep:
-        return _unparsed(body, "tags nested too deep", options)
+        page = read_page(body, url, options.remove_selectors, options.bounds)
+    except Unparsable as reason:
+        return _unparsed(body, reason, options)
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
@@ -124,7 +121,7 @@ def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractO
     return replace(found, memory=remembered(blocks, kept))
 
 
-def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
+def _unparsed(body: bytes, reason: Unparsable, options: ExtractOptions) -> Extracted:
     text, over = bounded(plain_text(body, len(body)), options.caps.characters, "the page")
     message = f"the page has {reason}: its text is given without structure, menus included"
     warning = ExtractWarning("extraction_fallback", message)
@@ -134,9 +131,12 @@ def _unparsed(body: bytes, reason: str, options: ExtractOptions) -> Extracted:
 def _posts(page: HtmlPage, options: ExtractOptions) -> Extracted | None:
     """Reads the posts of a forum that keeps them as data."""
     posts = discourse(page)
-    if posts is None or scan(posts, options.bounds):
+    if posts is None:
         return None
-    inner = read_page(posts, page.url)
+    try:
+        inner = read_page(posts, page.url, bounds=options.bounds)
+    except Unparsable:
+        return None
     found = _written("forum", "discourse", inner.blocks.blocks, inner, options)
     return found if len(found.text) > 2 * sum(len(block.text) for block in page.blocks.blocks) else None
 

@@ -7,14 +7,16 @@ from typing import Any, Protocol, cast
 
 from lxml import etree as _etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
 
+from tidings.web.extract.prescan import TreeBounds, scan
+
 etree = cast("Any", _etree)  # It has no types; the `Element` below stands for its own.
 
 # Browsers read content after the end of the page; lxml does so only without the end tags.
 _ENDS = re.compile(rb"</(?:body|html)\s*>", re.IGNORECASE)
 
 
-class TooDeep(Exception):
-    """The parser stopped where tags are nested too deep, and lost their content."""
+class Unparsable(Exception):
+    """A page would harm the parser, or is so deep that it lost content. The message completes "the page has"."""
 
 
 class Element(Protocol):
@@ -35,8 +37,10 @@ class Element(Protocol):
     def xpath(self, path: str) -> "list[Element]": ...
 
 
-def parse(body: bytes) -> Element:
-    """Returns the root of `body`, which has passed the pre-scan, always with a body element. Raises `TooDeep`."""
+def parse(body: bytes, bounds: TreeBounds | None = None) -> Element:
+    """Returns the root of `body`, which is UTF-8, always with a body element. Raises `Unparsable`."""
+    if refused := scan(body, bounds):
+        raise Unparsable(refused)
     # Not lxml.html, which looks up a Python class for every element.
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     root = None
@@ -44,7 +48,7 @@ def parse(body: bytes) -> Element:
         root = etree.fromstring(_ENDS.sub(b"", body), parser)
     fatal = etree.ErrorLevels.FATAL
     if any(error.level == fatal and error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
-        raise TooDeep
+        raise Unparsable("tags nested too deep")
     if root is None:
         root = etree.Element("html")
     if root.find("body") is None:

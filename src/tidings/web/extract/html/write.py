@@ -142,6 +142,7 @@ class MarkdownWriter:
         self._options = options
         self._room = options.caps.characters  # Characters left for URLs: a long base URL makes every short link long.
         self._items: set[Node] = set()  # List items that already have their bullet.
+        self._around: dict[Node, tuple[int, int]] = {}
         self._links: dict[str, int] = {}  # The URLs of links that are written as footnotes.
 
     def write(self, blocks: Sequence[PageBlock], posts: Posts | None = None) -> str:
@@ -202,12 +203,7 @@ class MarkdownWriter:
             return ""
         if level := _heading(block.node):
             return f"{'#' * level} {text.replace(chr(10), ' ')}"
-        depth = quotes = 0
-        node: Node | None = block.node
-        while node is not None:
-            depth += node.tag == "li"
-            quotes += is_quote(node)
-            node = node.parent
+        depth, quotes = self._levels(block.node)
         first = rest = "> " * min(quotes, 5)
         if (marker := _nearest(block.node, "li")) is not None:
             indent = "  " * (depth - 1)
@@ -217,6 +213,13 @@ class MarkdownWriter:
         elif block.node.tag == "dt":
             text = text if text.startswith("**") else f"**{text}**"
         return first + text.replace("\n", "\n" + rest)
+
+    def _levels(self, node: Node) -> tuple[int, int]:
+        """Returns how many list items and quotes are around a block."""
+        if node not in self._around:
+            items, quotes = self._levels(node.parent) if node.parent is not None else (0, 0)
+            self._around[node] = (items + (node.tag == "li"), quotes + is_quote(node))
+        return self._around[node]
 
     def inline(self, block: PageBlock) -> str:
         """Returns the text of a block with its links, emphasis, code and images."""
