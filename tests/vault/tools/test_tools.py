@@ -65,15 +65,6 @@ async def test_a_server_that_only_reads_refuses_what_is_not_offered_too(tmp_path
         assert agent.on_disk("A.md") == "a"
 
 
-async def test_a_server_that_only_reads_says_so_of_daily_notes_too(tmp_path: Path) -> None:
-    async with at(tmp_path, {"2026-01-31.md": "a"}, read_only=True) as agent:
-        said = await agent.refused("daily_note", date="2026-01-31", append="x")
-        assert said == "This vault is read-only: nothing can be added to its notes. Leave out append."
-        said = await agent.refused("daily_note", date="2026-02-01", create=True)
-        assert said.endswith("It would be '2026-02-01.md'. This vault is read-only, so that it cannot be created.")
-        assert (await agent.call("daily_note", date="2026-01-31", create=True))["notes"][0]["text"] == "a\n"
-
-
 async def test_all_that_is_told_of_the_tools_fits_in_16_kilobytes(root: Path) -> None:
     tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (await offered(root)).values()]
     assert len(json.dumps(tools, separators=(",", ":"), ensure_ascii=False)) < 16_000

@@ -21,6 +21,19 @@ from tidings.vault.notes.sections import EditRefused
 from tidings.vault.search.query import BadQuery
 
 
+class Remarked(TypedDict):
+    """An answer, perhaps with a note about it."""
+
+    note: NotRequired[str]
+
+
+class Page(Remarked):
+    """One page of a list."""
+
+    total: int
+    next_offset: NotRequired[int]
+
+
 class LineResult(TypedDict):
     """One line of a note."""
 
@@ -35,16 +48,13 @@ class HitResult(TypedDict):
     lines: list[LineResult]
 
 
-class SearchResult(TypedDict):
+class SearchResult(Page):
     """One page of a search."""
 
-    total: int
     results: list[HitResult]
-    next_offset: NotRequired[int]
-    note: NotRequired[str]
 
 
-class ExcerptResult(TypedDict):
+class ExcerptResult(Remarked):
     """A note, or the requested part of it, as much as fits."""
 
     path: str
@@ -53,27 +63,30 @@ class ExcerptResult(TypedDict):
     lines: str
     total_lines: int
     left_out: NotRequired[str]
-    note: NotRequired[str]
 
 
-class WriteResult(TypedDict):
+class WriteResult(Remarked):
     """A note that was written."""
 
     path: str
     version: str
     done: str
     diff: NotRequired[str]
-    note: NotRequired[str]
 
 
-class MoveResult(TypedDict):
+class ChangeResult(TypedDict):
+    """A change of several files."""
+
+    done: str
+    changed: list[str]
+    version: NotRequired[str]
+    warnings: NotRequired[list[str]]
+
+
+class MoveResult(ChangeResult):
     """A move, and the notes with links to the file."""
 
     path: str
-    version: NotRequired[str]
-    done: str
-    changed: list[str]
-    warnings: NotRequired[list[str]]
 
 
 class DeleteResult(TypedDict):
@@ -84,22 +97,6 @@ class DeleteResult(TypedDict):
     done: str
 
 
-class Renamed(TypedDict):
-    """A renamed tag, and the notes that have it."""
-
-    done: str
-    changed: list[str]
-    version: NotRequired[str]
-    warnings: NotRequired[list[str]]
-
-
-class UndoResult(TypedDict):
-    """A write that was undone, and the files that it had changed."""
-
-    done: str
-    changed: list[str]
-
-
 class TagCountResult(TypedDict):
     """A tag, and the number of notes that have it or one below it."""
 
@@ -107,14 +104,11 @@ class TagCountResult(TypedDict):
     count: int
 
 
-class Tags(TypedDict):
+class Tags(Page):
     """One page of the tags with their counts, or of the notes of one tag."""
 
-    total: int
     tags: NotRequired[list[TagCountResult]]
     notes: NotRequired[list[str]]
-    next_offset: NotRequired[int]
-    note: NotRequired[str]
 
 
 class LinkSeen(TypedDict):
@@ -127,14 +121,11 @@ class LinkSeen(TypedDict):
     target: NotRequired[str]
 
 
-class LinksResult(TypedDict):
+class LinksResult(Page):
     """Links, or notes without any, or the notes on the way from one to another."""
 
-    total: int
     links: NotRequired[list[LinkSeen]]
     notes: NotRequired[list[str]]
-    next_offset: NotRequired[int]
-    note: NotRequired[str]
 
 
 class ChangedFile(TypedDict):
@@ -144,12 +135,11 @@ class ChangedFile(TypedDict):
     modified: str
 
 
-class Recent(TypedDict):
+class Recent(Remarked):
     """The files that changed last."""
 
     files: list[ChangedFile]
     next_offset: NotRequired[int]
-    note: NotRequired[str]
 
 
 class FolderResult(TypedDict):
@@ -160,13 +150,12 @@ class FolderResult(TypedDict):
     files: int
 
 
-class Structure(TypedDict):
+class Structure(Remarked):
     """The folders below one, and the files in it."""
 
     folder: str
     folders: list[FolderResult]
     files: list[str]
-    note: NotRequired[str]
 
 
 Info = dict[str, Any]  # Facts about a note or about the whole vault.

@@ -13,12 +13,11 @@ from anyio import from_thread
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import AliasChoices, BeforeValidator, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from tidings._kit.text import counted
 from tidings.server.exact_calls import ExactServer, ToolFunction
 from tidings.vault.files.content import Texts
-from tidings.vault.files.outcomes import Conflict, ReadOnly
+from tidings.vault.files.outcomes import Conflict
 from tidings.vault.index import graph
 from tidings.vault.library import VaultLibrary
 from tidings.vault.notes.sections import EditRefused
@@ -141,16 +140,10 @@ class ReadTools:
         date: Day = "today",
         period: Period = "daily",
         max_tokens: MaxTokens = 8000,
-        append: SkipJsonSchema[str] = "",
-        create: SkipJsonSchema[bool] = False,
     ) -> CallToolResult:
         """Read a daily note, or that of a week, month, quarter or year."""
-        # Whoever knows the tool from a server that writes may ask for more than is offered here.
-        if append:
-            raise ReadOnly("This vault is read-only: nothing can be added to its notes. Leave out append.")
         day = read.parse_day(date)
-        cure = "This vault is read-only, so that it cannot be created." if create else ""
-        return await self.library.ask(lambda view: read.periodic(view, self.texts, day, period, max_tokens, cure=cure))
+        return await self.library.ask(lambda view: read.periodic(view, self.texts, day, period, max_tokens))
 
 
 class WriteTools(ReadTools):
@@ -247,7 +240,7 @@ class WriteTools(ReadTools):
         ctx: Context,
         if_match: Annotated[str, Field(description="Version that dry_run gave; refuses if notes differ now")] = "",
         dry_run: DryRun = False,
-    ) -> Annotated[CallToolResult, results.Renamed]:
+    ) -> Annotated[CallToolResult, results.ChangeResult]:
         """Rename a tag, and those below it, in all notes and properties, as in tag='todo', to='task'."""
         await self._settled(ctx)
         notes, version = await self.library.ask(lambda view: write.tagged(view, tag, if_match))
@@ -263,7 +256,7 @@ class WriteTools(ReadTools):
 
     async def undo(
         self, *, change: Annotated[str, Field(description="Its id in vault://history, or a path that it changed")] = ""
-    ) -> Annotated[CallToolResult, results.UndoResult]:
+    ) -> Annotated[CallToolResult, results.ChangeResult]:
         """Undo your last write, or an earlier `change`: also brings back what was deleted. Refuses if a file has
         changed since.
         """
