@@ -1,8 +1,9 @@
 """Changing one property of a note without touching any other byte.
 
 The tree of the YAML gives the position of a property; its text is replaced there, in the style that it had, or in the
-simplest style that is read as the same value. Items of a list that stay keep their quotes and comments. The result is
-read again before it is returned: an edit that would mean anything else is refused.
+simplest style that is read as the same value. Items of a list that stay keep their quotes and comments. A block in
+braces (JSON) becomes lines, as in the app. The result is read again before it is returned: an edit that would mean
+anything else is refused.
 
 YAML's own marks are not exact: a block node ends where the next node begins, after empty lines and comments that are
 not its own, and an alias has the marks of its anchor. `places` and `end_of` correct that.
@@ -13,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from tidings.vault.notes.model import TextChange
@@ -50,10 +50,7 @@ def places(text: str, root: MappingNode) -> dict[str, YamlSpan]:
 
 def _place(text: str, key: Node, value: Node) -> YamlSpan:
     colon = _COLON.match(text, key.end_mark.index)
-    if colon is None:  # A name without a value, between braces.
-        end = cast("int", key.end_mark.index)
-        return YamlSpan(_begin(key), end, end, end, value)
-    after = colon.end()
+    after = colon.end() if colon else cast("int", key.end_mark.index)
     if _begin(value) < after:
         alias = _ALIAS.match(text, after)
         start, end = alias.span(1) if alias else (after, after)
@@ -135,10 +132,8 @@ def scalar_text(value: Any, quote: str | None = None, *, in_flow: bool = False) 
     return '"' + _ESCAPED.sub(escape, value) + '"'
 
 
-def flow_text(value: Any, quote: str | None = None, *, as_json: bool = False) -> str:
+def flow_text(value: Any, quote: str | None = None) -> str:
     """Writes a value on one line: `[a, b]`, `{a: b}`."""
-    if as_json:
-        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
         return "{" + ", ".join(f"{scalar_text(k, in_flow=True)}: {flow_text(v)}" for k, v in pairs) + "}"
@@ -187,11 +182,10 @@ def set_property(text: str, key: str, value: Any) -> str:
         made = mapping_text({key: value}, "").replace("\n", newline)
         return _checked(f"{text[: block.start]}---{newline}{made}---{newline}{text[block.start :]}", wanted)
     editor = _Editor(block)
-    name = editor.name(key)
-    if name is not None and _dumped(editor.properties[name]) == _dumped(value):
+    name = editor.name(key) or key
+    if name in editor.properties and _dumped(editor.properties[name]) == _dumped(value):
         return text
-    change = editor.appended(key, value) if name is None else editor.replaced(name, value)
-    return editor.apply(text, change, {**editor.properties, name or key: value})
+    return editor.apply(text, {**editor.properties, name: value}, lambda: editor.written(name, value))
 
 
 def remove_property(text: str, key: str) -> str:
@@ -204,7 +198,7 @@ def remove_property(text: str, key: str) -> str:
     if name is None:
         return text
     others = {other: value for other, value in editor.properties.items() if other != name}
-    return editor.apply(text, editor.removed(name), others)
+    return editor.apply(text, others, lambda: editor.removed(name))
 
 
 def _newline(text: str) -> str:
@@ -234,49 +228,34 @@ class _Editor:
         if problem is not None:
             raise BadProperties(problem)
         self._block, self._text = block, block.text
-        try:
-            root = compose(block.text)
-        except (yaml.YAMLError, ValueError) as error:  # Some JSON is not YAML.
-            raise BadProperties(f"The properties cannot be changed: {error}") from error
-        self._root = root if isinstance(root, MappingNode) else None
-        self._places = places(self._text, self._root) if self._root else {}
-        self._braces = self._root is not None and self._root.flow_style is True
+        root = compose(block.text) if block.kind == "yaml" else None
+        self._places = places(self._text, root) if isinstance(root, MappingNode) else {}
+        self._in_braces = block.kind == "json" or (isinstance(root, MappingNode) and root.flow_style is True)
         first = next(iter(self._places.values()), None)
-        self._indent = "" if first is None or self._braces else self._text[self._line(first.key) : first.key]
+        self._indent = "" if first is None else self._text[self._line(first.key) : first.key]
 
     def name(self, key: str) -> str | None:
         if key in self.properties:
             return key
         return next((name for name in self.properties if name.casefold() == key.casefold()), None)
 
-    def apply(self, text: str, change: TextChange, wanted: dict[str, Any]) -> str:
-        start, end = self._block.start + change.start, self._block.start + change.end
-        written = change.text.replace("\n", _newline(text))
+    def apply(self, text: str, wanted: dict[str, Any], change: Callable[[], TextChange]) -> str:
+        """Returns the note with the `wanted` properties, by a change of the block."""
+        lines = TextChange(0, len(self._text), mapping_text(wanted, "")) if self._in_braces else change()
+        start, end = self._block.start + lines.start, self._block.start + lines.end
+        written = lines.text.replace("\n", _newline(text))
         return _checked(text[:start] + written + text[end:], _dumped(wanted))
 
-    def appended(self, key: str, value: Any) -> TextChange:
-        if not self._braces:
-            end = len(self._text)
-            return TextChange(end, end, mapping_text({key: value}, self._indent, self._step()))
-        shown = flow_text(value, as_json=self._block.kind == "json")
-        written = f"{json.dumps(key, ensure_ascii=False)}: {shown}"
-        if not self._places:
-            start = _begin(cast("MappingNode", self._root)) + 1
-            return TextChange(start, start, written)
-        last = list(self._places.values())[-1]
-        line = self._text[self._line(last.key) : last.key]
-        return TextChange(last.end, last.end, f",\n{line}{written}" if line.isspace() else f", {written}")
+    def written(self, name: str, value: Any) -> TextChange:
+        if name in self.properties:
+            return self.replaced(name, value)
+        end = len(self._text)
+        return TextChange(end, end, mapping_text({name: value}, self._indent, self._step()))
 
     def removed(self, name: str) -> TextChange:
         place = self._places[name]
-        if not self._braces:
-            newline = self._text.find("\n", place.end)
-            return TextChange(self._line(place.key), len(self._text) if newline < 0 else newline + 1, "")
-        order = list(self._places.values())
-        at = order.index(place)
-        if at + 1 < len(order):
-            return TextChange(place.key, order[at + 1].key, "")
-        return TextChange(order[at - 1].end if at else place.key, place.end, "")
+        newline = self._text.find("\n", place.end)
+        return TextChange(self._line(place.key), len(self._text) if newline < 0 else newline + 1, "")
 
     def replaced(self, name: str, value: Any) -> TextChange:
         place, old = self._places[name], self.properties[name]
@@ -287,11 +266,8 @@ class _Editor:
             if change is not None:
                 return change
         in_braces = isinstance(node, SequenceNode | MappingNode) and node.flow_style is True
-        if self._braces or (isinstance(value, list | dict) and in_braces):
-            written = flow_text(value, as_json=self._block.kind == "json")
-            named = self._text.startswith(":", place.colon - 1)  # Between braces a name may have no value.
-            space = "" if place.start > place.colon else " "
-            return TextChange(place.start, place.end, ("" if named else ":") + space + written)
+        if isinstance(value, list | dict) and in_braces:
+            return TextChange(place.start, place.end, flow_text(value))
         quote = node.style if isinstance(node, ScalarNode) and node.style in ("'", '"') else None
         written = after_colon(value, self._indent, self._step(), quote)
         gap = self._text[place.colon : place.start]
@@ -320,14 +296,13 @@ class _Editor:
         starts = [_begin(item) for item in nodes]
         if starts != sorted(set(starts)) or starts[0] < _begin(node):
             return None
-        as_json = self._block.kind == "json"
         quote = style_of(node)
         ends = [end_of(self._text, item) for item in nodes]
         if _dumped(values[: len(olds)]) == _dumped(olds):
-            added = [flow_text(value, quote, as_json=as_json) for value in values[len(olds) :]]
+            added = [flow_text(value, quote) for value in values[len(olds) :]]
             return TextChange(ends[-1], ends[-1], "".join(f", {item}" for item in added))
         kept = [self._text[start:end] for start, end in zip(starts, ends, strict=True)]
-        written = _reused(olds, kept, values, lambda value: flow_text(value, quote, as_json=as_json))
+        written = _reused(olds, kept, values, lambda value: flow_text(value, quote))
         return TextChange(starts[0], ends[-1], ", ".join(written))
 
     def _step(self) -> str:
