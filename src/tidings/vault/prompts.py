@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Annotated, Final
 
-from mcp_types import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from mcp_types import ContentBlock, EmbeddedResource, TextContent, TextResourceContents
 from pydantic import Field
 
-from tidings._kit.text import one_line, quoted
+from tidings._kit.text import quoted
 from tidings.server.exact_calls import ExactServer
 from tidings.vault.files.paths import uri
 from tidings.vault.index.queries import FileRow
@@ -25,8 +25,7 @@ from tidings.vault.view import VaultView, daily_dates, local_today, periodic_not
 Content = list[ContentBlock]
 
 _NOTE_ROOM: Final = 8000  # The number of characters of a note that a prompt includes.
-_TASKS: Final = 50
-_RECENT: Final = 10
+_RECENT: Final = 12
 _MOST: Final = 50
 _ROOM: Final = 40_000  # The number of characters of all notes together that a prompt includes.
 _DAY: Final = "A date such as 2026-01-31, or 'today'."
@@ -76,17 +75,6 @@ def _brought(view: VaultView, file: FileRow, room: int = _NOTE_ROOM) -> ContentB
     )
 
 
-def _pointed(file: FileRow) -> ContentBlock:
-    return ResourceLink(
-        type="resource_link",
-        name=file.path,
-        uri=uri("note", file.path),
-        title=file.title,
-        mime_type=MARKDOWN,
-        size=file.size,
-    )
-
-
 def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
@@ -102,35 +90,24 @@ def daily_brief(view: VaultView, date: str, *, today: date | None = None) -> lis
     day = _day_of(date, today or local_today())
     before = next((each for each in daily_dates(view, day) if each < day), None)
     note, last = periodic_note(view, day), periodic_note(view, before) if before else None
-    recent = [
-        file
-        for file in view.queries.recent(_RECENT + 2)
-        if file.kind == "note" and file.path not in {each.path for each in (note, last) if each}
-    ]
+    brought = [each for each in (note, last) if each]
+    shown = {each.path for each in brought}
+    recent = [each.path for each in view.queries.recent(_RECENT) if each.kind == "note" and each.path not in shown]
     return [
         _told(
             view,
             f"Help me plan {day:%A}, {day.isoformat()}, in my daily note.",
-            f"It is {note.path!r} and comes along below."
+            f"It is {note.path!r}."
             if note
             else f"It does not exist yet; it would be {' or '.join(map(repr, periodic_places(view, day)))}.",
-            _open(view, last) if last else "There is no earlier daily note.",
+            f"The last daily note is {last.path!r}." if last else "There is no earlier daily note.",
+            f"These changed last:\n{_bullets(recent)}" if recent else "",
             "First show me a short plan: what is left open and still matters, what the notes that changed last call "
             "for, and what could wait. When I agree, write it into the daily note with the tools; make the note with "
             "`daily_note` if it does not exist, keep everything that is in it, and link the notes you refer to.",
         ),
-        *(_brought(view, each) for each in (note, last) if each),
-        *map(_pointed, recent[:_RECENT]),
+        *(_brought(view, each) for each in brought),
     ]
-
-
-def _open(view: VaultView, last: FileRow) -> str:
-    tasks = view.queries.tasks(last.path, done=False)
-    if not tasks:
-        return f"The last daily note, {last.path!r}, left nothing open."
-    shown = _bullets(f"{one_line(task.text, 200)} (line {task.line})" for task in tasks[:_TASKS])
-    more = f"\n- and {len(tasks) - _TASKS} more" if len(tasks) > _TASKS else ""
-    return f"Open in the last daily note, {last.path!r}:\n{shown}{more}"
 
 
 def recent_brief(view: VaultView, count: str, since: str, *, today: date | None = None) -> list[ContentBlock]:
