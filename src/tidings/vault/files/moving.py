@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tidings.vault.files import outcomes
 from tidings.vault.files.disk import Disk, OpenedFile, PlannedEdit, check_version, is_same, taken
@@ -54,20 +54,20 @@ def move(
 ) -> FileMoved:
     """Moves a file or folder; see `VaultWriter.move`."""
     with disk.everything():
-        step = _check(disk, path, to)
-        path, to = step.place.real, step.to.real  # Notes know nothing of symbolic links on the way.
-        old = _files_in(disk, step.place) if step.is_folder else [path]
+        place, target, is_folder = _check(disk, path, to)
+        path, to = place.real, target.real  # Notes know nothing of symbolic links on the way.
+        old = _files_in(disk, place) if is_folder else [path]
         moved = {each: to + each.removeprefix(path) for each in old}
         plans, skipped, unwritten = _plan(disk, moved, references)
         if dry_run:
             with explained(path, "moved"):
-                _try(disk, step, if_match)
+                _try(disk, place, target, if_match)
             return FileMoved(path, to, (), tuple(plan.path for plan in plans), tuple(skipped), tuple(unwritten))
         renamed = Step(path, to)
         with disk.journal.operation(f"Moved {path} to {to}") as operation:
             with explained(path, "moved"):
                 operation.intend(renamed, *(plan.step for plan in plans))
-                there = disk.rename(step.place, step.to, partial(_check_match, disk, step.place, if_match))
+                there = disk.rename(place, target, partial(_check_match, disk, place, if_match))
             made: list[PlannedEdit] = []
             try:
                 for plan in plans:
@@ -88,13 +88,8 @@ def move(
         return FileMoved(path, to, tuple(touched), tuple(changed), tuple(skipped), tuple(unwritten))
 
 
-class _Step(NamedTuple):
-    place: OpenedFile
-    to: OpenedFile
-    is_folder: bool
-
-
-def _check(disk: Disk, path: str, to: str) -> _Step:
+def _check(disk: Disk, path: str, to: str) -> tuple[OpenedFile, OpenedFile, bool]:
+    """Returns the place, the new one, and whether it is a folder."""
     place = disk.place(path, follow=False)
     if disk.vault.mount_of(to) != place.mount:
         cure = "Move within one vault; links cannot lead out of it."
@@ -114,20 +109,16 @@ def _check(disk: Disk, path: str, to: str) -> _Step:
         raise AlreadyThere(f"{path!r} already has this path. Give another one.")
     if (*target.folder, target.name)[: len(place.folder) + 1] == (*place.folder, place.name):
         raise BadPath(f"{to!r} lies within {path!r} itself.", "Choose another folder.")
-    return _Step(place, target, stat.S_ISDIR(found.st_mode))
+    return place, target, stat.S_ISDIR(found.st_mode)
 
 
-def _try(disk: Disk, step: _Step, if_match: str) -> None:
+def _try(disk: Disk, place: OpenedFile, to: OpenedFile, if_match: str) -> None:
     """Refuses what `Disk.rename` would refuse, and changes nothing."""
-    with step.place.enter() as here:
-        _check_match(disk, step.place, if_match, here)
-        try:
-            there = step.to.enter()
-        except FileNotFoundError:
-            return
-        with there:
-            if there.stat(step.to.name) and not is_same(here, step.place.name, there, step.to.name):
-                raise taken(step.to)
+    with place.enter() as here:
+        _check_match(disk, place, if_match, here)
+        with suppress(FileNotFoundError), to.enter() as there:
+            if there.stat(to.name) and not is_same(here, place.name, there, to.name):
+                raise taken(to)
 
 
 def _plan(
