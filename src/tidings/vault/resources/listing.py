@@ -121,17 +121,13 @@ def _stored(view: VaultView, source: str, value: str) -> types.Completion:
         connection.create_function("key", 1, key, deterministic=True)
         column, plain = "key(path)", key(value)
     text = re.sub(r"([\\%_])", r"\\\1", plain)
-    within, first, part = f"%{text}%", f"{text}%", f"%/{text}%"
+    within = f"%{text}%"
     seen = f"FROM (SELECT path, {column} AS text FROM ({source})) WHERE text LIKE ? ESCAPE '\\'"  # noqa: S608 - texts of our own
     total: int = connection.execute(f"SELECT count(*) {seen}", (within,)).fetchone()[0]
-    values: list[str] = []
-    # One after the other: in the order of the paths, which is there already, the first hundred are soon found.
-    for wanted, *others in ((first,), (part, first), (within, first, part)):
-        if len(values) < min(total, MOST_COMPLETIONS):
-            without = " AND NOT text LIKE ? ESCAPE '\\'" * len(others)
-            sql = f"SELECT path {seen}{without} ORDER BY path LIMIT ?"
-            values += [path for (path,) in connection.execute(sql, (wanted, *others, MOST_COMPLETIONS - len(values)))]
-    return completion(values, total)
+    rank = "CASE WHEN text LIKE ? ESCAPE '\\' THEN 0 WHEN text LIKE ? ESCAPE '\\' THEN 1 ELSE 2 END"
+    sql = f"SELECT path {seen} ORDER BY {rank}, path LIMIT ?"
+    rows = connection.execute(sql, (within, f"{text}%", f"%/{text}%", MOST_COMPLETIONS))
+    return completion([path for (path,) in rows], total)
 
 
 def _clean(text: str) -> str:
