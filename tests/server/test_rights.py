@@ -271,6 +271,65 @@ async def test_rights_that_are_revoked_while_a_stream_opens_end_it() -> None:
         go_on.set()
 
 
+class HeldBack:
+    """An answer that comes late: it was decided before what happens meanwhile."""
+
+    def __init__(self) -> None:
+        self.allowed, self.is_held = True, False
+        self.asked, self.go_on = anyio.Event(), anyio.Event()
+
+    async def __call__(self, _: Any, uri: str) -> bool:
+        decided = self.allowed
+        if self.is_held:
+            self.asked.set()
+            await self.go_on.wait()
+        return decided
+
+
+@pytest.mark.parametrize("replica", [1, 2])
+async def test_rights_that_are_revoked_while_a_session_moves_to_another_replica_end_its_stream(replica: int) -> None:
+    may = HeldBack()
+    checks: Any = {"auth": AUTH, "token_verifier": Tokens(), "authorize": may}
+    async with world(**checks) as all_, anyio.create_task_group() as tasks:
+        ada = await subscribe("legacy", all_.ports[0], ["note://a"], headers=ADA)
+        assert ada.session is not None
+        ada.session.port, may.is_held = all_.ports[1], True
+
+        async def revoke() -> None:
+            await may.asked.wait()
+            may.allowed = may.is_held = False
+            await all_.servers[replica].notify.revoke("ada")
+            may.go_on.set()
+
+        tasks.start_soon(revoke)
+        ada.stream = await ada.session.stream()
+        await all_.publish("note://a")
+        assert await ada.over() == "end"
+        assert ada.news == []
+
+
+async def test_a_token_that_expires_while_a_replay_is_permitted_brings_nothing() -> None:
+    may = HeldBack()
+    checks: Any = {"auth": AUTH, "token_verifier": ShortTokens(), "authorize": may}
+    async with served(**checks) as (mcp, port), anyio.create_task_group() as tasks:
+        first = await subscribe("modern", port, ["note://a"], headers=ADA)
+        since = {"dev.tidings/since": first.acknowledged["params"]["_meta"]["dev.tidings/cursor"]}
+        await mcp.notify.resource_updated("note://a")
+        assert await first.until("note://a")
+        may.is_held = True
+
+        async def wait_for_the_end() -> None:
+            await may.asked.wait()
+            assert await reason(first) == "not-authorized"
+            may.go_on.set()
+
+        tasks.start_soon(wait_for_the_end)
+        stream = await wire.listen(port, wire.wanted(["note://a", "note://b"], []), 7, headers=ADA, **since)
+        await stream.over()
+        assert [frame for frame in stream.frames if wire.is_change(frame)] == []
+        assert stream.frames[-1]["error"]["data"]["code"] == "not-authorized"
+
+
 async def test_permission_is_asked_for_with_the_request_that_subscribed() -> None:
     class Scoped:
         async def verify_token(self, token: str) -> AccessToken | None:
