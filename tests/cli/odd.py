@@ -122,6 +122,10 @@ def handle(message: dict[str, Any]) -> None:  # noqa: C901, PLR0912 - one branch
             prompt(message, params)
         case "tools/call":
             call(message, params)
+        case "tasks/cancel" if "forgetful" in BEHAVIOUR:
+            answer(message, {"resultType": "complete"})
+        case "tasks/get" if "forgetful" in BEHAVIOUR:
+            refuse(message, -32602, "Unknown task")
         case _:
             refuse(message, -32601, f"no {method}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import line_of, listens, started, terminal, tidings, until
+from tests.cli.running import line_of, listens, odd, started, terminal, tidings, until
 from tests.client import everything
 from tests.forking import Forked
 from tests.ports import free_port
@@ -81,6 +81,13 @@ def test_a_task_is_cancelled_and_its_end_is_an_error_for_those_who_wait(url: str
     until(lambda: tidings("task", url, task, "--json").json["status"] == "cancelled")
     done = tidings("task", url, task, "--wait", "--json")
     assert (done.code, done.error["code"], done.error["data"]["task_id"]) == (7, "task-cancelled", task)
+
+
+def test_a_task_that_the_server_forgets_as_soon_as_it_is_cancelled_is_cancelled() -> None:
+    done = tidings("task", odd("modern", "forgetful"), "gone", "--cancel")
+    assert (done.code, done.out, done.err) == (0, "status  cancelled\n", "")
+    done = tidings("task", odd("modern", "forgetful"), "gone", "--cancel", "--json")
+    assert done.json == {"taskId": "gone", "status": "cancelled"}
 
 
 def test_a_tool_that_fails_as_a_task_ends_with_1(url: str) -> None:

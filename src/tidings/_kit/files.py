@@ -5,6 +5,7 @@ does not ask is noticed instead: `replace_file` writes only if the file is still
 """
 
 import errno
+import json
 import os
 import re
 import stat
@@ -15,7 +16,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from tidings._kit.bounded_json import as_dict, dumps
 
 if sys.platform != "win32":
     import fcntl
@@ -147,6 +150,27 @@ def locked(path: Path, timeout: float) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def read_json(path: Path, largest: int) -> dict[str, Any]:
+    """Returns the JSON object in a file; an empty one if there is none, or it cannot be read."""
+    try:
+        return as_dict(json.loads(read_file(path, largest)[0].decode()))
+    except (OSError, ValueError, OverflowError, RecursionError):
+        return {}
+
+
+@contextmanager
+def editing_json(path: Path, largest: int, timeout: float) -> Generator[dict[str, Any]]:
+    """Yields the JSON object in a file, and writes it back as it was changed, one program at a time.
+
+    A file that cannot be read counts as empty. Raises `OSError` if it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked(path.with_name(f".{path.name}.lock"), timeout):
+        document = read_json(path, largest)
+        yield document
+        replace_file(path, dumps(document).encode(), always=True)
 
 
 def network_disk(root: Path) -> str | None:

@@ -268,7 +268,12 @@ def _look(options: OneShotOptions, conversation: Conversation, task_id: str, *, 
         raise no_tasks_by_id()
     if cancel:
         _ask(conversation, "tasks/cancel", task_id)
-    task = _ask(conversation, "tasks/get", task_id)
+    try:
+        task = _ask(conversation, "tasks/get", task_id)
+    except TaskLost:
+        if not cancel:
+            raise
+        task = {"taskId": task_id, "status": "cancelled"}  # The server forgot it at once.
     if options.as_json:
         click.echo(dumped(task))
         return
@@ -293,9 +298,9 @@ def _times(task: dict[str, Any]) -> list[tuple[str, str]]:
     for name, at in (("began", created), ("changed", _time(task.get("lastUpdatedAt")))):
         if at is not None:
             rows.append((name, f"{duration(max(now - at, 0.0))} ago"))
-    if ttl is None:
+    if ttl is None and created is not None:
         rows.append(("kept", "without limit"))
-    elif created is not None:
+    elif ttl is not None and created is not None:
         left = created + ttl / 1000 - now
         rows.append(("kept", f"for {duration(left)} more" if left > 0 else "no longer than now"))
     return rows

@@ -1,7 +1,6 @@
 """`KeptTasks`: the tasks that go on at servers, in a file, so that the next run of the inspector follows them again."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tidings._kit import files
-from tidings._kit.bounded_json import as_dict, as_float, as_text, dumps, weigh
+from tidings._kit.bounded_json import as_dict, as_float, as_text, weigh
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +43,10 @@ class KeptTasks:
 
     async def of(self, server: str) -> list[KeptTask]:
         """Returns the tasks of a server that it may still know, oldest first."""
+        if self._path is None:
+            return []
         await self.flush()
-        kept = (await asyncio.to_thread(self._read)).get(server, {})
+        kept = _servers(await asyncio.to_thread(files.read_json, self._path, _LARGEST_FILE)).get(server, {})
         now = time.time()
         return [each for each in kept.values() if each.ends is None or each.ends > now]
 
@@ -70,57 +71,41 @@ class KeptTasks:
     def _change(self, server: str, task_id: str, task: KeptTask | None) -> None:
         if self._path is not None:
             self._changes[server, task_id] = task
-            self._writing = self._writing or asyncio.create_task(self._write_soon(), name="keeping tasks")
+            self._writing = self._writing or asyncio.create_task(self._write_soon(self._path), name="keeping tasks")
 
-    async def _write_soon(self) -> None:
+    async def _write_soon(self, path: Path) -> None:
         try:
             while self._changes:
                 changes, self._changes = self._changes, {}
-                await asyncio.to_thread(self._write, changes)
+                await asyncio.to_thread(self._write, path, changes)
                 await asyncio.sleep(_GATHER)
         finally:
             self._writing = None
 
-    # In a thread.
-
-    def _read(self) -> dict[str, dict[str, KeptTask]]:
-        """Reads the file. What is not a task in it is ignored."""
+    def _write(self, path: Path, changes: Mapping[tuple[str, str], KeptTask | None]) -> None:
         try:
-            if self._path is None:
-                return {}
-            found = as_dict(json.loads(files.read_file(self._path, _LARGEST_FILE)[0].decode()))
-        except (OSError, ValueError, OverflowError, RecursionError):
-            return {}
-        return {
-            server: {task_id: _task(task_id, as_dict(each)) for task_id, each in as_dict(kept).items()}
-            for server, kept in as_dict(found.get("servers")).items()
-        }
-
-    def _write(self, changes: Mapping[tuple[str, str], KeptTask | None]) -> None:
-        if (path := self._path) is None:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with files.locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
-                files.replace_file(path, dumps({"servers": self._changed(changes)}).encode(), always=True)
+            with files.editing_json(path, _LARGEST_FILE, _LOCK_SECONDS) as document:
+                servers, now = _servers(document), time.time()
+                for (server, task_id), task in changes.items():
+                    kept = servers.setdefault(server, {})
+                    kept.pop(task_id, None)
+                    if task is not None:
+                        kept[task_id] = task
+                document["servers"] = {
+                    server: {each.id: each._asdict() for each in last}
+                    for server, kept in servers.items()
+                    if (last := [each for each in kept.values() if each.ends is None or each.ends > now][-_MOST_KEPT:])
+                }
         except OSError as error:
             logger.warning("tasks are not kept for the next run: %s cannot be written (%s)", path, error.strerror)
 
-    def _changed(self, changes: Mapping[tuple[str, str], KeptTask | None]) -> dict[str, Any]:
-        """Returns the content of the file with these changes."""
-        servers, now = self._read(), time.time()
-        for (server, task_id), task in changes.items():
-            kept = servers.setdefault(server, {})
-            if task is None:
-                kept.pop(task_id, None)
-            else:
-                kept[task_id] = task
-        made: dict[str, Any] = {}
-        for server, kept in servers.items():
-            last = [each for each in kept.values() if each.ends is None or each.ends > now][-_MOST_KEPT:]
-            if last:
-                made[server] = {each.id: each._asdict() for each in last}
-        return made
+
+def _servers(document: dict[str, Any]) -> dict[str, dict[str, KeptTask]]:
+    """Returns the tasks in the file by server. What is not a task is ignored."""
+    return {
+        server: {task_id: _task(task_id, as_dict(each)) for task_id, each in as_dict(kept).items()}
+        for server, kept in as_dict(document.get("servers")).items()
+    }
 
 
 def _task(task_id: str, found: dict[str, Any]) -> KeptTask:

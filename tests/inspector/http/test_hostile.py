@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,19 @@ def test_a_record_that_cannot_be_written_costs_only_itself(tmp_path: Path) -> No
     found = load_session(path, 1)
     assert [record.seq for record in found] == [each for each in range(1, 20) if each not in (10, 11)]
     assert math.isnan(found[4].at)
+
+
+def test_two_inspectors_that_save_calls_at_the_same_time_lose_none(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+
+    def save_some(name: str) -> None:
+        saved = SavedCalls(path)
+        for number in range(20):
+            saved.add(f"{name} {number}", "s", "read", {})
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(save_some, ("one", "two", "three")))
+    assert len(SavedCalls(path).all()) == 60
 
 
 @pytest.mark.parametrize("content", ['{"saved": ["x", 1, null, {}]}', '{"saved": 7}', "[]", "{", "\ufeff{}"])

@@ -1,7 +1,6 @@
 """The state of a running inspector, which all endpoints share; and the saved calls of its user."""
 
 import asyncio
-import json
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any, Final, Protocol
 from starlette.requests import Request
 
 from tidings._kit import files
-from tidings._kit.bounded_json import as_dict, as_list, dumps, weigh
+from tidings._kit.bounded_json import as_dict, as_list, weigh
 from tidings.inspector.http.exchange import ApiProblem, one_of
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
@@ -23,6 +22,7 @@ KINDS: Final = ("call", "read", "prompt", "request")
 _MOST_SAVED: Final = 500
 _LARGEST_CALL: Final = 2**20
 _LARGEST_FILE: Final = 2**30
+_LOCK_SECONDS: Final = 5.0  # For which another inspector may be writing.
 
 
 class SavedCalls:
@@ -30,57 +30,49 @@ class SavedCalls:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._calls: dict[str, dict[str, Any]] = {}
-        self._unwritten = False  # Some calls could not be written to the file.
-        self._read()
+        self._unwritten: dict[str, dict[str, Any]] = {}  # Calls that are not in the file.
 
     def all(self) -> list[dict[str, Any]]:
         """Returns the calls in the order in which they were saved."""
-        return list(self._calls.values())
+        stored = {} if self._path is None else _calls(files.read_json(self._path, _LARGEST_FILE))
+        return list({**stored, **self._unwritten}.values())
 
     def add(self, name: str, server: str, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """Saves a call. Raises `ApiProblem` if it is too large, there are too many, or it cannot be written."""
-        self._read()
-        if len(self._calls) >= _MOST_SAVED:
+        if len(self.all()) >= _MOST_SAVED:
             raise ApiProblem(409, "too-many-saved", f"There are {_MOST_SAVED} saved calls already.", "Delete some.")
         if weigh(data, _LARGEST_CALL) > _LARGEST_CALL:
             raise ApiProblem(413, "body-too-large", "It is too large to be saved.", "Save it without its large values.")
         call = {"id": secrets.token_hex(8), "name": name[:200], "server": server, "kind": kind, "data": data}
-        self._calls[str(call["id"])] = call
+        self._unwritten[str(call["id"])] = call
         self._write()
         return call
 
     def remove(self, known: str) -> bool:
         """Deletes a call, and returns whether there was one."""
-        self._read()
-        found = self._calls.pop(known, None) is not None
+        found = any(each["id"] == known for each in self.all())
+        self._unwritten.pop(known, None)
         if found:
-            self._write()
+            self._write(removed=known)
         return found
 
-    def _read(self) -> None:
-        """Reads the file again: another inspector may have changed it. What is not a call in it is ignored."""
+    def _write(self, removed: str = "") -> None:
         if self._path is None:
             return
         try:
-            data = files.read_file(self._path, _LARGEST_FILE)[0]
-            calls = as_list(as_dict(json.loads(data.decode())).get("saved"))
-        except (OSError, ValueError, OverflowError, RecursionError):
-            calls = []
-        found = {each["id"]: each for each in calls if _is_call(each)}
-        self._calls = {**found, **self._calls} if self._unwritten else found
-
-    def _write(self) -> None:
-        if self._path is None:
-            return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.replace_file(self._path, dumps({"saved": self.all()}).encode(), always=True)
-            self._unwritten = False
+            with files.editing_json(self._path, _LARGEST_FILE, _LOCK_SECONDS) as document:
+                calls = {**_calls(document), **self._unwritten}
+                calls.pop(removed, None)
+                document["saved"] = list(calls.values())
+            self._unwritten = {}
         except OSError as error:
-            self._unwritten = True
             message = f"It is saved until the inspector ends: {self._path} cannot be written ({error.strerror})."
             raise ApiProblem(500, "not-saved", message, "Check its permissions.", who="this program") from None
+
+
+def _calls(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the calls in the file by id. What is not a call is ignored."""
+    return {each["id"]: each for each in as_list(document.get("saved")) if _is_call(each)}
 
 
 def _is_call(value: Any) -> bool:

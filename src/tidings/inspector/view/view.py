@@ -22,7 +22,7 @@ import shlex
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
 from tidings._kit.text import rough_duration
@@ -37,91 +37,87 @@ PACE_SECONDS: Final = 300
 _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "stderr", "answered")
 
 
-@dataclass(slots=True, init=False)
+@dataclass(slots=True)
 class ServerView:
     """Everything that is known about one server. See the module's table."""
 
     name: str  #: The name under which it was added.
-    limits: SessionLimits
-    clock: Clock = field(compare=False, repr=False)  #: Only `words` depends on it.
-    entry: dict[str, Any] | None  #: The catalog's entry, secrets masked.
-    seq: int  #: The number of the last record.
-    at: float
-    removed: bool
+    _: KW_ONLY
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    clock: Clock = field(default=time.time, compare=False, repr=False)  #: Only `words` depends on it.
+    entry: dict[str, Any] | None = None  #: The catalog's entry, secrets masked.
+    seq: int = 0  #: The number of the last record.
+    at: float = 0.0
+    removed: bool = False
 
-    state: str  #: `disconnected`, `connecting`, `connected`, `disconnecting` or `error`.
-    error: items.ErrorView | None  #: The last failure of the connection, until it is restored.
-    tries: int
-    next_retry: float | None
-    was_connected: bool  #: True if it was connected since the user asked for a connection.
-    connected_at: float | None
-    informed_since: float | None  #: The time since which no change was missed: of a connection, or of its stream.
-    transport: str | None
-    era: str | None  #: `modern` or `legacy`.
-    protocol_version: str | None
-    server_info: dict[str, Any] | None
-    capabilities: dict[str, Any] | None
-    instructions: str | None
-    pid: int | None
-    last_answer_at: float | None
-    last_answer_ms: float | None
+    state: str = "disconnected"  #: `disconnected`, `connecting`, `connected`, `disconnecting` or `error`.
+    error: items.ErrorView | None = None  #: The last failure of the connection, until it is restored.
+    tries: int = 0
+    next_retry: float | None = None
+    was_connected: bool = False  #: True if it was connected since the user asked for a connection.
+    connected_at: float | None = None
+    #: The time since which no change was missed: of a connection, or of its stream.
+    informed_since: float | None = None
+    transport: str | None = None
+    era: str | None = None  #: `modern` or `legacy`.
+    protocol_version: str | None = None
+    server_info: dict[str, Any] | None = None
+    capabilities: dict[str, Any] | None = None
+    instructions: str | None = None
+    pid: int | None = None
+    last_answer_at: float | None = None
+    last_answer_ms: float | None = None
 
-    tools: Items
-    resources: Items
-    templates: Items
-    prompts: Items
-    duplicates: dict[str, list[dict[str, Any]]]  #: For each list: items whose name an earlier item has.
-    malformed: dict[str, list[dict[str, Any]]]  #: For each list: `{"item": …, "reason": …}`.
-    list_errors: dict[str, items.ErrorView]  #: For each list that could not be loaded: the reason.
-    loaded_at: dict[str, float]  #: For each list: the time of the last load.
+    tools: Items = field(default_factory=Items)
+    resources: Items = field(default_factory=Items)
+    templates: Items = field(default_factory=Items)
+    prompts: Items = field(default_factory=Items)
+    #: For each list: items whose name an earlier item has.
+    duplicates: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    #: For each list: `{"item": …, "reason": …}`.
+    malformed: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    #: For each list that could not be loaded: the reason.
+    list_errors: dict[str, items.ErrorView] = field(default_factory=dict[str, items.ErrorView])
+    loaded_at: dict[str, float] = field(default_factory=dict[str, float])  #: For each list: the time of the last load.
 
-    subscriptions: dict[str, items.SubscriptionView]
-    contents: dict[str, Ring[items.ContentVersion]]  #: For each URI: its versions. The last URI was read last.
-    contents_dropped: int  #: Versions that were dropped because all contents together took too much.
-    changes: Ring[items.ChangeView]
-    pace: deque[tuple[int, Counter[str]]]  #: For the last seconds with changes: the second, and their number by kind.
-    messages: Ring[items.MessageView]
-    exchanges: Ring[items.ExchangeView]
-    notifications: Ring[items.NotificationView]  #: All notifications, changes included, but not log messages.
-    logs: Ring[items.LogView]
-    stderr: Ring[items.LineView]  #: A command's error output, and everything it sent that is not a message.
-    requests: dict[str, items.RequestView]  #: The requests that wait or run, and the newest of those that ended.
-    requests_total: int
-    questions: dict[str, items.QuestionView]  #: Open questions, oldest first.
-    answered: Ring[items.AnsweredView]
-    missed: int  #: Records that could not be stored.
-    faults: int  #: Records that could not be folded, because of a bug.
+    subscriptions: dict[str, items.SubscriptionView] = field(default_factory=dict[str, items.SubscriptionView])
+    #: For each URI: its versions. The last URI was read last.
+    contents: dict[str, Ring[items.ContentVersion]] = field(default_factory=dict[str, Ring[items.ContentVersion]])
+    contents_dropped: int = 0  #: Versions that were dropped because all contents together took too much.
+    #: For the last seconds with changes: the second, and their number by kind.
+    pace: deque[tuple[int, Counter[str]]] = field(default_factory=lambda: deque(maxlen=PACE_SECONDS))
+    changes: Ring[items.ChangeView] = field(init=False)
+    messages: Ring[items.MessageView] = field(init=False)
+    exchanges: Ring[items.ExchangeView] = field(init=False)
+    notifications: Ring[items.NotificationView] = field(init=False)
+    """All notifications, changes included, but not log messages."""
+    logs: Ring[items.LogView] = field(init=False)
+    stderr: Ring[items.LineView] = field(init=False)
+    """A command's error output, and everything it sent that is not a message."""
+    #: The requests that wait or run, and the newest of those that ended.
+    requests: dict[str, items.RequestView] = field(default_factory=dict[str, items.RequestView])
+    requests_total: int = 0
+    #: Open questions, oldest first.
+    questions: dict[str, items.QuestionView] = field(default_factory=dict[str, items.QuestionView])
+    answered: Ring[items.AnsweredView] = field(init=False)
+    missed: int = 0  #: Records that could not be stored.
+    faults: int = 0  #: Records that could not be folded, because of a bug.
 
     #: Requests on the wire without a response. The fold needs these six.
-    asked: dict[tuple[bool, str | int], items.MessageView] = field(repr=False)
-    list_changes: dict[str, int] = field(repr=False)  #: For each kind of list: the `seq` of its last change.
-    prefixes: tuple[str, ...] = field(repr=False)
-    open_exchanges: dict[int, items.ExchangeView] = field(repr=False)
-    ended: dict[str, int] = field(repr=False)
-    ended_aside: dict[str, int] = field(repr=False)
+    asked: dict[tuple[bool, str | int], items.MessageView] = field(default_factory=dict[Any, Any], repr=False)
+    #: For each kind of list: the `seq` of its last change.
+    list_changes: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
+    prefixes: tuple[str, ...] = field(default=(), repr=False)
+    open_exchanges: dict[int, items.ExchangeView] = field(default_factory=dict[Any, Any], repr=False)
+    ended: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
+    ended_aside: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
 
-    def __init__(self, name: str, *, limits: SessionLimits | None = None, clock: Clock = time.time) -> None:
-        self.limits = limits = limits or SessionLimits()
-        self.name, self.clock, self.seq, self.at = name, clock, 0, 0.0
-        self.entry, self.removed, self.missed, self.faults = None, False, 0, 0
-        self.state, self.error, self.tries, self.next_retry = "disconnected", None, 0, None
-        self.was_connected, self.connected_at, self.informed_since = False, None, None
-        self.transport = self.era = self.protocol_version = self.instructions = None
-        self.server_info = self.capabilities = self.pid = None
-        self.last_answer_at = self.last_answer_ms = None
-        self.tools, self.resources, self.templates, self.prompts = {}, {}, {}, {}
-        self.duplicates, self.malformed, self.list_errors, self.loaded_at = {}, {}, {}, {}
-        self.subscriptions, self.contents, self.contents_dropped = {}, {}, 0
-        self.changes, self.pace = Ring(limits.changes, limits.ring_bytes), deque(maxlen=PACE_SECONDS)
+    def __post_init__(self) -> None:
+        limits = self.limits
         self.messages = Ring(limits.messages, limits.message_bytes)
-        self.exchanges = Ring(limits.exchanges, limits.ring_bytes)
-        self.notifications = Ring(limits.notifications, limits.ring_bytes)
-        self.logs = Ring(limits.logs, limits.ring_bytes)
-        self.stderr = Ring(limits.stderr, limits.ring_bytes)
-        self.requests, self.requests_total, self.questions = {}, 0, {}
-        self.answered = Ring(limits.requests, limits.ring_bytes)
-        self.asked, self.list_changes, self.open_exchanges = {}, {}, {}
-        self.ended, self.ended_aside, self.prefixes = {}, {}, ()
+        for name in _RINGS[1:]:
+            most = limits.requests if name == "answered" else getattr(limits, name)
+            setattr(self, name, Ring(most, limits.ring_bytes))
 
     @property
     def title(self) -> str:

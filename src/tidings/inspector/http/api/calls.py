@@ -47,7 +47,7 @@ def problem_of(problem: forms.FieldProblem) -> dict[str, Any]:
 @ROUTES.add("GET", "/saved")
 async def listed(request: Request) -> dict[str, Any]:
     """Returns all saved calls."""
-    return {"saved": running_of(request).saved.all()}
+    return {"saved": await asyncio.to_thread(running_of(request).saved.all)}
 
 
 @ROUTES.add("POST", "/saved")
@@ -55,16 +55,17 @@ async def add(request: Request) -> dict[str, Any]:
     """Saves a call."""
     running, given = running_of(request), await body(request)
     kind = one_of("kind", given.text("kind"), KINDS)
-    call = running.saved.add(given.text("name"), given.text("server"), kind, given.mapping("data"))
+    call = given.text("name"), given.text("server"), kind, given.mapping("data")
+    saved = await asyncio.to_thread(running.saved.add, *call)
     running.feed.mark_stale("saved")
-    return call
+    return saved
 
 
 @ROUTES.add("DELETE", "/saved/{id}")
 async def remove(request: Request) -> None:
     """Deletes a saved call."""
     running = running_of(request)
-    if not running.saved.remove(request.path_params["id"]):
+    if not await asyncio.to_thread(running.saved.remove, request.path_params["id"]):
         raise ApiProblem(404, "no-such-call", "This call is not saved any more.")
     running.feed.mark_stale("saved")
 

@@ -1,7 +1,6 @@
 """Requests: their state, progress, result or error, and who is at fault."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
 from textual.binding import Binding, BindingType
@@ -167,34 +166,11 @@ def _outcome(request: RequestView, problems: list[str] | None) -> TextPage:
     return TextPage([(state, "b-accent"), (one_line(request.message) if request.message else "x cancels it.", "soft")])
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A content that the user read, as a version beside those of a subscription."""
-
-    seq: int
-    at: float
-    uri: str
-    contents: Any
-
-
-def versions_of(view: ServerView, uri: str) -> list[Any]:
-    """Returns all known versions of a resource, oldest first: those of its subscription, and those that were read."""
-    versions: list[Any] = list(view.contents.get(uri) or ())
-    known = [version.contents for version in versions]
-    for request in view.requests.values():
-        if request.method != "resources/read" or request.params.get("uri") != uri or request.status != "completed":
-            continue
-        result = request.result
-        contents = result if is_cut(result) else as_dict(result).get("contents")
-        if contents is not None and contents not in known:
-            known.append(contents)
-            versions.append(Read(-request.seq, request.completed_at or 0.0, uri, contents))
-    return sorted(versions, key=lambda version: version.at)
-
-
-def failed_read(view: ServerView, uri: str, versions: list[Any]) -> ErrorView | None:
+def failed_read(view: ServerView, uri: str) -> ErrorView | None:
     """Returns the error of the last read of a resource, if nothing was read since."""
-    newest = versions[-1].at if versions else 0.0
+    versions = view.contents.get(uri)
+    last = None if versions is None else versions.last
+    newest = 0.0 if last is None else last.confirmed or last.at
     for request in reversed(view.requests.values()):
         if request.method == "resources/read" and request.params.get("uri") == uri and not request.aside:
             return request.error if request.error is not None and (request.completed_at or 0.0) > newest else None

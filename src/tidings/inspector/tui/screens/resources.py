@@ -14,7 +14,7 @@ from tidings._kit.uri_templates import expand, matches
 from tidings.inspector.forms import template_schema
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
-from tidings.inspector.tui.screens.requests import error_page, failed_read, versions_of
+from tidings.inspector.tui.screens.requests import error_page, failed_read
 from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.lists import RowList, Table
@@ -226,11 +226,10 @@ class ResourcesPane(CallerPane):
         told = [str(item.get(key) or "") for key in ("title", "name", "mimeType")]
         told += [size(item["size"]) if isinstance(item.get("size"), int) else "", str(item.get("description") or "")]
         self._facts.show([BarPart(one_line(" · ".join(filter(None, dict.fromkeys(told)))), "soft")])
-        versions = versions_of(self.view, row.key)
-        if (error := failed_read(self.view, row.key, versions)) is not None:
+        if (error := failed_read(self.view, row.key)) is not None:
             self.versions.clear()
             self.versions.reader.show(error_page(error), (row.key, "failed"))
-        elif versions:
+        elif versions := self.view.contents.get(row.key):
             self.versions.show(versions)
         else:
             self.versions.clear("Not read yet. r reads it; s subscribes, and shows what changes from then on.")
