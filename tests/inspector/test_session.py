@@ -312,10 +312,10 @@ async def test_a_question_waits_and_is_answered(era: str) -> None:
         done = await server.wait(call)
         assert "Ada" in done.result["content"][0]["text"]
         assert server.view.answered[0].outcome == "answered"
-        for act, outcome in ((server.decline, "declined"), (server.dismiss, "cancelled"), (server.refuse, "refused")):
+        for how, outcome in (("decline", "declined"), ("dismiss", "cancelled"), ("refuse", "refused")):
             call = server.call("greet")
             await eventually(lambda: server.view.questions)
-            act(next(iter(server.view.questions)))
+            server.refuse(next(iter(server.view.questions)), how)
             await server.wait(call)
             assert server.view.answered[-1].outcome == outcome
         call = server.call("greet")
@@ -508,7 +508,7 @@ async def test_a_list_is_loaded_again_and_the_log_level_set() -> None:
     library = Library()
     async with watched(library.server) as (_, server):
         library.tools.append("t6")
-        await server.reload("tools")
+        await server.client.list_tools()
         assert list(server.view.tools)[-1] == "t6"
         await server.set_log_level("debug")
 

@@ -187,7 +187,7 @@ async def test_inspectors_that_write_at_the_same_time_keep_the_tasks_of_both(tmp
     def write(kept: KeptTasks, number: int) -> None:
         for each in range(20):
             task = KeptTask(f"{number} {each}", None, {}, None)
-            kept._write({("s", task.id): task})
+            kept._write(path, {("s", task.id): task})
 
     async with anyio.create_task_group() as tasks:
         for number, kept in enumerate(both):

@@ -27,7 +27,7 @@ from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
 from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.kept_tasks import KeptTask, KeptTasks
-from tidings.inspector.records import LIVENESS_CHECKS, ListName
+from tidings.inspector.records import LIVENESS_CHECKS
 from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
@@ -133,6 +133,7 @@ def import_client() -> None:
 
 
 Action = Callable[["LiveClient"], Awaitable[Any]]
+Refusal = Literal["refuse", "decline", "dismiss"]
 
 
 class InspectedServer:
@@ -460,17 +461,6 @@ class InspectedServer:
         """Asks the server for log messages of this level and above. Raises `TidingsError` if it refuses."""
         await (await self._client_soon()).set_log_level(level)
 
-    async def reload(self, name: ListName) -> None:
-        """Loads a list again. Raises `TidingsError` if it cannot be loaded."""
-        client = await self._client_soon()
-        loads = {
-            "tools": client.list_tools,
-            "resources": client.list_resources,
-            "templates": client.list_resource_templates,
-            "prompts": client.list_prompts,
-        }
-        await loads[name]()
-
     # Subscriptions.
 
     async def subscribe(self, uri: str) -> None:
@@ -494,14 +484,13 @@ class InspectedServer:
         """
         self._client_now().pending.resolve(question_id, value)
 
-    def refuse(self, question_id: str, reason: str = "The user rejected the request") -> None:
-        """Refuses to answer; the server gets the reason."""
-        self._client_now().pending.reject(question_id, reason)
-
-    def decline(self, question_id: str) -> None:
-        """Answers an elicitation with an explicit no."""
-        self._client_now().pending.decline(question_id)
-
-    def dismiss(self, question_id: str) -> None:
-        """Closes an elicitation without a choice."""
-        self._client_now().pending.cancel(question_id)
+    def refuse(self, question_id: str, how: Refusal = "refuse", reason: str = "") -> None:
+        """Refuses to answer: with an error that has the reason; or an elicitation with a no, or without a choice."""
+        pending = self._client_now().pending
+        match how:
+            case "decline":
+                pending.decline(question_id)
+            case "dismiss":
+                pending.cancel(question_id)
+            case _:
+                pending.reject(question_id, reason or "The user rejected the request")

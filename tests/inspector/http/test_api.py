@@ -72,8 +72,8 @@ async def test_a_call_that_is_a_task_has_its_facts_and_is_followed_by_its_id(pag
     assert facts["task"]["ends"] > facts["task"]["created_at"]
     (known,) = [each for each in (await page.get("/api/snapshot"))["servers"] if each["name"] == "jobs"]
     assert (known["tasks"], known["running"]) == (1, 0)
-    (row,) = [each for each in (await page.get("/api/rows"))["rows"] if each.get("task")]
-    assert (row["id"], row["state"], row["task"]) == (started["id"], "working", facts["task"]["id"])
+    (row,) = [each for each in (await page.get("/api/rows"))["rows"] if each.get("task_id")]
+    assert (row["id"], row["state"], row["task_id"]) == (started["id"], "working", facts["task"]["id"])
     assert await page.post("/api/servers/jobs/task", {"id": facts["task"]["id"]}) == started
     await page.post("/api/servers/jobs/call", {"tool": "go_on", "arguments": {}})
     facts = await finished(page, "jobs", started["id"])

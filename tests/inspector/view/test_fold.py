@@ -9,7 +9,7 @@ from tests.inspector.recorded import Writer, sessions
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.fold import fold, fold_session, replay
 from tidings.inspector.view.items import Hop, ListDifference, TaskView
-from tidings.inspector.view.view import ServerView, SessionView, difference_words
+from tidings.inspector.view.view import ServerView, SessionView
 
 
 def folded(writer: Writer, **limits: int) -> ServerView:
@@ -100,7 +100,7 @@ def test_a_change_of_a_list_says_what_is_different() -> None:
     writer("list", list="tools", added=[{"name": f"n{number}"} for number in range(100)])
     (change,) = folded(writer).changes
     assert change.items is not None
-    assert difference_words(change.items) == "30 added; b removed; a changed; 71 more"
+    assert change.items.words == "30 added; b removed; a changed; 71 more"
 
 
 @pytest.mark.parametrize("noticed", [True, False])

@@ -1,20 +1,21 @@
 /** The rows of the stream and of `/api/rows`. Made by scripts/row-types: do not edit. */
 
-/** A change of a resource or a list. Sent again when more is known of it. */
+/** A change of a resource or a list, as the server sent it or as it was found later, and its effect. Its row is sent again when more is known of it. */
 export interface ChangeRow {
   seq: number
   at: number
   server: string
   kind: 'change'
+  /** `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`. */
   change: string
   uri?: string
-  /** earlier changes that the same read answers */
-  merged?: number
-  /** from the first known hop to the current content */
+  /** The number of earlier changes of this URI that were not read yet: one read answers them all. */
+  merged: number
+  /** The time from the first known hop to the current content. */
   fresh_ms?: number
-  /** happened while the server was away */
+  /** True if it happened while the server was away, and was found afterwards. */
   away?: boolean
-  /** the differences of a list, as text */
+  /** The differences of a list, as text. */
   different?: string
 }
 
@@ -25,24 +26,28 @@ export interface MessageRow {
   server: string
   kind: 'message'
   incoming?: boolean
+  /** For a response: the method of the request that it answers, if known. */
   method?: string
   id?: string | number
   size: number
+  /** The time from the request to its response. */
   ms?: number
+  /** True for an error as response. */
   is_error?: boolean
 }
 
-/** A notification. */
+/** A notification from the server that is not a log message. */
 export interface NotificationRow {
   seq: number
   at: number
   server: string
   kind: 'notification'
   method: string
+  /** The beginning of its parameters. */
   summary: string
 }
 
-/** A log message. */
+/** A log message from the server. */
 export interface LogRow {
   seq: number
   at: number
@@ -50,20 +55,21 @@ export interface LogRow {
   kind: 'log'
   level: string
   logger?: string
+  /** The beginning of its message. */
   text: string
 }
 
-/** A line of error output, or something that is not a message. */
-export interface StderrRow {
+/** A line of error output, or (`garbage`) something the server sent that is not a message. */
+export interface LineRow {
   seq: number
   at: number
   server: string
   kind: 'stderr'
-  line: string
+  text: string
   garbage?: boolean
 }
 
-/** A request. Sent again when its status changes. */
+/** A request and its result. Its row is sent again when its status changes. */
 export interface RequestRow {
   seq: number
   at: number
@@ -71,24 +77,25 @@ export interface RequestRow {
   kind: 'request'
   id: string
   method: string
+  /** The subject: its tool, resource or prompt. */
   title: string
+  /** `pending`, `in_progress`, `completed`, `cancelled` or `error`. */
   status: string
+  /** The status; that of its task while that runs, and `left` if it goes on without anybody who follows it. */
+  state: string
+  /** The time from its creation to its end. */
   ms?: number
-  /** the code of its error */
-  error?: string
-  /** the client sent it by itself */
+  /** The code of its error. */
+  error_code?: string
+  /** True if the client sent it by itself: to load a list, or to read what is subscribed to. */
   aside?: boolean
-  /** the id of the task that it became */
-  task?: string
-  /** working, input_required, or left: the task goes on, and nobody follows it */
-  state?: string
-  /** the server's words about the status of the task */
-  words?: string
-  /** the time until which the server keeps the task */
-  ends?: number
+  /** The id of the task that it became. */
+  task_id?: string
+  /** The server's words about the status of the task. */
+  task_message?: string
 }
 
-/** An HTTP exchange. Sent again when it is answered and when it ends. */
+/** An HTTP exchange. Its row is sent again when it is answered and when it ends. */
 export interface ExchangeRow {
   seq: number
   at: number
@@ -98,6 +105,7 @@ export interface ExchangeRow {
   method: string
   url: string
   status?: number
+  /** The time from its beginning to its end. */
   ms?: number
   is_stream?: boolean
 }
@@ -118,11 +126,11 @@ export interface RowsByKind {
   message: MessageRow
   notification: NotificationRow
   log: LogRow
-  stderr: StderrRow
+  stderr: LineRow
   request: RequestRow
   exchange: ExchangeRow
   state: StateRow
 }
 
-export type Row = ChangeRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
+export type Row = ChangeRow | MessageRow | NotificationRow | LogRow | LineRow | RequestRow | ExchangeRow | StateRow
 export type RowKind = Row['kind']

@@ -8,20 +8,19 @@ Facts are what is known of a server, in parts that are sent again when they chan
 page's `ServerFacts`. `PARTS` lists the parts that each kind of record may change.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from tidings._kit.bounded_json import as_dict, as_int, as_text, head_of
+from tidings._kit.bounded_json import as_int, as_text
 from tidings._kit.diff import DiffLine
 from tidings._kit.text import shortened
 from tidings.inspector.http.exchange import error_of
 from tidings.inspector.records import LIST_CHANGES, LIST_NAMES, Record
 from tidings.inspector.view import items
 from tidings.inspector.view.diffs import Diff
-from tidings.inspector.view.view import ServerView, difference_words, target_of
+from tidings.inspector.view.view import ServerView, target_of
 
-Row = dict[str, Any]  # One of `items.Row`, without the fields that are None or False.
+Row = dict[str, Any]
 Facts = dict[str, Any]
 
 _LONGEST: Final = 300
@@ -39,100 +38,49 @@ RINGS: Final = {
 _KINDS: Final = {ring: kind for kind, ring in RINGS.items()} | {"requests": "request"}
 
 
-def row_of(kind: str, server: str, item: Any) -> Row:
-    """Returns the row of a thing in the ring of this kind, or of a request."""
-    row, differing = _ROWS[kind]
-    own = {"server": server, "kind": kind, **differing(item)}
-    return _sent({name: own[name] if name in own else getattr(item, name) for name in row.__annotations__})
-
-
-def _sent(row: Row) -> Row:
-    return {name: _short(name, value) for name, value in row.items() if value is not None and value is not False}
+def row_of(server: str, item: Any) -> Row:
+    """Returns the row of a thing, without the fields that are None or False."""
+    row = {"seq": item.seq, "at": item.at, "server": server, "kind": item.KIND}
+    row |= {name: _short(name, getattr(item, name)) for name in item.ROW}
+    return {name: value for name, value in row.items() if value is not None and value is not False}
 
 
 def _short(name: str, value: Any) -> Any:
     return shortened(value, _LONGEST_URI if name in ("uri", "url") else _LONGEST) if isinstance(value, str) else value
 
 
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 2)
-
-
-def _summary(view: items.NotificationView) -> str:
-    shown = {key: value for key, value in (view.params or {}).items() if key != "_meta"}
-    uri = as_text(shown.get("uri")) if len(shown) == 1 else None
-    return head_of(shown if uri is None else uri, _LONGEST) if shown else ""
-
-
-def _log_text(view: items.LogView) -> str:
-    data = as_dict(view.data)
-    message = next((data[key] for key in ("message", "msg", "text") if isinstance(data.get(key), str)), view.data)
-    return head_of(message, _LONGEST)
-
-
-def _of_request(view: items.RequestView) -> Row:
-    task = view.task
-    return {
-        "at": view.created_at or 0.0,
-        "ms": _ms(view.took),
-        "error": None if view.error is None else view.error.code,
-        "task": None if task is None else task.id,
-        "state": None if view.state == view.status else view.state,
-        "words": None if task is None else task.message,
-        "ends": None if task is None else task.ends,
-    }
-
-
-def _of_change(view: items.ChangeView) -> Row:
-    different = None if view.items is None else difference_words(view.items)
-    return {"merged": view.merged or None, "fresh_ms": _ms(view.fresh_in), "different": different}
-
-
-# For each kind of row: its type, and the fields that its thing does not have, or has otherwise.
-_ROWS: Final[dict[str, tuple[Any, Callable[[Any], Row]]]] = {
-    "change": (items.ChangeRow, _of_change),
-    "message": (items.MessageRow, lambda view: {"ms": _ms(view.took), "is_error": view.kind == "error"}),
-    "notification": (items.NotificationRow, lambda view: {"summary": _summary(view)}),
-    "log": (items.LogRow, lambda view: {"text": _log_text(view)}),
-    "stderr": (items.StderrRow, lambda view: {"line": view.text}),
-    "exchange": (items.ExchangeRow, lambda view: {"ms": _ms(view.took)}),
-    "request": (items.RequestRow, _of_request),
-}
-
-
 def row_of_record(record: Record, view: ServerView) -> Row | None:
     """Returns the row of a record that was just folded into the view; None if the page needs none."""
-    if record.kind == "state":
-        head = {"seq": record.seq, "at": record.at, "server": view.name, "kind": "state"}
-        return {**head, "state": view.state, "words": view.words_at(record.at)}
-    kind, thing = _thing_of(record, view)
-    return None if thing is None else row_of(kind, view.name, thing)
+    thing = _thing_of(record, view)
+    return None if thing is None else row_of(view.name, thing)
 
 
-def _thing_of(record: Record, view: ServerView) -> tuple[str, Any]:
-    """Returns what a record is about, and the kind of its row."""
+def _thing_of(record: Record, view: ServerView) -> Any:  # noqa: PLR0911 - one for each kind of record
+    """Returns what a record is about."""
     data = record.data
     match record.kind:
+        case "state":
+            return items.StateView(record.seq, record.at, view.state, view.words_at(record.at))
         case "request" | "progress":  # Its progress is not in the row: the page fetches it when the row is sent again.
-            return "request", view.requests.get(as_text(data.get("id")) or "")
+            return view.requests.get(as_text(data.get("id")) or "")
         case "task":
-            return "request", view.requests.get(as_text(data.get("request")) or "")
+            return view.requests.get(as_text(data.get("request")) or "")
         case "exchange":
             known: Any = data.get("id")
             # One that ended with this record is nearly always among the newest.
             ended = (each for each in reversed(view.exchanges) if each.id == known)
-            return "exchange", view.open_exchanges.get(known) or next(ended, None)
+            return view.open_exchanges.get(known) or next(ended, None)
         case "list":
             kind = LIST_CHANGES.get(as_text(data.get("list")) or "")
             change = None if kind is None else view.changes.get(view.list_changes.get(kind, 0))
-            return "change", change if change is not None and change.read == record.at else None
+            return change if change is not None and change.read == record.at else None
         case "content":
             # The change that it answers; or one that was found by it, because it happened while the server was away.
-            return "change", view.changes.get(as_int(data.get("change")) or record.seq)
+            return view.changes.get(as_int(data.get("change")) or record.seq)
         case _:
             kind = "stderr" if record.kind == "garbage" else record.kind
             newest = getattr(view, RINGS[kind]).last if kind in RINGS else None
-            return kind, newest if newest is not None and newest.seq == record.seq else None
+            return newest if newest is not None and newest.seq == record.seq else None
 
 
 # The parts of the facts that are made of a view alone. The feed makes `level`, `queue`, `pace` and `subscriptions`.

@@ -1,18 +1,18 @@
-"""The things that a `ServerView` holds, one small value each, and the rows that the page gets of them.
+"""The things that a `ServerView` holds, one small value each.
 
 Only the fold changes these values. Times are seconds since the epoch, durations are seconds (`…_ms`: milliseconds),
 and `seq` is the number of the record that a thing came from.
 
-The rows at the end describe the JSON that the page reads. `scripts/row-types` makes the page's TypeScript types of
-them. A field that is None or False is not sent.
+The page gets some of them as rows, of the fields that `ROW` lists. A field that is None or False is not sent.
+`scripts/row-types` makes the page's TypeScript types of these fields.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, ClassVar, Final, Literal
 
-from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_int, as_size, as_text
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_float, as_int, as_size, as_text, head_of
 from tidings.inspector.view.rings import Ring
 
 Who = Literal["you", "the network", "the server", "this program"]
@@ -20,6 +20,7 @@ MessageKind = Literal["request", "response", "error", "notification", "unknown"]
 
 _MOST_NAMES: Final = 30
 _LONGEST_NAME: Final = 300
+_LONGEST_TEXT: Final = 300  # Of a row.
 
 
 @dataclass(slots=True)
@@ -52,13 +53,23 @@ class ErrorView:
 class Item:
     """Something that happened."""
 
+    KIND: ClassVar[str]  #: The kind of its row.
+    ROW: ClassVar[tuple[str, ...]]  #: The fields of its row.
+
     seq: int
     at: float
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 2)
 
 
 @dataclass(slots=True)
 class MessageView(Item):
     """A JSON-RPC message."""
+
+    KIND = "message"
+    ROW = ("incoming", "method", "id", "size", "ms", "is_error")
 
     incoming: bool
     kind: MessageKind
@@ -70,10 +81,23 @@ class MessageView(Item):
     partner: int | None = None  #: The `seq` of the response to this request, or of the request of this response.
     took: float | None = None  #: The time from the request to its response; set on both.
 
+    @property
+    def ms(self) -> float | None:
+        """The time from the request to its response."""
+        return _ms(self.took)
+
+    @property
+    def is_error(self) -> bool:
+        """True for an error as response."""
+        return self.kind == "error"
+
 
 @dataclass(slots=True)
 class ExchangeView(Item):
-    """An HTTP exchange."""
+    """An HTTP exchange. Its row is sent again when it is answered and when it ends."""
+
+    KIND = "exchange"
+    ROW = ("id", "method", "url", "status", "ms", "is_stream")
 
     id: int
     method: str = ""
@@ -98,30 +122,69 @@ class ExchangeView(Item):
         """The time from its beginning to its end."""
         return None if self.ended is None or self.began is None else self.ended - self.began
 
+    @property
+    def ms(self) -> float | None:
+        """The time from its beginning to its end."""
+        return _ms(self.took)
+
 
 @dataclass(slots=True)
 class NotificationView(Item):
     """A notification from the server that is not a log message."""
 
+    KIND = "notification"
+    ROW = ("method", "summary")
+
     method: str
     params: dict[str, Any] | None
+
+    @property
+    def summary(self) -> str:
+        """The beginning of its parameters."""
+        shown = {key: value for key, value in (self.params or {}).items() if key != "_meta"}
+        uri = as_text(shown.get("uri")) if len(shown) == 1 else None
+        return head_of(shown if uri is None else uri, _LONGEST_TEXT) if shown else ""
 
 
 @dataclass(slots=True)
 class LogView(Item):
     """A log message from the server."""
 
+    KIND = "log"
+    ROW = ("level", "logger", "text")
+
     level: str
     logger: str | None
     data: Any
+
+    @property
+    def text(self) -> str:
+        """The beginning of its message."""
+        data = as_dict(self.data)
+        message = next((data[key] for key in ("message", "msg", "text") if isinstance(data.get(key), str)), self.data)
+        return head_of(message, _LONGEST_TEXT)
 
 
 @dataclass(slots=True)
 class LineView(Item):
     """A line of error output, or (`garbage`) something the server sent that is not a message."""
 
+    KIND = "stderr"
+    ROW = ("text", "garbage")
+
     text: str
     garbage: bool = False
+
+
+@dataclass(slots=True)
+class StateView(Item):
+    """A change of the connection's state."""
+
+    KIND = "state"
+    ROW = ("state", "words")
+
+    state: str
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +218,28 @@ class ListDifference:
             kept += [name[:_LONGEST_NAME] for name in found[:room]]
             self.more += max(0, len(found) - room)
 
+    @property
+    def words(self) -> str:
+        """The differences as text: "search added; 12 removed"."""
+        found = [
+            f"{', '.join(names) if len(names) < 4 else f'{len(names):,}'} {what}"
+            for what in ("added", "removed", "changed")
+            if (names := getattr(self, what))
+        ]
+        if self.more:
+            found.append(f"{self.more:,} more")
+        return "; ".join(found) or "nothing is different"
+
 
 @dataclass(slots=True)
 class ChangeView(Item):
-    """A change of a resource or a list, as the server sent it or as it was found later, and its effect."""
+    """A change of a resource or a list, as the server sent it or as it was found later, and its effect.
+
+    Its row is sent again when more is known of it.
+    """
+
+    KIND = "change"
+    ROW = ("change", "uri", "merged", "fresh_ms", "away", "different")
 
     change: str  #: `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`.
     uri: str | None
@@ -187,6 +268,16 @@ class ChangeView(Item):
         """The time from the first known hop to the current content."""
         hops = self.hops
         return None if self.read is None or len(hops) < 2 else self.read - hops[0].at
+
+    @property
+    def fresh_ms(self) -> float | None:
+        """The time from the first known hop to the current content."""
+        return _ms(self.fresh_in)
+
+    @property
+    def different(self) -> str | None:
+        """The differences of a list, as text."""
+        return None if self.items is None else self.items.words
 
 
 @dataclass(slots=True)
@@ -259,7 +350,10 @@ class TaskView:
 
 @dataclass(slots=True)
 class RequestView:
-    """A request and its result."""
+    """A request and its result. Its row is sent again when its status changes."""
+
+    KIND: ClassVar = "request"
+    ROW: ClassVar = ("id", "method", "title", "status", "state", "ms", "error_code", "aside", "task_id", "task_message")
 
     id: str
     seq: int
@@ -306,6 +400,31 @@ class RequestView:
     def took(self) -> float | None:
         """The time from its creation to its end."""
         return None if self.completed_at is None or self.created_at is None else self.completed_at - self.created_at
+
+    @property
+    def at(self) -> float:
+        """The time of its creation."""
+        return self.created_at or 0.0
+
+    @property
+    def ms(self) -> float | None:
+        """The time from its creation to its end."""
+        return _ms(self.took)
+
+    @property
+    def error_code(self) -> str | None:
+        """The code of its error."""
+        return None if self.error is None else self.error.code
+
+    @property
+    def task_id(self) -> str | None:
+        """The id of the task that it became."""
+        return None if self.task is None else self.task.id
+
+    @property
+    def task_message(self) -> str | None:
+        """The server's words about the status of the task."""
+        return None if self.task is None else self.task.message
 
 
 @dataclass(slots=True)
@@ -374,98 +493,14 @@ def _text(default: Any, value: object) -> str:
     return as_text(value) or (default if isinstance(default, str) else "")
 
 
-class RowHead(TypedDict):
-    """The fields of every row."""
-
-    seq: int
-    at: float
-    server: str
-
-
-class ChangeRow(RowHead):
-    """A change of a resource or a list. Sent again when more is known of it."""
-
-    kind: Literal["change"]
-    change: str
-    uri: str | None
-    merged: int | None  #: earlier changes that the same read answers
-    fresh_ms: float | None  #: from the first known hop to the current content
-    away: bool  #: happened while the server was away
-    different: str | None  #: the differences of a list, as text
-
-
-class MessageRow(RowHead):
-    """A JSON-RPC message."""
-
-    kind: Literal["message"]
-    incoming: bool
-    method: str | None
-    id: str | int | None
-    size: int
-    ms: float | None
-    is_error: bool
-
-
-class NotificationRow(RowHead):
-    """A notification."""
-
-    kind: Literal["notification"]
-    method: str
-    summary: str
-
-
-class LogRow(RowHead):
-    """A log message."""
-
-    kind: Literal["log"]
-    level: str
-    logger: str | None
-    text: str
-
-
-class StderrRow(RowHead):
-    """A line of error output, or something that is not a message."""
-
-    kind: Literal["stderr"]
-    line: str
-    garbage: bool
-
-
-class RequestRow(RowHead):
-    """A request. Sent again when its status changes."""
-
-    kind: Literal["request"]
-    id: str
-    method: str
-    title: str
-    status: str
-    ms: float | None
-    error: str | None  #: the code of its error
-    aside: bool  #: the client sent it by itself
-    task: str | None  #: the id of the task that it became
-    state: str | None  #: working, input_required, or left: the task goes on, and nobody follows it
-    words: str | None  #: the server's words about the status of the task
-    ends: float | None  #: the time until which the server keeps the task
-
-
-class ExchangeRow(RowHead):
-    """An HTTP exchange. Sent again when it is answered and when it ends."""
-
-    kind: Literal["exchange"]
-    id: int
-    method: str
-    url: str
-    status: int | None
-    ms: float | None
-    is_stream: bool
-
-
-class StateRow(RowHead):
-    """A change of the connection's state."""
-
-    kind: Literal["state"]
-    state: str
-    words: str
-
-
-Row = ChangeRow | MessageRow | NotificationRow | LogRow | StderrRow | RequestRow | ExchangeRow | StateRow
+#: Everything that the page has rows of.
+ROWS: Final = (
+    ChangeView,
+    MessageView,
+    NotificationView,
+    LogView,
+    LineView,
+    RequestView,
+    ExchangeView,
+    StateView,
+)

@@ -171,18 +171,6 @@ class SessionView:
     seq: int = 0  #: The number of the last record.
 
 
-def difference_words(different: items.ListDifference) -> str:
-    """Returns the differences of a list as text: "search added; 12 removed"."""
-    found = [
-        f"{', '.join(names) if len(names) < 4 else f'{len(names):,}'} {what}"
-        for what in ("added", "removed", "changed")
-        if (names := getattr(different, what))
-    ]
-    if different.more:
-        found.append(f"{different.more:,} more")
-    return "; ".join(found) or "nothing is different"
-
-
 def target_of(entry: dict[str, Any]) -> str:
     """Returns the address or the command of an entry in one line."""
     words: list[Any] = []

@@ -220,14 +220,8 @@ async def refuse(request: Request) -> None:
     """Refuses a question, declines it, or dismisses it without a choice."""
     server, given = server_of(request), await body(request)
     known = _question(server, given)
-    match one_of("way", given.text("how", "refuse"), ("refuse", "decline", "dismiss")):
-        case "decline":
-            server.decline(known)
-        case "dismiss":
-            server.dismiss(known)
-        case _:
-            reason = given.text("reason", "", empty=True)
-            server.refuse(known, reason) if reason else server.refuse(known)
+    how = one_of("way", given.text("how", "refuse"), ("refuse", "decline", "dismiss"))
+    server.refuse(known, cast("Any", how), given.text("reason", "", empty=True))
 
 
 def _question(server: InspectedServer, given: Fields) -> str:

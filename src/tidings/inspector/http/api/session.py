@@ -3,7 +3,7 @@
 import heapq
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -77,23 +77,20 @@ async def rows(request: Request) -> dict[str, Any]:
     after = number_of(request, "after", 0)
     limit = min(max(number_of(request, "limit", MOST_ROWS), 1), MOST_ROWS)
     running = running_of(request)
-    each = [_kept_rows(view, running.feed, after) for view in running.session.view.servers.values()]
-    found = [made() for _, made in islice(heapq.merge(*each, key=itemgetter(0)), limit)]
+    kept = [_kept(view, running.feed, after) for view in running.session.view.servers.values()]
+    found = [made() for _, made in islice(heapq.merge(*kept, key=itemgetter(0)), limit)]
     more = len(found) == limit
     return {"rows": found, "to": found[-1]["seq"] if more else max(after, running.feed.seq), "more": more}
 
 
-def _kept_rows(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, Callable[[], Row]]]:
+def _kept(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, Callable[[], Row]]]:
     """Yields the `seq` of each row of a server, and the function that makes the row."""
-
-    def made(kind: str, things: Iterable[Any]) -> Iterator[tuple[int, Callable[[], Row]]]:
-        for each in things:
-            yield each.seq, partial(row_of, kind, view.name, each)
-
-    in_rings = (made(kind, getattr(view, ring).since(after)) for kind, ring in RINGS.items())
     requests = sorted((each for each in view.requests.values() if each.seq > after), key=attrgetter("seq"))
-    states = [(row["seq"], row.copy) for row in feed.states(view.name) if row["seq"] > after]
-    return heapq.merge(*in_rings, made("request", requests), states, key=itemgetter(0))
+    things = heapq.merge(
+        *(getattr(view, ring).since(after) for ring in RINGS.values()), requests, key=attrgetter("seq")
+    )
+    states = ((row["seq"], row.copy) for row in feed.states(view.name) if row["seq"] > after)
+    return heapq.merge(((each.seq, partial(row_of, view.name, each)) for each in things), states, key=itemgetter(0))
 
 
 @ROUTES.add("GET", "/stream")

@@ -15,7 +15,6 @@ from tidings.inspector.tui.widgets.lists import ArrivingEntries
 from tidings.inspector.tui.widgets.text import TextPage
 from tidings.inspector.tui.words import clock, one_line, took
 from tidings.inspector.view.items import ChangeView
-from tidings.inspector.view.view import difference_words
 
 EMPTY: Final = (
     "No change yet. When the server says that something is different now, it appears here, and what changed beside it. "
@@ -70,7 +69,7 @@ def change_words(change: ChangeView) -> str:
     if change.uri:
         return str(change.uri)
     words = str(change.change).replace("-list-changed", " list").replace("-", " ")
-    return words if change.items is None else f"{words}: {difference_words(change.items)}"
+    return words if change.items is None else f"{words}: {change.different}"
 
 
 def list_page(change: ChangeView) -> TextPage:

@@ -135,8 +135,8 @@ class Questions(Vertical):
         if (asked := self.list.chosen) is not None:
             name, question = asked
             server = self._inspector.session.servers[name]
-            refuse = server.dismiss if dismiss else server.decline
-            self._inspector.do(lambda: (refuse if question.kind == "elicitation" else server.refuse)(question.id))
+            how = "refuse" if question.kind != "elicitation" else "dismiss" if dismiss else "decline"
+            self._inspector.do(lambda: server.refuse(question.id, how))
             self._after()
 
     def _after(self) -> None:
