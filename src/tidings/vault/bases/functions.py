@@ -27,7 +27,6 @@ LAMBDAS: Final = frozenset({"filter", "map", "reduce"})
 _DEEPEST: Final = 30
 _SECONDS: Final = 0.05  # For a regular expression.
 _SLOW_STEPS: Final = 100_000  # The price of one that took too long.
-_TEXTUAL: Final = ("link", "html", "icon", "image")  # Texts of a special kind, which have the functions of texts, too.
 
 Function = Callable[..., Any]
 
@@ -65,7 +64,7 @@ def weighed(s: Scope, value: Any) -> Any:
 def called(s: Scope, name: str, kind: str, arguments: Sequence[Any]) -> Any:
     """Calls a function of the type of the first argument, or a global one if `kind` is empty."""
     function = METHODS[kind].get(name) or METHODS["any"].get(name)
-    if function is None and kind in _TEXTUAL and name in METHODS["string"]:
+    if function is None and kind == "link" and name in METHODS["string"]:
         function, arguments = METHODS["string"][name], [text_of(arguments[0]), *arguments[1:]]
     if function is None:
         if kind == "null":
@@ -269,9 +268,9 @@ METHODS: Final[Mapping[str, Mapping[str, Function | Scoped]]] = {
     "": {"date": _to_date, "duration": _to_duration, "link": _to_link, "file": _FILE_OF, "random": random.random}
     | {
         "escapeHTML": lambda text: html.escape(text_of(text)),
-        "html": lambda text: values.Drawn("html", text_of(text)),
-        "icon": lambda name: values.Drawn("icon", text_of(name)),
-        "image": lambda path: values.Drawn("image", text_of(path) if isinstance(path, str) else _to_link(path).target),
+        "html": text_of,
+        "icon": text_of,
+        "image": lambda path: f"![]({path if isinstance(path, str) else _to_link(path).target})",
         "list": lambda value: value if isinstance(value, list) else [] if value is None else [value],
         "max": _extreme(max),
         "min": _extreme(min),
@@ -314,7 +313,7 @@ METHODS: Final[Mapping[str, Mapping[str, Function | Scoped]]] = {
     },
     "object": {"keys": list, "values": lambda value: list(value.values())},
     "regexp": {"matches": lambda regexp, text: regexp.pattern.search(text_of(text), timeout=_SECONDS) is not None},
-} | {kind: {} for kind in ("null", "boolean", "duration", "html", "icon", "image")}
+} | {kind: {} for kind in ("null", "boolean", "duration")}
 
 _SPANS: Final[dict[str, Callable[[Any], Any]]] = {
     name: (lambda value, size=size: whole(values.to_number(value) / size))

@@ -44,12 +44,6 @@ class Duration(NamedTuple):
     milliseconds: float = 0
 
 
-class Difference(float):
-    """The milliseconds between two dates: a number that also has the fields of a duration."""
-
-    __slots__ = ()
-
-
 class FormulaLink(NamedTuple):
     """A link to a file or a page."""
 
@@ -64,13 +58,6 @@ class Regexp(NamedTuple):
     every: bool  # The flag g.
 
 
-class Drawn(NamedTuple):
-    """A value that the app draws: an image, an icon or HTML."""
-
-    kind: str
-    text: str
-
-
 class LooseText(str):
     """A tag with its `#`, or the name of a note with `.md`. It equals the text without."""
 
@@ -83,14 +70,14 @@ Resolve = Callable[[FormulaLink], str | None]
 _KINDS: Final[dict[type, str]] = (
     {type(None): "null", bool: "boolean", list: "list", dict: "object", Regexp: "regexp"}
     | {FormulaDate: "date", Duration: "duration", FormulaLink: "link"}
-    | dict.fromkeys((int, float, Difference), "number")
+    | dict.fromkeys((int, float), "number")
     | dict.fromkeys((str, LooseText), "string")
 )
 
 
 def kind_of(value: object) -> str:
     """Returns the name of a value's type, as `isType` knows it."""
-    return _KINDS.get(type(value)) or (value.kind if isinstance(value, Drawn) else "file")
+    return _KINDS.get(type(value), "file")
 
 
 def from_property(value: Any) -> Any:
@@ -140,9 +127,11 @@ def parse_regexp(pattern: str, flags: str) -> Regexp:
 
 
 def as_duration(value: Any) -> Duration | None:
-    """Returns a duration, the difference of two dates, or a text such as `1d`, `2 weeks` or `1h 30m` as a duration."""
+    """Returns a duration, milliseconds, or a text such as `1d`, `2 weeks` or `1h 30m` as a duration."""
+    if kind_of(value) == "number":
+        return Duration(0, value)
     if not isinstance(value, str):
-        return Duration(0, value) if isinstance(value, Difference) else value if isinstance(value, Duration) else None
+        return value if isinstance(value, Duration) else None
     parts = _SPAN.findall(value)
     units = [_UNITS.get(unit) or unit.lower().removesuffix("s") for _, unit in parts]
     if not parts or _SPAN.sub("", value) or not {*units} <= {*_MONTHS, *_MILLISECONDS}:
@@ -194,12 +183,11 @@ _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     type(None): lambda value: "",
     bool: lambda value: str(value).lower(),
     FormulaDate: _date_text,
-    **dict.fromkeys((int, float, Difference), _number_text),
+    **dict.fromkeys((int, float), _number_text),
     **dict.fromkeys((str, LooseText), str),
     Duration: lambda span: f"{_number_text(span.months)} months" if span.months else _number_text(span.milliseconds),
     FormulaLink: _link_text,
     Regexp: lambda regexp: f"/{regexp.pattern.pattern}/",
-    Drawn: lambda drawn: f"![]({drawn.text})" if drawn.kind == "image" else drawn.text,
 }
 
 
@@ -290,7 +278,7 @@ def compare(a: Any, b: Any) -> int | None:
 def plus(a: Any, b: Any, sign: int = 1) -> Any:
     """Adds, or subtracts with a `sign` of -1: numbers, texts, lists, dates and durations."""
     if sign < 0 and isinstance(a, FormulaDate) and (other := _as_date(b)):
-        return Difference((a.when - other.when) / timedelta(milliseconds=1))
+        return whole((a.when - other.when) / timedelta(milliseconds=1))
     if sign > 0 and isinstance(b, FormulaDate) and not isinstance(a, FormulaDate):
         a, b = b, a
     if isinstance(a, FormulaDate | Duration) and (span := as_duration(b)) is not None:
