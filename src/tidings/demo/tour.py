@@ -319,7 +319,6 @@ class Tour:
         self._changed()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the tour as the page shows it."""
         snippets = [{"title": title, "text": text} for title, text in self.snippets.items()]
         return {
             "steps": [self._facts(each) for each in self.progress.values()],

@@ -51,7 +51,6 @@ class KeptTasks:
         return [each for each in kept.values() if each.ends is None or each.ends > now]
 
     def keep(self, server: str, task: KeptTask) -> None:
-        """Keeps a task until it is dropped."""
         if weigh(task.arguments, _LARGEST_ARGUMENTS) > _LARGEST_ARGUMENTS:
             task = task._replace(arguments={})  # They are only shown.
         if self._noted.get((server, task.id)) != task:

@@ -44,7 +44,7 @@ fields of an `ErrorView`. A value that is too large is cut (`bounded_json.cut`).
 """
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from tidings._kit.bounded_json import dumps, head_of
@@ -100,7 +100,6 @@ class Record:
     data: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the record as a JSON object."""
         return {"seq": self.seq, "at": self.at, "server": self.server, "kind": self.kind, "data": self.data}
 
     def to_line(self) -> str:
@@ -172,9 +171,3 @@ class SessionLimits:
     records: int = 20_000
     """Records of all servers that `Session.since` can return to a reader who was away for a moment."""
     recent_bytes: int = 64 * 2**20  #: The size of those.
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"SessionLimits needs {each.name} >= 1, not {value!r}")

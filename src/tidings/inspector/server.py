@@ -155,7 +155,6 @@ class InspectedServer:
 
     @property
     def name(self) -> str:
-        """The name under which it was added."""
         return self._spec.name
 
     # The connection.
@@ -169,7 +168,6 @@ class InspectedServer:
         await self._settled.wait()
 
     def start(self) -> None:
-        """Connects in the background."""
         if self._connecting is None or self._connecting.done():
             self._settled.clear()
             if self.client is None:
@@ -178,7 +176,6 @@ class InspectedServer:
             self._connect_by(self._connect())
 
     async def disconnect(self) -> None:
-        """Ends the connection and its subscriptions."""
         await self._stop_connecting()
         if self.client is not None:
             await self.client.disconnect()
@@ -322,15 +319,19 @@ class InspectedServer:
         return self._start("prompts/get", params, lambda client: client.get_prompt(name, arguments))
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
-        """Sends any request unchanged, for example to repeat one. Returns its id at once.
+        """Sends any request, for example to repeat one. Returns its id at once.
 
-        A tool call is made as by `call`, so that a task is followed to its end.
+        Calls, reads and prompts are made as by the methods for them. Others are sent unchanged.
         """
         if method in LIVENESS_CHECKS:
             self._show_check()
-        match params:
-            case {"name": str() as tool, **rest} if method == "tools/call" and rest.keys() <= {"arguments"}:
+        match method, params:
+            case "tools/call", {"name": str() as tool, **rest} if rest.keys() <= {"arguments"}:
                 return self.call(tool, rest.get("arguments"), timeout=timeout)
+            case "prompts/get", {"name": str() as name, **rest} if rest.keys() <= {"arguments"}:
+                return self.get_prompt(name, rest.get("arguments"))
+            case "resources/read", {"uri": str() as uri, **rest} if not rest:
+                return self.read(uri, timeout=timeout)
             case _:
                 pass
         return self._start(method, dict(params or {}), lambda client: client.request(method, params, timeout=timeout))

@@ -108,7 +108,6 @@ class Session:
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of running commands."""
         return [server.view.pid for server in self.servers.values() if server.view.pid is not None]
 
     # Servers.
@@ -137,7 +136,6 @@ class Session:
 
     @property
     def seq(self) -> int:
-        """The number of the last record."""
         return self._seq
 
     def record(self, server: str, kind: str, data: dict[str, Any]) -> Record | None:

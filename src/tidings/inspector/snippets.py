@@ -61,7 +61,6 @@ def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]
 
 
 def _words(entry: dict[str, Any]) -> list[str] | None:
-    """Returns the command of an entry, if it has one."""
     command = as_text(entry.get("command"))
     return None if command is None else [command, *(str(each) for each in as_list(entry.get("args")))]
 
@@ -92,7 +91,6 @@ def _meta(view: "ServerView") -> dict[str, Any]:
 
 
 def _handshake(view: "ServerView") -> list[dict[str, Any]]:
-    """Returns the handshake of the legacy era."""
     version, info = view.protocol_version or "2025-11-25", {"name": "shell", "version": "1"}
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
     return [

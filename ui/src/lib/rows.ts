@@ -11,7 +11,6 @@ export interface ChangeRow {
   uri?: string
   /** The number of earlier changes of this URI that were not read yet: one read answers them all. */
   merged: number
-  /** The time from the first known hop to the current content. */
   fresh_ms?: number
   /** True if it happened while the server was away, and was found afterwards. */
   away?: boolean
@@ -32,7 +31,6 @@ export interface MessageRow {
   size: number
   /** The time from the request to its response. */
   ms?: number
-  /** True for an error as response. */
   is_error?: boolean
 }
 
@@ -43,7 +41,6 @@ export interface NotificationRow {
   server: string
   kind: 'notification'
   method: string
-  /** The beginning of its parameters. */
   summary: string
 }
 
@@ -83,13 +80,10 @@ export interface RequestRow {
   status: string
   /** The status; that of its task while that runs, and `left` if it goes on without anybody who follows it. */
   state: string
-  /** The time from its creation to its end. */
   ms?: number
-  /** The code of its error. */
   error_code?: string
   /** True if the client sent it by itself: to load a list, or to read what is subscribed to. */
   aside?: boolean
-  /** The id of the task that it became. */
   task_id?: string
   /** The server's words about the status of the task. */
   task_message?: string
@@ -105,7 +99,6 @@ export interface ExchangeRow {
   method: string
   url: string
   status?: number
-  /** The time from its beginning to its end. */
   ms?: number
   is_stream?: boolean
 }

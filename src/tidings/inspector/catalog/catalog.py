@@ -116,15 +116,12 @@ class Catalog:
         return ServerEntry.read_all(section_of(self.path, read(self.path).document), str(self.path))
 
     def entries(self) -> list[ServerEntry]:
-        """Returns the servers in their order."""
         return self.listing()[0]
 
     def names(self) -> list[str]:
-        """Returns the names of the servers in their order."""
         return [entry.name for entry in self.entries()]
 
     def get(self, name: str) -> ServerEntry:
-        """Returns the server of this name."""
         found = {entry.name: entry for entry in self.entries()}
         self._check_known(name, found)
         return found[name]
@@ -170,8 +167,6 @@ class Catalog:
         return self.get(self._change(edit))
 
     def remove(self, name: str) -> None:
-        """Removes a server."""
-
         def edit(servers: dict[str, Any]) -> None:
             self._check_known(name, servers)
             del servers[name]

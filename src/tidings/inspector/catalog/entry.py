@@ -227,7 +227,6 @@ class ServerEntry:
 
     @property
     def is_command(self) -> bool:
-        """It is a program to start."""
         return self.command is not None
 
     @classmethod
@@ -370,5 +369,4 @@ def _destination(entry: ServerEntry) -> tuple[str | None, ...]:
 
 
 def _where(name: str, source: str) -> str:
-    """Returns the beginning of an error message about an entry."""
     return f"The server {name!r} in {source}" if source else f"The server {name!r}"

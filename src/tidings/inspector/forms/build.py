@@ -51,7 +51,6 @@ class FieldContext:
     required: bool = True
 
     def below(self, name: str = "", *, required: bool = True) -> "FieldContext":
-        """Returns a place within this one."""
         return FieldContext(self.refs, self.depth + 1, name, required)
 
 

@@ -38,7 +38,6 @@ class Flat:
     called: str = ""  # The name of the schema that it refers to.
 
     def add(self, part: "Flat") -> None:
-        """Merges another schema in."""
         self.refs = part.refs
         self.called = self.called or part.called
         for key, theirs in part.schema.items():

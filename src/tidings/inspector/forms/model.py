@@ -40,7 +40,6 @@ class Option:
     description: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the option as JSON."""
         described = {"description": self.description} if self.description else {}
         return {"value": self.value, "label": self.label, **described}
 
@@ -76,11 +75,9 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Its title, or else its name."""
         return self.title or self.name
 
     def field(self, name: str) -> "Field | None":
-        """Returns the field of an object by its name."""
         return next((each for each in self.fields if each.name == name), None)
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ The typed texts have the shape of the value, with texts for the leaves:
 - An empty text, or a missing key, is left out; `""` (two quotes) is the empty text.
 - `None` is null if the field is `nullable`, and is left out otherwise.
 - A list may be one text with an entry a line, or JSON; an object may be a text of JSON.
-- A choice is `{"$choice": index or label, "value": …}`; anything else goes to the first alternative that accepts it.
+- A choice is `{"$choice": index, "value": …}`; anything else goes to the first alternative that accepts it.
 - Anything that is not a text is taken as it is, so a value can be given instead of texts. Keys that the form does not
   have are kept, as JSON would keep them.
 
@@ -217,9 +217,8 @@ class ValueReader:
         given = as_dict(typed)
         if "$choice" in given:
             chosen = given["$choice"]
-            for spot, branch in enumerate(field.fields):
-                if chosen == spot or str(chosen).lower() == branch.name.lower():
-                    return self.read(branch, given.get("value", LEFT_OUT), keys)
+            if isinstance(chosen, int) and 0 <= chosen < len(field.fields):
+                return self.read(field.fields[chosen], given.get("value", LEFT_OUT), keys)
             names = either(branch.name for branch in field.fields)
             self.problems.append(unexpected(keys, f"a choice of {names}", shown(chosen)))
             return LEFT_OUT

@@ -49,7 +49,6 @@ class SavedCalls:
         return call
 
     def remove(self, known: str) -> bool:
-        """Deletes a call, and returns whether there was one."""
         found = any(each["id"] == known for each in self.all())
         self._unwritten.pop(known, None)
         if found:
@@ -87,9 +86,7 @@ class Guide(Protocol):
     def begin(self, session: Session, changed: Callable[[], object]) -> None:
         """Starts with a new session. Call `changed` when `facts` have changed."""
 
-    def facts(self) -> dict[str, Any]:
-        """Returns the steps as the page shows them."""
-        ...
+    def facts(self) -> dict[str, Any]: ...
 
     def do(self, step: str) -> bool:
         """Does a step for the user. Returns False if it is too early; raises `KeyError` for an unknown step."""

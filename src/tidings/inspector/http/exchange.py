@@ -50,7 +50,6 @@ class ApiProblem(Exception):
         self.facts = error_of(ErrorView(message, code, category, who, cure, payload=payload))
 
     def response(self) -> Response:
-        """Returns the response that reports it."""
         return answered({"error": self.facts}, self.status)
 
 
@@ -65,8 +64,6 @@ class Routes(list[Route]):
         self._prefix = prefix
 
     def add(self, method: str, path: str = "") -> Callable[[Endpoint], Endpoint]:
-        """Adds an endpoint below the prefix."""
-
         def decorate(run: Endpoint) -> Endpoint:
             self.append(Route(self._prefix + path, partial(_answer, run), methods=[method]))
             return run
@@ -159,7 +156,6 @@ class Fields:
         return value
 
     def mapping(self, name: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns an object."""
         value = self._get(name, default)
         return cast("dict[str, Any]", value) if isinstance(value, dict) else self._wrong(name, "an object", value)
 

@@ -61,7 +61,6 @@ class _ServerNotes:
 
     @classmethod
     def of(cls, view: ServerView, seq: int) -> "_ServerNotes":
-        """Returns the notes about a server as it is now."""
         return cls(seq, uris=dict.fromkeys(view.subscriptions, seq))
 
     def note(self, view: ServerView, record: Record) -> None:
@@ -107,7 +106,6 @@ class PageFeed:
 
     @property
     def seq(self) -> int:
-        """The newest record."""
         return self._session.view.seq
 
     def knows(self, seq: int) -> bool:
@@ -189,7 +187,6 @@ class PageFeed:
             event.set()
 
     def facts(self, view: ServerView) -> Facts:
-        """Returns all facts of a server."""
         return self._facts_since(view, self._servers.get(view.name) or _ServerNotes.of(view, self.seq), -1)
 
     def _facts_since(self, view: ServerView, server: _ServerNotes, after: int) -> Facts:

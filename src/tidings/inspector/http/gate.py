@@ -65,7 +65,6 @@ class Key:
         return f"{self.cookie_name}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
 
     def opens(self, token: object) -> bool:
-        """Returns whether this is the token."""
         return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
     def admits(self, cookies: str) -> bool:
@@ -75,7 +74,6 @@ class Key:
         return any(hmac.compare_digest(each.encode(), self._pass.encode()) for each in said)
 
     def is_said(self, word: str) -> bool:
-        """Returns whether this is the key."""
         return hmac.compare_digest(word.encode(errors="replace"), self.word.encode())
 
 

@@ -66,12 +66,10 @@ class Assets:
         self._built_at: int | None = None
 
     async def page(self, request: Request) -> Response:
-        """Returns the page itself."""
         missing = PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
         return self._response(request, "index.html", "no-cache") or missing
 
     async def asset(self, request: Request) -> Response:
-        """Returns a file of the page."""
         missing = PlainTextResponse("There is no such file. Load the page again.\n", 404)
         name = f"assets/{request.path_params['name']}"
         return self._response(request, name, "public, max-age=31536000, immutable") or missing

@@ -54,6 +54,25 @@ PANES: Final[dict[str, Callable[[str], Pane]]] = {
 }
 
 
+# The key, the action, its title, and more words for the command palette.
+ACTIONS: Final = (
+    ("n", "add", "Add a server", "A URL, or the command that starts it"),
+    ("i", "import_servers", "Import servers", "From the settings of other clients"),
+    ("C", "connection('connect')", "Connect", "The current server"),
+    ("D", "connection('disconnect')", "Disconnect", "The current server"),
+    ("R", "connection('reconnect')", "Reconnect", "The current server, now"),
+    ("E", "edit_server", "Edit the server", "Its address, its options"),
+    ("", "clone_server", "Clone the server", "Adds a copy"),
+    ("X", "remove_server", "Remove the server", "Here, and in the catalog"),
+    ("", "send_any", "Send any request", "By its method and parameters"),
+    ("S", "sessions", "Sessions", "The saved ones"),
+    ("", "name_session", "Name this session", "To find it again"),
+    ("", "export_session", "Export this session", "As JSON Lines"),
+    ("t", "scheme", "Dark or light", "Switches the color scheme"),
+    ("a", "questions", "Questions", "Questions of servers"),
+    ("question_mark", "keys", "Keys", "All keys and their actions"),
+    ("q", "quit", "Quit", "Disconnects everything"),
+)
 _WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)  # Faults of a server, a file or the user
 
 
@@ -101,21 +120,10 @@ class InspectorApp(App[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 - as Textual has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "Quit"),
         *(Binding(str(number), f"tab('{name}')", name.capitalize()) for number, name in enumerate(TABS, 1)),
         Binding("left_square_bracket", "server(-1)", "Server before"),
         Binding("right_square_bracket", "server(1)", "Next server"),
-        Binding("a", "questions", "Questions"),
-        Binding("n", "add", "Add a server"),
-        Binding("i", "import_servers", "Import servers"),
-        Binding("E", "edit_server", "Edit the server"),
-        Binding("X", "remove_server", "Remove the server"),
-        Binding("S", "sessions", "Sessions"),
-        Binding("C", "connection('connect')", "Connect"),
-        Binding("D", "connection('disconnect')", "Disconnect"),
-        Binding("R", "connection('reconnect')", "Reconnect"),
-        Binding("t", "scheme", "Dark or light"),
-        Binding("question_mark", "keys", "Keys"),
+        *(Binding(key, action, title) for key, action, title, _ in ACTIONS if key),
     ]
 
     CSS_PATH = "app.tcss"
@@ -224,7 +232,6 @@ class InspectorApp(App[None]):
             self.pane.rows.focus()
 
     def choose(self, server: str, tab: str | None = None, key: str | None = None) -> None:
-        """Shows a server, a tab and an item."""
         self._listed.choose(server)
         found = self.session.servers.get(server)
         if found is not None and found is not self.server:
@@ -298,6 +305,9 @@ class InspectorApp(App[None]):
             self.ask(lambda: server.request(*asked))
             self.action_tab("requests")
             self.pane.rows.choose_newest()
+
+    def action_send_any(self) -> None:
+        self.edit_request("ping", {})
 
     def copy_as(self, method: str, params: Any) -> None:
         if self.server is not None:
@@ -382,19 +392,5 @@ class InspectorApp(App[None]):
             self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        yield SystemCommand("Add a server", "A URL, or the command that starts it", self.action_add)
-        yield SystemCommand("Import servers", "From the settings of other clients", self.action_import_servers)
-        yield SystemCommand("Connect", "The current server", partial(self.action_connection, "connect"))
-        yield SystemCommand("Disconnect", "The current server", partial(self.action_connection, "disconnect"))
-        yield SystemCommand("Reconnect", "The current server, now", partial(self.action_connection, "reconnect"))
-        yield SystemCommand("Edit the server", "Its address, its options", self.action_edit_server)
-        yield SystemCommand("Clone the server", "Adds a copy", self.action_clone_server)
-        yield SystemCommand("Remove the server", "Here, and in the catalog", self.action_remove_server)
-        yield SystemCommand("Send any request", "By its method and parameters", partial(self.edit_request, "ping", {}))
-        yield SystemCommand("Sessions", "The saved ones", self.action_sessions)
-        yield SystemCommand("Name this session", "To find it again", self.action_name_session)
-        yield SystemCommand("Export this session", "As JSON Lines", self.action_export_session)
-        yield SystemCommand("Dark or light", "Switches the color scheme", self.action_scheme)
-        yield SystemCommand("Questions", "Questions of servers", self.action_questions)
-        yield SystemCommand("Keys", "All keys and their actions", self.action_keys)
-        yield SystemCommand("Quit", "Disconnects everything", self.action_quit)
+        for _, action, title, words in ACTIONS:
+            yield SystemCommand(title, words, partial(self.run_action, action))

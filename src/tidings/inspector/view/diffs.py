@@ -38,7 +38,6 @@ class Diff:
 
     @property
     def same(self) -> bool:
-        """True if nothing changed."""
         return not self.added and not self.removed
 
     @property
@@ -52,7 +51,6 @@ class Diff:
         return ", ".join(parts) + ("; not all of it is shown" if self.cut else "")
 
     def unified(self) -> Iterator[str]:
-        """Yields the lines of a patch."""
         for hunk in self.hunks:
             yield hunk.title
             for line in hunk.lines:

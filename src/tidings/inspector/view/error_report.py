@@ -57,7 +57,6 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
 
 
 def _foreign(error: BaseException, method: str | None) -> ErrorView:
-    """Returns an exception that is not one of Tidings."""
     if isinstance(error, asyncio.CancelledError):
         return ErrorView("The request was cancelled.", "request-cancelled", "cancelled", *_KNOWN["request-cancelled"])
     if isinstance(error, ValueError):  # The client refuses to send it.

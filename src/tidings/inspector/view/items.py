@@ -41,7 +41,6 @@ class ErrorView:
 
     @classmethod
     def read(cls, data: object) -> "ErrorView | None":
-        """Reads an error in a record."""
         if (found := as_dict_or_none(data)) is None:
             return None
         error = cls("")
@@ -88,7 +87,6 @@ class MessageView(Item):
 
     @property
     def is_error(self) -> bool:
-        """True for an error as response."""
         return self.kind == "error"
 
 
@@ -114,17 +112,14 @@ class ExchangeView(Item):
 
     @property
     def open(self) -> bool:
-        """True if it has not ended."""
         return self.ended is None and self.error is None
 
     @property
     def took(self) -> float | None:
-        """The time from its beginning to its end."""
         return None if self.ended is None or self.began is None else self.ended - self.began
 
     @property
     def ms(self) -> float | None:
-        """The time from its beginning to its end."""
         return _ms(self.took)
 
 
@@ -140,7 +135,6 @@ class NotificationView(Item):
 
     @property
     def summary(self) -> str:
-        """The beginning of its parameters."""
         shown = {key: value for key, value in (self.params or {}).items() if key != "_meta"}
         uri = as_text(shown.get("uri")) if len(shown) == 1 else None
         return head_of(shown if uri is None else uri, _LONGEST_TEXT) if shown else ""
@@ -206,7 +200,6 @@ class ListDifference:
     more: int = 0
 
     def add(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        """Adds the differences of one more load."""
         names = {
             "added": [name for name in now if name not in before],
             "removed": [name for name in before if name not in now],
@@ -271,7 +264,6 @@ class ChangeView(Item):
 
     @property
     def fresh_ms(self) -> float | None:
-        """The time from the first known hop to the current content."""
         return _ms(self.fresh_in)
 
     @property
@@ -393,32 +385,26 @@ class RequestView:
 
     @property
     def over(self) -> bool:
-        """True if it has ended."""
         return self.status not in ("pending", "in_progress")
 
     @property
     def took(self) -> float | None:
-        """The time from its creation to its end."""
         return None if self.completed_at is None or self.created_at is None else self.completed_at - self.created_at
 
     @property
     def at(self) -> float:
-        """The time of its creation."""
         return self.created_at or 0.0
 
     @property
     def ms(self) -> float | None:
-        """The time from its creation to its end."""
         return _ms(self.took)
 
     @property
     def error_code(self) -> str | None:
-        """The code of its error."""
         return None if self.error is None else self.error.code
 
     @property
     def task_id(self) -> str | None:
-        """The id of the task that it became."""
         return None if self.task is None else self.task.id
 
     @property

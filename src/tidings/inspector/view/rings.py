@@ -59,7 +59,6 @@ class Ring(Generic[T]):
         return freed
 
     def clear(self) -> None:
-        """Drops all entries."""
         self._items, self._seqs, self._sizes, self._start, self.bytes = [], [], [], 0, 0
 
     @property

@@ -42,10 +42,6 @@ class Callee:
     def params(self, value: Any) -> dict[str, Any]:
         return {"name": self.name, "arguments": value}
 
-    def send(self, value: Any) -> str:
-        """Sends the request with these arguments, and returns its id."""
-        raise NotImplementedError
-
     def is_its(self, request: RequestView) -> bool:
         return request.method == self.method and request.params.get("name") == self.name
 
@@ -165,7 +161,7 @@ class CallForm(Container):
         self._complain([])
         if any(problem.fault == "value" for problem in filled.problems):
             return
-        self._pane.inspector.ask(lambda: callee.send(filled.value))
+        self._pane.inspector.ask(lambda: callee.server.request(callee.method, callee.params(filled.value)))
         self.history.choose_newest()
 
     def _complain(self, problems: list[str]) -> None:
@@ -297,9 +293,6 @@ class ToolCallee(Callee):
         for words, ink in badges:
             self.badges += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
 
-    def send(self, value: Any) -> str:
-        return self.server.call(self.name, value)
-
 
 class PromptCallee(Callee):
     """A prompt."""
@@ -311,6 +304,3 @@ class PromptCallee(Callee):
     def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
         super().__init__(server, str(item.get("name")), item, prompt_schema(item.get("arguments")))
         self.complete = partial(server.complete, "prompt", self.name)
-
-    def send(self, value: Any) -> str:
-        return self.server.get_prompt(self.name, value)

@@ -89,9 +89,6 @@ class TemplateCallee(Callee):
     def params(self, value: Any) -> dict[str, Any]:
         return {"uri": expand(self.name, value)}
 
-    def send(self, value: Any) -> str:
-        return self.server.read(expand(self.name, value))
-
     def is_its(self, request: RequestView) -> bool:
         return request.method == self.method and matches(self.name, str(request.params.get("uri")))
 

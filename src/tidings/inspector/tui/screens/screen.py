@@ -56,12 +56,10 @@ class Pane(Vertical):
         yield from ()
 
     def restart(self) -> None:
-        """Starts again with another server."""
         self.rows.model.reset()
         self.rows.restart()
 
     def take(self) -> None:
-        """Shows what is new."""
         if self.has_server:
             self.update_list()
             self.column.take()

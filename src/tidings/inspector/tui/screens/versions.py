@@ -91,7 +91,6 @@ class Versions(Vertical):
         self.show_page(sentence_page(words))
 
     def show_page(self, page: TextPage, key: object = None) -> None:
-        """Shows a page instead of a content."""
         self.versions, self.at, self._drawn = [], -1, None
         self._bar.show([])
         self.reader.show(page, key)

@@ -44,7 +44,6 @@ class Typed:
         self.texts = _put(self.texts, path, value)
 
     def drop(self, path: Path) -> None:
-        """Removes a value: a key of an object, or an entry of a list."""
         if not path:
             self.texts = None
             return

@@ -219,7 +219,6 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def feed(self) -> "ArrivingEntries[Any] | None":
-        """The model, if entries arrive in it."""
         return self.model if isinstance(self.model, ArrivingEntries) else None
 
     @property

@@ -48,7 +48,6 @@ class TextPage:
         return self._lines[index], ""
 
     def plain(self) -> str:
-        """Returns all of it as text, to copy."""
         return "\n".join("".join(text for text, _ in line) for line in self._lines)
 
 
