@@ -12,18 +12,16 @@ from opentelemetry import baggage, trace
 
 from tests.telemetry import collect, provide
 from tidings import __version__
-from tidings._kit.telemetry import METRICS, SECONDS, measure, observe, start_span, trace_meta, trace_of, within
+from tidings._kit.telemetry import METRICS, SECONDS, measure, start_span, trace_meta, trace_of, within
 
-LOOKUPS = "tidings.client.cache.lookups"
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_each_metric_has_a_unit_a_description_and_fitting_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = collect(monkeypatch)
-    for name in METRICS.keys() - {LOOKUPS}:
+    for name in METRICS:
         measure(name, 0.002)
-    observe(LOOKUPS, lambda: [(3, {"tidings.cache.hit": True})])
 
     [scope] = collector.scopes()
     assert (scope.scope.name, scope.scope.version) == ("tidings", __version__)
@@ -48,7 +46,7 @@ def test_buckets_tell_durations_apart_from_fifty_microseconds_to_half_a_minute()
 
 def test_the_documentation_lists_exactly_the_metrics_that_there_are() -> None:
     rows = re.findall(r"^\| `((?:tidings|mcp)\.[\w.]+)` \| (\w[\w -]*) \| `([^`]+)` \|", page(), re.MULTILINE)
-    kinds = {"up_down_counter": "up-down counter", "observed_counter": "counter"}
+    kinds = {"up_down_counter": "up-down counter"}
     assert {name: (kind, unit) for name, kind, unit in rows} == {
         name: (kinds.get(kind, kind), unit) for name, (kind, unit, _) in METRICS.items()
     }
@@ -73,10 +71,9 @@ def test_a_failure_reaches_nobody_and_is_logged_once_for_each_kind(
     for _ in range(3):
         measure("tidings.merges")
         measure("tidings.deliveries", 2)
-        observe(LOOKUPS, list)
         assert start_span("change_notifier.subscribe", {}) is None
     logged = [record.getMessage() for record in caplog.records]
-    kinds = ["tidings.merges", "tidings.deliveries", LOOKUPS, "change_notifier.subscribe"]
+    kinds = ["tidings.merges", "tidings.deliveries", "change_notifier.subscribe"]
     assert logged == [f"Telemetry failed on {kind}; this is logged once" for kind in kinds]
 
 

@@ -25,7 +25,6 @@ pytestmark = [
 
 ONE, TWO = "note://1", "note://2"
 UPDATED = (("mcp.method.name", "notifications/resources/updated"),)
-HIT, MISS = (("tidings.cache.hit", True),), (("tidings.cache.hit", False),)
 
 
 @pytest.fixture
@@ -101,17 +100,6 @@ async def test_a_change_without_times_counts_and_has_no_lag(collector: Collector
         await eventually(lambda: updates)
     assert collector.points()["tidings.client.changes"] == {UPDATED: 1}
     assert "tidings.client.delivery.lag" not in collector.points()
-
-
-async def test_look_ups_in_all_caches_are_counted(collector: Collector) -> None:
-    async with connected(Library()) as one, connected(Library()) as two:
-        before = collector.points()["tidings.client.cache.lookups"]
-        await one.read_resource(ONE)
-        for client in (one, two):
-            client.cache.get_resource(ONE)
-            client.cache.get_prompt("p1")
-        after = collector.points()["tidings.client.cache.lookups"]
-    assert {key: after[key] - before[key] for key in (HIT, MISS)} == {HIT: 1, MISS: 3}
 
 
 async def test_connections_and_attempts_to_get_one_back_are_counted(collector: Collector) -> None:

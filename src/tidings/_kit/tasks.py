@@ -80,7 +80,6 @@ class Background:
         task.add_done_callback(done)
 
     def cancel(self) -> None:
-        """Cancels everything that was started."""
         for task in self._tasks:
             task.cancel()
 

@@ -7,7 +7,7 @@ that was made, so instruments of each client or server would add up.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple
 
@@ -36,7 +36,7 @@ SECONDS: Final = (
 class Metric(NamedTuple):
     """A declared instrument."""
 
-    kind: Literal["counter", "up_down_counter", "histogram", "observed_counter"]
+    kind: Literal["counter", "up_down_counter", "histogram"]
     unit: str
     description: str
 
@@ -69,7 +69,6 @@ METRICS: Final = {
     "tidings.client.rereads": Metric(
         "counter", "{read}", "Reads that keep content current: after a change, or when the content may have changed."
     ),
-    "tidings.client.cache.lookups": Metric("observed_counter", "{lookup}", "Look-ups in the cache by the program."),
     "mcp.client.operation.duration": Metric("histogram", "s", "Time from the sending of a request until its answer."),
 }
 
@@ -108,25 +107,8 @@ def _recorder(name: str) -> Callable[..., None]:
             return meter.create_counter(name, unit, description).add
         case "up_down_counter":
             return meter.create_up_down_counter(name, unit, description).add
-        case "observed_counter":
-            raise TypeError(f"{name} is observed, not measured")
         case "histogram":
             return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=SECONDS).record
-
-
-def observe(name: str, totals: Callable[[], Iterable[tuple[int, Attributes]]]) -> None:
-    """Reads a counter from `totals` whenever metrics are collected: for what happens too often to be measured."""
-    if name not in _made:
-        _made[name] = safely(name, _observe, name, totals)
-
-
-def _observe(name: str, totals: Callable[[], Iterable[tuple[int, Attributes]]]) -> object:
-    _, unit, description = METRICS[name]
-
-    def read(_: object) -> list[metrics.Observation]:
-        return [metrics.Observation(total, attributes) for total, attributes in totals()]
-
-    return metrics.get_meter(SCOPE, __version__).create_observable_counter(name, [read], unit, description)
 
 
 def start_span(name: str, attributes: Attributes, parent: Trace | None = None) -> trace.Span | None:

@@ -121,7 +121,6 @@ class Tail:
         self._records: dict[Change, Recorded] = {}
 
     def add(self, record: Recorded) -> None:
-        """Adds the newest entry."""
         self._records.pop(record.change, None)
         self._records[record.change] = record
         self._trim()
@@ -237,7 +236,6 @@ class Listeners:
                 logger.exception("A listener failed on %r at %s; the others are still called", change, cursor)
 
     def call_all(self, news: NewEntries) -> None:
-        """Calls every listener with all that is new."""
         for cursor, change in [(news.head, None)] if news.entries is None else news.entries:
             self.call(cursor, change)
         if not news.more:

@@ -81,7 +81,6 @@ class HandedOut:
         self._times: dict[str, float] = {}
 
     def restore(self, rows: Mapping[str, str]) -> None:
-        """Takes over the record of the process before this one."""
         for key, row in rows.items():
             try:
                 place, saved = as_list(json.loads(key)), as_dict(json.loads(row))
@@ -144,7 +143,6 @@ class ChangeLoop:
         self._news: dict[str, ResourceRead | None] = {}
 
     async def run(self) -> AsyncGenerator[ChangeBatch]:
-        """Yields one batch after the other."""
         is_known = any(self.record.find(self.name, uri) is not None for uri in self.uris)
         with self.watches.watching(self.uris, patient=self.patient or is_known, tells_gone=True) as watcher:
             while True:
@@ -156,7 +154,6 @@ class ChangeLoop:
                     await batch.confirm()
 
     async def _gather(self, watcher: Watcher) -> None:
-        """Collects what is new until it may be handed out."""
         self._note(*await watcher.next())
         due = max(_GATHER, self.at_most_every - self.record.seconds_since(self.name))
         try:

@@ -19,11 +19,9 @@ from typing import Any, TypeVar, cast
 
 import mcp_types as types
 
-from tidings._kit.telemetry import observe
 from tidings.client.config import CacheLimits
 
 _now = partial(datetime.now, UTC)
-_lookups = {True: 0, False: 0}  # The hits and misses of all caches, for telemetry.
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +191,6 @@ class Cache:
         self._templates: dict[str, set[str]] = {}  # For each URI, the templates through which it was read.
         self._size: int = 0
         self._hits = self._misses = 0
-        observe(
-            "tidings.client.cache.lookups",
-            lambda: [(total, {"tidings.cache.hit": hit}) for hit, total in _lookups.items()],
-        )
 
     def get_resource(self, uri: str) -> ResourceRead | None:
         """Returns the last read of a resource, unless it has changed since."""
@@ -257,7 +251,6 @@ class Cache:
     def _get(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:
         found = self._find(kind, key, of)
         self._hits, self._misses = self._hits + (found is not None), self._misses + (found is None)
-        _lookups[found is not None] += 1
         return found
 
     def _find(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:

@@ -67,6 +67,10 @@ class Connection:
 
     # Using a connection.
 
+    @property
+    def connected(self) -> bool:
+        return self.state is State.CONNECTED and self.link is not None and not self.link.over
+
     def check(self) -> None:
         """Raises a `TidingsError` if there is no connection, and will be none until `connect` is called."""
         if self._task is not None and self.state is not State.DISCONNECTING:

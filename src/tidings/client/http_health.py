@@ -71,7 +71,6 @@ class HttpHealth:
             self._waiting = None
 
     def asked_to_wait(self, status: int, header: str | None) -> None:
-        """Notes the `Retry-After` of an answer."""
         if status in (429, 503):
             wait = retry_after(header, datetime.now(UTC))
             self.retry_after = None if wait is None else min(wait, _LONGEST_WAIT)

@@ -44,7 +44,7 @@ from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Targ
 from tidings.client.task_wire import TasksDeclared
 from tidings.client.transports.http import current_call, open_transport
 from tidings.client.transports.stdio import RunningCommand
-from tidings.client.transports.tap import TapReporter, tap_dispatcher, tapped_streams
+from tidings.client.transports.tap import TapReporter, tapped_streams
 from tidings.errors import TidingsError
 
 _SILENCE: Final = 10.0  # Seconds without an answer about versions, after which the legacy era is tried besides.
@@ -147,7 +147,6 @@ class Link:
 
     @property
     def has_tasks(self) -> bool:
-        """True if calls may become tasks."""
         return self._setup.config.tasks
 
     @property
@@ -250,7 +249,7 @@ class Link:
                 self._ready.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
     async def _client(self, stack: AsyncExitStack) -> Client:
-        setup, target = self._setup, self._setup.target
+        setup = self._setup
         client = Client(
             await self._server(stack),
             # With a version here, the SDK would not ask the server, and would know nothing about it.
@@ -265,8 +264,6 @@ class Link:
         )
 
         def connected(dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
-            if setup.tap is not None and isinstance(target, ServerTarget) and setup.era != "legacy":
-                tap_dispatcher(dispatcher, setup.tap)  # This way has no streams.
             self._extend_sending(dispatcher)
             self._watch(dispatcher)
             return dispatcher
@@ -287,8 +284,8 @@ class Link:
         if isinstance(target, ServerTarget):
             if target.lifespan is not None:
                 await stack.enter_async_context(target.lifespan())
-            if setup.tap is None or setup.era != "legacy":
-                return target.server
+            if setup.tap is None:
+                return target.server  # This way has no streams, and no messages.
             return tapped_streams(InMemoryTransport(target.server), setup.tap)
         return target.transport if setup.tap is None else tapped_streams(target.transport, setup.tap)
 
@@ -479,7 +476,6 @@ class Link:
         return await self._dispatcher.send_raw_request(method, data["params"], opts)
 
     async def notify_raw(self, method: str, params: dict[str, Any]) -> None:
-        """Sends a notification as it is."""
         if self._dispatcher is None or self.over:
             raise errors.ConnectionLost(f"{self.name} is not connected.", server=self.name)
         await self._dispatcher.notify(method, params)

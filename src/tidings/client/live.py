@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import anyio
 import httpx2
@@ -21,10 +21,10 @@ from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
 from tidings.client.link import Era
 from tidings.client.mirrors import Malformed
-from tidings.client.pending import ASK, Pending, Responder
+from tidings.client.pending import Pending, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import OnProgress
-from tidings.client.responders import roots_responder, script_responder
+from tidings.client.responders import responder_for, roots_responder
 from tidings.client.states import State
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
 from tidings.client.tasks import RemoteTask
@@ -33,7 +33,7 @@ from tidings.client.watching import check_watched
 from tidings.client.wiring import ClientWiring
 from tidings.errors import NotSupported, RequestTimedOut, TidingsError
 
-_MOST_ROUNDS: Final = 10  # So often, `wait_fresh` reads what changed while it read.
+YieldT = TypeVar("YieldT")
 
 
 class LiveClient:
@@ -62,8 +62,7 @@ class LiveClient:
     @property
     def connected(self) -> bool:
         """True if the server answers, as far as is known."""
-        link = self._connection.link
-        return self._connection.state is State.CONNECTED and link is not None and not link.over
+        return self._connection.connected
 
     @property
     def error(self) -> TidingsError | None:
@@ -455,16 +454,8 @@ class LiveClient:
             ResourceNotFound: None of them exists at the beginning.
             TidingsError: There will be no more content: one of them cannot be read, or the client gave up connecting.
         """
-        if missing not in ("raise", "wait"):
-            raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
-        texts = [uris] if isinstance(uris, str) else list(uris)
-        return self._watch([check_watched(uri) for uri in texts], patient=missing == "wait")
-
-    async def _watch(self, uris: Sequence[str], *, patient: bool) -> AsyncGenerator[ResourceRead]:
-        self._connection.check()  # When the loop begins, not when `watch` is called.
-        async with contextlib.aclosing(self._subscriptions.watches.watch(uris, patient=patient)) as reads:
-            async for read in reads:
-                yield read
+        patient = _is_patient(missing)
+        return self._begun(self._subscriptions.watches.watch(_watched(uris), patient=patient))
 
     def changes(
         self,
@@ -494,29 +485,26 @@ class LiveClient:
             ResourceNotFound: None of them exists at the beginning, or ever did for this loop.
             TidingsError: There will be no more changes: one of them cannot be read, or the client gave up connecting.
         """
-        texts = [uris] if isinstance(uris, str) else list(uris)
-        if not texts:
+        if not (watched := _watched(uris)):
             raise ValueError("changes() needs one URI or several, and got none")
         if not is_number(at_most_every) or not 0 <= at_most_every < math.inf:
             raise ValueError(f"at_most_every= is a number of seconds that is not negative, not {at_most_every!r}")
-        if missing not in ("raise", "wait"):
-            raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
         loop = ChangeLoop(
             self._subscriptions.watches,
             self._wiring.handed_out,
-            [check_watched(uri) for uri in texts],
+            watched,
             name=name,
             at_most_every=at_most_every,
             first=first,
-            patient=missing == "wait",
+            patient=_is_patient(missing),
         )
-        return self._changes(loop)
+        return self._begun(loop.run())
 
-    async def _changes(self, loop: ChangeLoop) -> AsyncGenerator[ChangeBatch]:
-        self._connection.check()  # When the loop begins, not when `changes` is called.
-        async with contextlib.aclosing(loop.run()) as batches:
-            async for batch in batches:
-                yield batch
+    async def _begun(self, loop: AsyncGenerator[YieldT]) -> AsyncGenerator[YieldT]:
+        self._connection.check()  # When the loop begins, not when it is made.
+        async with contextlib.aclosing(loop):
+            async for each in loop:
+                yield each
 
     async def wait_fresh(self) -> None:
         """Waits until everything that is subscribed to, watched or mirrored is known to be current.
@@ -527,21 +515,7 @@ class LiveClient:
         Raises:
             TidingsError: That will not happen: the client gave up connecting, or was disconnected.
         """
-        while True:
-            while not (self.connected and self._subscriptions.are_established):
-                self._connection.check()
-                await self._wiring.wakeup.wait()
-            link = self._connection.link
-            if link is not None and await self._connection.answers(link):
-                # What arrives from here on is newer than the question. A quiet moment is better, but may never come.
-                for _ in range(_MOST_ROUNDS):
-                    await self._subscriptions.until_read(lambda link=link: link.over)
-                    await self._lists.until_loaded(lambda link=link: link.over)
-                    if not self._subscriptions.is_reading:
-                        break
-                if self.connected and self._subscriptions.are_established and not link.over:
-                    return
-            await asyncio.sleep(0)  # Lets the task that notices the end of the connection run.
+        await self._wiring.until_fresh()
 
 
 def connect(
@@ -599,7 +573,7 @@ def connect(
         era=era,
         config=config,
         state=None if state is None else Path(state),
-        answer=_responder(answer),
+        answer=responder_for(answer),
         roots=None if roots is None else roots_responder(roots),
         log_level=log_level,
         tap=tap,
@@ -613,11 +587,11 @@ def connect(
     return LiveClient(wiring)
 
 
-def _responder(answer: Any) -> Responder | None:
-    if answer is None or callable(answer):
-        return answer
-    if answer == "ask":
-        return lambda _: ASK
-    if isinstance(answer, str | Path):
-        return script_responder(answer)
-    raise ValueError(f"answer is 'ask', a function or the path of a script, not {type(answer).__name__}")
+def _watched(uris: str | Sequence[str]) -> list[str]:
+    return [check_watched(uri) for uri in ([uris] if isinstance(uris, str) else uris)]
+
+
+def _is_patient(missing: str) -> bool:
+    if missing not in ("raise", "wait"):
+        raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
+    return missing == "wait"

@@ -277,7 +277,6 @@ class Lists:
                 mirror.changed()
 
     def reload(self, what: Filter) -> None:
-        """Loads the lists again that are in `what`."""
         for change in self._by_change:
             if what.wants(change):
                 self.changed(change)

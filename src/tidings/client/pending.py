@@ -260,7 +260,6 @@ class Pending:
         return self._roots_responder is not None
 
     def set_roots(self, roots: Responder) -> None:
-        """Sets what answers questions for roots."""
         self._roots_responder = roots
 
     def __len__(self) -> int:

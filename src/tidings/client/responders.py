@@ -189,6 +189,17 @@ def _pattern(rule: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
+def responder_for(answer: Responder | str | Path | None) -> Responder | None:
+    """Returns the responder for `answer=` of `tidings.connect`. Raises `ValueError`."""
+    if answer is None or callable(answer):
+        return answer
+    if answer == "ask":
+        return lambda _: ASK
+    if isinstance(answer, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return script_responder(answer)
+    raise ValueError(f"answer is 'ask', a function or the path of a script, not {type(answer).__name__}")
+
+
 def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder:
     """Returns a responder for these roots, which leaves other questions to the person. Raises `ValueError`."""
     answer = rooted(roots if isinstance(roots, str) else list(roots))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -337,11 +338,7 @@ class Tasks:
 
     async def look(self, task: RemoteTask) -> TaskState:
         entry = None if task.call is None else task.call.entry
-
-        async def ask(method: str, **options: Any) -> dict[str, Any]:
-            return await self.ask(task, method, behalf=entry, **options)
-
-        return await task.form.look(ask, lambda: self._look_again(task.id))
+        return await task.form.look(partial(self.ask, task, behalf=entry), lambda: self._look_again(task.id))
 
     async def cancel(self, task: RemoteTask) -> None:
         await self.ask(task, "tasks/cancel")

@@ -224,7 +224,6 @@ class Watches:
             self._removed(watched)
 
     def fail_all(self, error: TidingsError) -> None:
-        """Ends all loops with `error`."""
         for watched in tuple(self.resources.values()):
             watched.stop_polling()
             watched.fail(error)

@@ -47,6 +47,7 @@ from tidings.errors import ConnectionLost, Disconnected, NotSupported, ResourceN
 if TYPE_CHECKING:
     from tidings.client.state_file import StateFile
 
+_MOST_ROUNDS: Final = 10  # So often, what changed while everything was read is read, too.
 # Resources under a prefix that wait to be read. Beyond that, the update is announced but not followed by a read.
 _PREFIX_WAITING: Final = 1_000
 
@@ -207,6 +208,25 @@ class ClientWiring:
         await self.requests.run_aside(
             "logging/setLevel", {"level": level}, lambda _link, _entry: self.feed().set_log_level(level)
         )
+
+    async def until_fresh(self) -> None:
+        """Waits until everything is current: see `LiveClient.wait_fresh`."""
+        connection, subscriptions = self.connection, self.subscriptions
+        while True:
+            while not (connection.connected and subscriptions.are_established):
+                connection.check()
+                await self.wakeup.wait()
+            link = connection.link
+            if link is not None and await connection.answers(link):
+                # What arrives from here on is newer than the question. A quiet moment is better, but may never come.
+                for _ in range(_MOST_ROUNDS):
+                    await subscriptions.until_read(lambda link=link: link.over)
+                    await self.lists.until_loaded(lambda link=link: link.over)
+                    if not subscriptions.is_reading:
+                        break
+                if connection.connected and subscriptions.are_established and not link.over:
+                    return
+            await asyncio.sleep(0)  # Lets the task that notices the end of the connection run.
 
     # One connection after the other.
 

@@ -303,7 +303,6 @@ class PassedRequests:
 
     @contextmanager
     def one(self, send: Send, receive: Receive) -> Generator[None]:
-        """Surrounds a request."""
         task, transport = cast("asyncio.Task[Any]", asyncio.current_task()), transport_under(send, receive)
         self._tasks.add(task)
         try:

@@ -47,7 +47,6 @@ class Budget:
 
     @property
     def used(self) -> dict[str, int]:
-        """The streams, sessions and bytes that are held by all clients."""
         return dict(zip(_NAMES, self._used, strict=True))
 
     def fill(self, client: str) -> float:

@@ -97,8 +97,6 @@ class RunningCalls:
 
 
 class _RunningCall:
-    """One request."""
-
     def __init__(self, ctx: RequestContext) -> None:
         self._ctx = ctx
         self.scope = anyio.CancelScope()

@@ -90,7 +90,6 @@ class HttpRefusal:
         self._wait = _WAIT_FOR_ROOM if "max" in data else 1
 
     async def send(self, send: Send) -> None:
-        """Sends the whole response."""
         await respond(send, self._status, self._body, b"application/json", wait=self._wait)
 
 
@@ -220,7 +219,6 @@ class LegacyExchange(HttpExchange):
         return message
 
     async def send(self, message: Message) -> None:
-        """Sends a message of the SDK."""
         if self.refused:
             return
         if message["type"] == "http.response.start":

@@ -303,7 +303,6 @@ class LegacyEra:
         return session
 
     def remove(self, session: LegacySession) -> None:
-        """Removes a session whose connection is over."""
         if self._sessions.pop(session.key, None) is not None:
             measure("tidings.sessions", -1)
         self._core.leave(session)

@@ -135,7 +135,6 @@ class Outlet:
             self._close(0, ClosedResourceError(), EndOfStream())
 
     def close(self) -> None:
-        """Closes this end."""
         if not self._closed:
             self._closed = True
             self._close(1, BrokenResourceError(), ClosedResourceError())
@@ -149,7 +148,6 @@ class Outlet:
             _fail(self._receiving, for_receiver)
 
     async def aclose(self) -> None:
-        """Closes this end."""
         self.close()
 
 
@@ -166,11 +164,9 @@ class Inlet:
         return self._outlet.send(message)
 
     def close(self) -> None:
-        """Closes this end."""
         self._outlet.end()
 
     async def aclose(self) -> None:
-        """Closes this end."""
         self.close()
 
 

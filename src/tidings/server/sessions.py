@@ -136,7 +136,6 @@ class SharedSession:
         return self.id != self.local_id
 
     def stream_over(self) -> None:
-        """Notes that one of its event streams is over."""
         self.streams -= 1
 
     def take_first(self) -> bool:

@@ -160,7 +160,6 @@ class _LineReader:
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
-        """Ends the lines here."""
         self._ended.set()
         self._queue.put_nowait(None)
 

@@ -99,7 +99,6 @@ class Subjects:
         return f"{self.prefix}.long.{hashlib.sha256(change.uri.encode()).hexdigest()}"
 
     def of_record(self, key: str) -> str:
-        """Returns the subject of the record with this key."""
         return f"{self.prefix}.{_token(key)}"
 
 
@@ -267,7 +266,6 @@ class NatsStream:
         raise ApiError(_NAME_IN_USE, "stream name already in use")
 
     async def find(self) -> StreamState:
-        """Returns the state of the stream."""
         answer = await self._api("STREAM.INFO")
         config, state, now = answer["config"], answer["state"], answer.get("ts")
         last_at = nanoseconds(state["last_ts"])

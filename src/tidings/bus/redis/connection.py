@@ -31,7 +31,6 @@ class RedisConnection:
         self._connection = connection
 
     async def ask(self, *words: str | bytes | float) -> Any:
-        """Sends a command, and returns the answer."""
         await self._connection.send_command(*words)
         return await self._connection.read_response(disconnect_on_error=False)
 

@@ -144,7 +144,6 @@ class Script:
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, connection: RedisConnection, keys: Sequence[str], *words: str | bytes | int) -> Any:
-        """Returns what the script returns for `keys` and `words`."""
         try:
             return await connection.ask("EVALSHA", self._sha, len(keys), *keys, *words)
         except exceptions.NoScriptError:

@@ -174,7 +174,6 @@ class SqliteLog:
         )
 
     def head(self) -> Cursor:
-        """Returns the newest place in the log."""
         return self._database.read(lambda connection: _read_state(connection).head)
 
     def append(self, keys: Sequence[str], told: Cursor) -> tuple[list[Cursor], NewEntries]:

@@ -3,8 +3,8 @@
 `connect(target, tap=...)` sets it. It is called where a message is sent or arrives, in that order. It must be quick;
 what it raises is logged and does no harm.
 
-There are taps on HTTP, on stream pairs and on server objects. On HTTP, the tap is at the lowest place, where everything
-passes, sign-in included.
+There are taps on HTTP and on stream pairs. On HTTP, the tap is at the lowest place, where everything passes, sign-in
+included. A server object gets a stream pair for it.
 """
 
 import logging
@@ -12,7 +12,7 @@ import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from itertools import count
@@ -20,10 +20,8 @@ from typing import Any, Final, Protocol, cast
 
 import httpx2
 from anyio.abc import AsyncResource, ObjectReceiveStream
-from mcp.shared.dispatcher import Dispatcher
-from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from tidings._kit.bounded_json import mapped
 from tidings.client.masking import MASK, forms, looks_secret, masked, shown_url
@@ -110,14 +108,6 @@ class TapReporter:
             body = cast("dict[str, Any]", parsed)
             size = len(raw) if isinstance(raw, bytes) else len(raw.encode())
             self._report(self._tap.message, lambda: Message(incoming, self._masked_body(raw, body), size, exchange))
-
-    def values(self, values: Mapping[str, Any], *, incoming: bool) -> None:
-        """Reports a message between objects of one process, which never was JSON."""
-        try:
-            raw = to_json({"jsonrpc": "2.0", **values})
-        except ValueError:
-            return
-        self.message(raw, incoming=incoming)
 
     def too_large(self, size: int, *, request: str | int | None = None, exchange: int | None = None) -> None:
         """Reports a message that was dropped. `request` is the id of the request that it would have answered."""
@@ -321,8 +311,9 @@ class _Wrapper(AsyncResource):
 
     def _report(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
         if isinstance(item, SessionMessage):
-            body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-            self._tap.values(body, incoming=incoming)
+            with suppress(ValueError):  # Such as half a surrogate pair.
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._tap.message(text, incoming=incoming)
 
 
 class _TappedReader(_Wrapper, ObjectReceiveStream[SessionMessage | Exception]):
@@ -340,60 +331,3 @@ class _TappedWriter(_Wrapper):
     async def send(self, item: SessionMessage, /) -> None:
         self._report(item, incoming=False)
         await self._inner.send(item)
-
-
-def tap_dispatcher(dispatcher: Dispatcher[Any], tap: TapReporter) -> None:
-    """Reports what passes between two objects of one process as if it were sent, with ids."""
-    inner = cast("Any", dispatcher)
-    ids = count(1)
-    send, notify, run = inner.send_raw_request, inner.notify, inner.run
-
-    async def tapped_send(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
-        options: dict[str, Any] = {**(opts or {})}
-        request = options.setdefault("request_id", next(ids))
-        sent = dict(params or {})
-        if (progress := options.get("on_progress")) is not None:
-            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request}
-
-            async def made(done: float, total: float | None, message: str | None) -> None:
-                told = {"progressToken": request, "progress": done, "total": total, "message": message}
-                given = {name: value for name, value in told.items() if value is not None}
-                tap.values(_call("notifications/progress", given), incoming=True)
-                await progress(done, total, message)
-
-            options["on_progress"] = made
-        tap.values({"id": request, **_call(method, sent or None)}, incoming=False)
-        return await _reported_outcome(send(method, params, options), request, tap, incoming=True)
-
-    async def tapped_notify(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
-        tap.values(_call(method, params), incoming=False)
-        await notify(method, params, opts)
-
-    async def tapped_run(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
-        async def asked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-            request = context.request_id
-            tap.values({"id": request, **_call(method, params)}, incoming=True)
-            return await _reported_outcome(on_request(context, method, params), request, tap, incoming=False)
-
-        def hear(method: str, params: Mapping[str, Any] | None) -> bool:
-            tap.values(_call(method, params), incoming=True)
-            return intercept is not None and intercept(method, params)
-
-        await run(asked, on_notify, hear, **options)
-
-    inner.send_raw_request, inner.notify, inner.run = tapped_send, tapped_notify, tapped_run
-
-
-def _call(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {"method": method} if params is None else {"method": method, "params": params}
-
-
-async def _reported_outcome(outcome: Any, request: Any, tap: TapReporter, *, incoming: bool) -> dict[str, Any]:
-    try:
-        result: dict[str, Any] = await outcome
-    except MCPError as error:
-        said = error.error.model_dump(by_alias=True, mode="json", exclude_none=True)
-        tap.values({"id": request, "error": said}, incoming=incoming)
-        raise
-    tap.values({"id": request, "result": result}, incoming=incoming)
-    return result
