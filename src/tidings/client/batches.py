@@ -109,7 +109,6 @@ class HandedOut:
         await self.flush()
 
     def note(self, name: str, uri: str, read: ResourceRead | None) -> None:
-        """Notes the content that a loop has, which is saved soon."""
         self._contents[name, uri] = handed = _handed(read)
         self._save([name, uri], handed._asdict())
 
@@ -170,7 +169,6 @@ class ChangeLoop:
             self._news[uri] = read
 
     def _batch(self) -> ChangeBatch:
-        """Returns what differs from the record."""
         changes: list[ResourceChange] = []
         for uri, read in self._news.items():
             handed = self.record.find(self.name, uri)

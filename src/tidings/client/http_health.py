@@ -113,7 +113,6 @@ class HttpHealth:
             self._lose(how) if self.stream_opened.is_set() or not sent else self._not_opened(how)
 
     def stuck(self, seconds: float) -> None:
-        """Notes that the server has not accepted a notification or an answer within its time."""
         self._lose(f"did not accept a message within {seconds:g} s.")
 
     def _lose(self, how: str) -> None:

@@ -45,7 +45,7 @@ def related_task(params: Any) -> str | None:
 class LegacyForm(TaskForm):
     """Looks at one task of the older design."""
 
-    is_kept = is_announced = False
+    outlives_session = False
 
     def __init__(self) -> None:
         self._asking: asyncio.Task[None] | None = None  # Carries the questions of the task.

@@ -214,7 +214,6 @@ class Link:
             self.lose_to_another()
 
     def lose_to_another(self) -> None:
-        """Ends the connection because another server answers at this address."""
         self.lose(errors.ConnectionLost(f"Another server answers in place of {self.name}.", server=self.name))
 
     # The task.
@@ -405,7 +404,6 @@ class Link:
         self._dispatcher = dispatcher
 
     async def _note_stream_error(self, error: Exception) -> None:
-        """Handles something that is not a message, or too large for one."""
         if isinstance(error, errors.MessageTooLarge):
             self._too_large = error
         elif self._command is None:  # Otherwise `_note_garbage` has it.

@@ -293,7 +293,6 @@ class Lists:
         await self._wakeup.until(lambda: given_up() or all(mirror.tried for mirror in waited))
 
     def _loaded(self, mirror: Mirror[Any], before: tuple[Any, ...], error: TidingsError | None) -> None:
-        """Drops the content of items that are gone, and announces the list."""
         if mirror is self.tools and error is None:
             self._keep_callable_tools()
         for gone in {_id(item) for item in before} - {_id(item) for item in mirror.items}:

@@ -255,7 +255,6 @@ class ModernFeed:
             self._lost(stream)
 
     def _never_began(self, stream: _ListenStream, error: TidingsError | None = None) -> None:
-        """Fails the caller that opens a stream."""
         lost = ConnectionLost(f"{self.link.name} ended a stream before it began.", server=self.link.name)
         stream.acknowledged.set_exception(error or lost)
         stream.acknowledged.exception()  # Retrieved, so that asyncio does not complain that it was not.

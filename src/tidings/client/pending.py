@@ -34,7 +34,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar, cast
+from typing import Any, Final, Literal, cast
 
 import anyio
 import mcp_types as types
@@ -209,7 +209,6 @@ def _kind(value: object) -> str:
 # The questions that wait.
 
 Outcome = Answer | ErrorData | Exception
-AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class NotPending(LookupError):
@@ -217,11 +216,19 @@ class NotPending(LookupError):
 
 
 @dataclass(eq=False)
-class _Waiting(Generic[AnswerT]):
+class _Waiting:
     entry: PendingRequest
-    convert: Callable[[object], AnswerT]
     settled: anyio.Event = field(default_factory=anyio.Event)
-    outcome: AnswerT | ErrorData | Exception | None = None
+    outcome: Outcome | None = None
+
+    def convert(self, value: object) -> Answer:
+        match self.entry.request:
+            case types.CreateMessageRequestParams():
+                return sampled(value)
+            case None:
+                return rooted(value)
+            case form_or_url:
+                return elicited(form_or_url, value)
 
 
 class Pending:
@@ -251,7 +258,7 @@ class Pending:
         self._cause = cause
         self._on_added = on_added
         self._on_settled = on_settled
-        self._waiting: dict[str, _Waiting[Any]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._numbers = itertools.count(1)
 
     @property
@@ -298,33 +305,23 @@ class Pending:
         for waiting in list(self._waiting.values()):
             self._settle(waiting, Disconnected(reason, server=self.server or None))
 
-    async def sampling(
-        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
-    ) -> Sampled | ErrorData:
+    async def sampling(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
         """The SDK's `sampling_callback`."""
-        return await self._ask("sampling", params, sampled)
+        return await self._ask(params)
 
-    async def elicitation(
-        self, context: ClientRequestContext, params: types.ElicitRequestParams
-    ) -> ElicitResult | ErrorData:
+    async def elicitation(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> Any:
         """The SDK's `elicitation_callback`."""
-        return await self._ask("elicitation", params, partial(elicited, params))
+        return await self._ask(params)
 
-    async def roots(self, context: ClientRequestContext) -> types.ListRootsResult | ErrorData:
+    async def roots(self, context: ClientRequestContext) -> Any:
         """The SDK's `list_roots_callback`."""
-        return await self._ask("roots", None, rooted)
+        return await self._ask(None)
 
     async def answer(self, request: types.InputRequest, call: QueueEntry) -> Answer | ErrorData:
         """Asks a question that `call` led to, and that no request of the server carried."""
-        match request:
-            case types.CreateMessageRequest(params=params):
-                return await self._ask("sampling", params, sampled, call)
-            case types.ElicitRequest(params=params):
-                return await self._ask("elicitation", params, partial(elicited, params), call)
-            case types.ListRootsRequest():
-                return await self._ask("roots", None, rooted, call)
+        return await self._ask(None if isinstance(request, types.ListRootsRequest) else request.params, call)
 
-    def _find(self, request_id: str) -> _Waiting[Any]:
+    def _find(self, request_id: str) -> _Waiting:
         try:
             return self._waiting[request_id]
         except KeyError:
@@ -339,7 +336,7 @@ class Pending:
             )
         self._settle(waiting, ElicitResult(action=action))
 
-    def _settle(self, waiting: _Waiting[Any], outcome: Outcome) -> None:
+    def _settle(self, waiting: _Waiting, outcome: Outcome) -> None:
         # Removed at once: the task that waits wakes up later, and nobody may answer again until then.
         self._waiting.pop(waiting.entry.id, None)
         if waiting.outcome is None:
@@ -351,13 +348,13 @@ class Pending:
         is_fixed = isinstance(request, types.ListRootsRequest) and self.has_roots
         return self._responder is not None or is_fixed
 
-    async def _ask(
-        self, kind: Kind, params: Params, convert: Callable[[object], AnswerT], call: QueueEntry | None = None
-    ) -> AnswerT | ErrorData:
+    async def _ask(self, params: Params, call: QueueEntry | None = None) -> Answer | ErrorData:
+        is_sample = isinstance(params, types.CreateMessageRequestParams)
+        kind: Kind = "roots" if params is None else "sampling" if is_sample else "elicitation"
         cause = call or self._cause(kind, params)
         entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server, call=cause)
-        waiting = _Waiting(entry, convert)
-        outcome: AnswerT | ErrorData | Exception = RequestCancelled(
+        waiting = _Waiting(entry)
+        outcome: Outcome = RequestCancelled(
             "The request that asked for this was ended.", server=self.server or None, method=METHODS[kind]
         )
         self._waiting[entry.id] = waiting
@@ -370,7 +367,7 @@ class Pending:
             self._tell(self._on_settled, entry, outcome)
         return refused(outcome) if isinstance(outcome, Exception) else outcome
 
-    async def _outcome(self, waiting: _Waiting[AnswerT]) -> AnswerT | ErrorData | Exception:
+    async def _outcome(self, waiting: _Waiting) -> Outcome:
         with anyio.move_on_after(self.timeout):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._respond, waiting)
@@ -382,7 +379,7 @@ class Pending:
             self.timeout_message, server=self.server or None, method=METHODS[waiting.entry.kind], elapsed=self.timeout
         )
 
-    async def _respond(self, waiting: _Waiting[Any]) -> None:
+    async def _respond(self, waiting: _Waiting) -> None:
         first = self._roots_responder if waiting.entry.kind == "roots" else None
         try:
             for responder in (first, self._responder):

@@ -74,8 +74,7 @@ class TaskState:
 class TaskForm:
     """The way in which an era looks at a task: here the extension's."""
 
-    is_kept: bool = True  # A later process can ask for it.
-    is_announced: bool = True  # A stream may carry it.
+    outlives_session: bool = True  # A later process can ask for it, and a stream may carry it.
 
     async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
         """Asks the server for the state. Calls `wake` when it is worth another look before long."""

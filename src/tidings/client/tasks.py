@@ -212,7 +212,7 @@ class Tasks:
             await self.store.flush()
 
     def _save(self, task: RemoteTask) -> None:
-        if self.store is None or not task.form.is_kept:
+        if self.store is None or not task.form.outlives_session:
             return
         # The server may keep it for longer than it says now, but need not.
         ends = None if task.ttl is None else time.time() + task.ttl
@@ -373,7 +373,6 @@ class Tasks:
             follower.wake(look=False)
 
     def _carried(self, task_id: str) -> None:
-        """Takes note that the stream carries a task from now on, or no longer."""
         if (follower := self._followers.get(task_id)) is not None:
             self.events.emit(TaskChanged(follower.task))
             follower.wake(look=True)
@@ -413,13 +412,12 @@ class TaskFollower:
         self._news.set()
 
     def in_contact(self) -> None:
-        """Takes note that the server knows the task now."""
         self._contact = asyncio.get_running_loop().time()
         self._pauses.reset()
 
     async def run(self) -> None:
         """Returns when the task is over. Raises the error if its end will not be known."""
-        if self.task.form.is_announced:
+        if self.task.form.outlives_session:
             self._tasks.stream.want(self.task.id)
         try:
             while True:
@@ -480,7 +478,6 @@ class TaskFollower:
         return pause
 
     async def _report(self) -> None:
-        """Reports each new status message as progress of the call."""
         message = self.task.message
         if message and message != self._reported and self._entry.on_progress is not None:
             self._reported = message

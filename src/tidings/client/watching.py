@@ -280,7 +280,6 @@ class Refresher:
 
     @property
     def idle(self) -> bool:
-        """True if nothing waits, and nothing is being read."""
         return not self._unread
 
     async def until_read(self, given_up: Callable[[], bool]) -> None:

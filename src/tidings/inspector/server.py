@@ -367,7 +367,7 @@ class InspectedServer:
                 self.follow_task(kept.id, kept.tool, kept.arguments)
 
     def _keep_task(self, task: "RemoteTask", pending: bool) -> None:
-        if not pending or not task.form.is_kept:
+        if not pending or not task.form.outlives_session:
             self._tasks.drop(self._identity, task.id)
             return
         arguments = self._mask(dict(task.arguments or {}))

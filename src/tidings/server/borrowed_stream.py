@@ -454,7 +454,6 @@ class Borrowing:
                 raise
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Keeps the lender running for the life of the application."""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._lender.running())

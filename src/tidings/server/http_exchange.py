@@ -134,7 +134,6 @@ class HttpExchange:
         self.refusal = HttpRefusal(error, request_id)
 
     def weigh(self, body: bytes) -> None:
-        """Adds a part of the body."""
         self._length += len(body)
         self._marks += sum(map(body.count, _MARKS))
         # One such character makes every other one of its text as wide in memory.

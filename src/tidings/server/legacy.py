@@ -469,7 +469,6 @@ class LegacyEra:
             self._spare[session_id] = (*self._spare.get(session_id, ()), stream)
 
     def _take_spare(self, session_id: str) -> BorrowedStream | None:
-        """Returns the newest open stream of a session that is not written to."""
         streams = [each for each in self._spare.pop(session_id, ()) if not each.ended]
         *others, newest = streams or (None,)
         if others:

@@ -235,7 +235,6 @@ class NatsSession:
             raise
 
     async def _join(self, stream: NatsStream) -> StreamLink:
-        """Joins the log at the position of this process."""
         log = self._log
         found, mark, place = await join(stream, log.known)
         if place is not log.known:

@@ -173,7 +173,6 @@ class RedisSession:
         await self._call_with_all(await self.log.look(self.listeners.head))
 
     async def _call_with_all(self, news: NewEntries) -> None:
-        """Calls the listeners with this page and all that follow."""
         while True:
             if news.entries is None:
                 self.engine.lost(news.head)
@@ -193,7 +192,6 @@ class RedisSession:
                 answer.set_result(found)
 
     def _give_up_questions(self) -> None:
-        """Answers all questions with None, because the server is out of reach."""
         while self._questions:
             _, answer = self._questions.popleft()
             if not answer.done():

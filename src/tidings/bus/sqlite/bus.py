@@ -139,7 +139,6 @@ class SqliteThread:
         return requests
 
     def _store(self, jobs: Sequence[PublishJob], told: Cursor) -> tuple[NewEntries | None, list[Reply]]:
-        """Stores what is to be published, and looks for what else is new."""
         if not jobs:
             return self._look(told), []
         try:
