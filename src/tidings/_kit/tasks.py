@@ -30,9 +30,14 @@ async def run_to_end(work: Awaitable[T]) -> T:
                 cancelled = error
     if cancelled is None:
         return task.result()
-    if not task.cancelled():
-        task.exception()  # Retrieved, so that asyncio does not complain that it was not.
+    retrieve(task)
     raise cancelled
+
+
+def retrieve(ended: "asyncio.Future[Any]") -> None:
+    """Looks at the exception of a future that nobody may await, so that asyncio does not complain that nobody did."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 class Wakeup:
@@ -234,5 +239,4 @@ class SingleFlight(Generic[T]):
 
     def _ended(self, task: asyncio.Task[T]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # Retrieved, because nobody may be left to do so.
+        retrieve(task)

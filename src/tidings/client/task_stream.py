@@ -145,8 +145,10 @@ class TaskStream:
                     continue
                 if stream.is_open:
                     self._replace(stream)
-                    await self._wakeup.until(lambda stream=stream: not stream.is_open or self._lacks_some)
-                if not self._is_open:
+                    await self._wakeup.until(
+                        lambda stream=stream: not stream.is_open or not self._wanted <= stream.asked
+                    )
+                if self._open is not None and not self._open.is_open:
                     self._replace(None)
                 if asyncio.get_running_loop().time() - began > _LASTED:
                     pauses.reset()
@@ -158,14 +160,6 @@ class TaskStream:
             self._replace(None)
             if self._next is not None:
                 self._next.close()
-
-    @property
-    def _is_open(self) -> bool:
-        return self._open is not None and self._open.is_open
-
-    @property
-    def _lacks_some(self) -> bool:
-        return self._open is not None and not self._wanted <= self._open.asked
 
     async def _opened(self, link: Link) -> _OpenStream:
         """Returns a stream for all wanted tasks. It is not open if the server does not acknowledge it in time."""

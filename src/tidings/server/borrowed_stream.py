@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final, Protocol, cast
 from weakref import WeakSet
 
+from tidings._kit.tasks import retrieve
 from tidings._kit.uvicorn_seam import begun, chunk_taker, chunked_response, is_servers_own, transport_under
 from tidings.changes import KEEP_ALIVE_HEADER
 from tidings.errors import LimitReached, TidingsError
@@ -40,6 +41,7 @@ from tidings.server.http_exchange import (
     bounded,
     header_bytes,
     header_of,
+    is_event_stream,
     is_limited,
     respond,
 )
@@ -150,7 +152,7 @@ class BorrowedStream(HttpExchange):
             self._on_start is not None
             and message["type"] == "http.response.start"
             and message["status"] == 200
-            and (header_of(message, b"content-type") or b"").startswith(b"text/event-stream")
+            and is_event_stream(message)
             and header_of(message, b"content-length") is None  # Otherwise it is no more than one event.
         )
         if starts and self._admit is not None:
@@ -231,7 +233,7 @@ class BorrowedStream(HttpExchange):
         if not self.ended:
             # Where something is unsent, its reader has something to read.
             if not self.unsent and (writing := self.write(_PING)) is not None:
-                writing.add_done_callback(_retrieve)
+                writing.add_done_callback(retrieve)
             self._keep_alive_later()
 
     def finish(self, last: bytes = b"") -> None:
@@ -274,7 +276,7 @@ class BorrowedStream(HttpExchange):
 
     def _let_go(self, last: asyncio.Future[None] | None = None) -> None:
         if last is not None:
-            _retrieve(last)
+            retrieve(last)
         if self._task is not None:
             self._task.cancel()
 
@@ -521,11 +523,6 @@ def _session_of(scope: Scope, start: Message) -> str | None:
     """
     session_id = header_of(start, SESSION_ID)
     return session_id.decode("latin-1") if session_id and session_id == header_of(scope, SESSION_ID) else None
-
-
-def _retrieve(sent: asyncio.Future[None]) -> None:
-    if not sent.cancelled():
-        sent.exception()  # So that asyncio does not complain that nobody did.
 
 
 def _stated(message: Message, keep_alive: float | None) -> Message:

@@ -15,6 +15,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 
 from tidings._kit.python_seam import leave_tasks
+from tidings._kit.tasks import retrieve
 from tidings.server.core import rpc_errors
 from tidings.server.http_exchange import stopping
 from tidings.server.policy import RequestContext
@@ -111,6 +112,5 @@ class _RunningCall:
             return await call_next(self._ctx)
 
     def release(self, task: "asyncio.Task[HandlerResult]") -> None:
-        if not task.cancelled():
-            task.exception()  # Retrieved, because nobody may be left to do so.
+        retrieve(task)
         self.over.set()

@@ -46,6 +46,11 @@ def header_of(message: Message, name: bytes) -> bytes | None:
     return next((value for key, value in message.get("headers", ()) if key == name), None)
 
 
+def is_event_stream(start: Message) -> bool:
+    """Returns whether a response that begins so is a stream of events."""
+    return (header_of(start, b"content-type") or b"").startswith(b"text/event-stream")
+
+
 def header_bytes(scope: Scope) -> int:
     """Returns the memory that the headers of a request take."""
     return sum(len(name) + len(value) + _HEADER_BYTES for name, value in scope["headers"])
@@ -222,7 +227,7 @@ class LegacyExchange(HttpExchange):
             return
         if message["type"] == "http.response.start":
             may_refuse = self._may_refuse and header_of(message, SESSION_ID) is not None
-            if may_refuse or (self._held_seconds and _is_stream(message)):
+            if may_refuse or (self._held_seconds and is_event_stream(message)):
                 self._start = message
                 if not may_refuse:
                     self._timer = asyncio.get_running_loop().call_later(self._held_seconds, self._begin_now)
@@ -263,10 +268,6 @@ class LegacyExchange(HttpExchange):
             if cancels and self._task is not None:
                 self._task.cancel()
                 await asyncio.sleep(0)
-
-
-def _is_stream(start: Message) -> bool:
-    return (header_of(start, b"content-type") or b"").startswith(b"text/event-stream")
 
 
 async def _disconnected() -> Message:

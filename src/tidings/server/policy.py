@@ -21,19 +21,12 @@ Authorize = Callable[[RequestContext, str], bool | Awaitable[bool]]
 """Decides whether the sender of a request may subscribe to a URI (or a prefix, ending in `*`)."""
 
 
-def _owned(owns: Callable[[str], bool], text: str) -> bool:
+def _owned(owns: Callable[[str], bool], text: str) -> tuple[bool, str]:
+    """Returns what `owns` says, and why there can be no such resource, if it raises that."""
     try:
-        return owns(text)
-    except ValueError:
-        return False
-
-
-def _refusal(owns: Callable[[str], bool], text: str) -> str:
-    try:
-        owns(text)
+        return owns(text), ""
     except ValueError as error:
-        return str(error)
-    return ""
+        return False, str(error)
 
 
 class SubscriptionPolicy:
@@ -77,7 +70,7 @@ class SubscriptionPolicy:
     def not_found(self, missing: Sequence[str]) -> ResourceNotFound:
         """Returns the error for subscriptions that name nothing that is served: why, and what there is instead."""
         said = f"Resource not found: {', '.join(missing[:5])}"
-        if reasons := [reason for text in missing for owns in self._owners if (reason := _refusal(owns, text))]:
+        if reasons := [reason for text in missing for owns in self._owners if (reason := _owned(owns, text)[1])]:
             said = f"{said}. {reasons[0]}"
         elif names := self.names:
             heads = {name.split("{", 1)[0].rstrip("/"): name for name in names}
@@ -89,7 +82,9 @@ class SubscriptionPolicy:
         """Returns the subscriptions that name nothing that is served."""
         missing = set(self._missing(subscriptions))
         return [
-            text for text in subscriptions if not any(_owned(owns, text) for owns in self._owners) and text in missing
+            text
+            for text in subscriptions
+            if text in missing and not any(_owned(owns, text)[0] for owns in self._owners)
         ]
 
     async def honoured(self, subscriptions: Sequence[str], permits: Callable[[str], Awaitable[bool]]) -> list[str]:

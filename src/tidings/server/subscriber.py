@@ -24,6 +24,7 @@ from typing import Any, Final, cast
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
+from tidings._kit.tasks import retrieve
 from tidings._kit.telemetry import measure
 from tidings._kit.uvicorn_seam import as_chunk
 from tidings.changes import CURSOR_KEY, FEATURE_OF, FEATURES, Change, Cursor, Feature, ResourceUpdated
@@ -459,8 +460,7 @@ class Subscriber(ABC):
         self._writing = None
         self._stop_clock()
         if self._gone:
-            if not writing.cancelled():
-                writing.exception()  # Retrieved, so that asyncio does not complain that it was not.
+            retrieve(writing)
         elif writing.cancelled():
             self.cut("writing was cancelled")
         elif error := writing.exception():

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from tidings._kit.tasks import retrieve
 from tidings.bus.nats.address import Access, NatsAddress
 from tidings.bus.nats.errors import NO_TLS, ApiError, NatsTimeout, explain
 from tidings.errors import BusUnavailable, TransportError
@@ -140,8 +141,7 @@ async def end(task: asyncio.Task[Any]) -> None:
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=CLOSE_SECONDS)
-    if not task.cancelled():
-        task.exception()  # Retrieved, so that asyncio does not complain that it was not.
+    retrieve(task)
 
 
 def _tasks_of(owner: object) -> set[asyncio.Task[Any]]:

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+from tidings._kit.tasks import retrieve
 from tidings.bus import Entry
 from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription, end
 from tidings.bus.nats.errors import Interrupted, NatsTimeout
@@ -335,8 +336,7 @@ class Past:
 
     def _answered(self, question: asyncio.Task[StreamState]) -> None:
         self._questions.discard(question)
-        if not question.cancelled():
-            question.exception()  # Retrieved, because nobody may be left to do so.
+        retrieve(question)
 
     async def _remember(self, link: StreamLink, version: int) -> None:
         """Reads the entries after `version` that were not known so far."""
