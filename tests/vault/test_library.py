@@ -132,6 +132,56 @@ async def test_whoever_asks_at_the_start_waits_no_longer_than_a_moment(
             await world.library.settled()
 
 
+async def test_nobody_waits_at_the_start_for_an_index_that_takes_long(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, goes_on = World(root), threading.Event()
+    real = indexer.read_all
+
+    def slowly(*arguments: Any, **options: Any) -> Generator[ScanBatch]:
+        goes_on.wait(20)
+        yield from real(*arguments, **options)
+
+    monkeypatch.setattr(indexer, "read_all", slowly)
+    monkeypatch.setattr(indexer, "_LOGGED_FILES", 0)
+    monkeypatch.setattr(library, "_FIRST_SECONDS", 60.0)
+    async with world.library.running():
+        with anyio.fail_after(20):
+            assert "partial" in json.loads(await world.read("vault://stats") or "")
+            goes_on.set()
+            await world.library.settled()
+
+
+@pytest.mark.parametrize(("patience", "stored"), [(60.0, False), (0.0, True)])
+async def test_the_first_index_waits_for_a_search_but_not_for_ever(
+    root: Path, monkeypatch: pytest.MonkeyPatch, patience: float, *, stored: bool
+) -> None:
+    world, searching, applied = World(root), threading.Event(), threading.Event()
+
+    def plan(vault: Vault, index: Index) -> scan.ScanPlan:
+        searching.wait(20)
+        return scan.plan(vault, index)
+
+    def search(_: VaultView) -> bool:
+        searching.set()
+        return applied.wait(20 if stored else 0.2)
+
+    def apply(index: Index, *arguments: Any) -> None:
+        applied.set()
+        real(index, *arguments)
+
+    real = Index.apply
+    monkeypatch.setattr(Index, "apply", apply)
+    monkeypatch.setattr(indexer, "plan", plan)
+    monkeypatch.setattr(indexer, "_YIELDED_SECONDS", patience)
+    monkeypatch.setattr(library, "_FIRST_SECONDS", 0.0)
+    async with world.library.running():
+        assert await world.library.ask(search, search=True) == stored
+        with anyio.fail_after(20):
+            await world.library.settled()
+    assert applied.is_set()
+
+
 async def test_a_vault_that_is_away_is_remembered_and_said_to_be_until_it_is_back(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,6 +48,7 @@ _UNSETTLED_TRIES = 2
 _UNSETTLED_SECONDS = 0.1  # Also the shortest pause between two looks at a file that is being written.
 _LONGEST_UNSETTLED_SECONDS = 2.0
 _LONGEST_WRITE_SECONDS = 2.0  # The wait of the watcher for a tool that writes.
+_YIELDED_SECONDS = 10.0
 _RECENT_SECONDS = 60.0
 _MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
@@ -83,6 +84,11 @@ class Indexer:
         self._journal = journal
         self._writes = 0  # Tools that write at present.
         self._written = Wakeup()
+        self._searches = 0  # Searches that read the disk, because the first index is not complete.
+        self._searched = Wakeup()
+        self._yields = 0.0  # Seconds that the first index may still wait for them.
+        self._progressed = Wakeup()
+        self._is_long = False  # The first index takes a while.
         self._vault = vault
         self._open_index = open_index
         self._publish = publish
@@ -115,7 +121,8 @@ class Indexer:
             self.complete = asyncio.Event()
         self._stored = asyncio.Event()
         self._unsettled, self._is_unsettled = set(), asyncio.Event()
-        self._stopping = self._damaged = False
+        self._stopping = self._damaged = self._is_long = False
+        self._yields = _YIELDED_SECONDS
         self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
         self.index = await self.in_thread(self._open_index)
         self.status = IndexStatus("indexing", notes=self._notes())
@@ -188,6 +195,7 @@ class Indexer:
                 await self._become(IndexStatus("watching" if by == "events" else "polling", notes=self._notes(note)))
                 if not self.complete.is_set():
                     self.complete.set()
+                    self._progressed()
                     await self._listener.index_complete()
             case WentAway(note):
                 logger.warning("%s", note)
@@ -201,6 +209,8 @@ class Indexer:
                 todo = await self.in_thread(plan, self._vault, self.index)
                 if len(todo.changed) > _LOGGED_FILES:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
+                    self._is_long = True
+                    self._progressed()
                 self.lost = None
                 unsettled = await self._read_and_store(todo)
                 break
@@ -221,6 +231,28 @@ class Indexer:
         finally:
             self._writes -= 1
             self._written()
+
+    async def soon_complete(self, seconds: float) -> None:
+        """Waits until the index is complete; not if it takes longer than this, or is known to take long."""
+        with anyio.move_on_after(seconds):
+            await self._progressed.until(lambda: self._is_long or self.complete.is_set())
+
+    @contextmanager
+    def searching(self) -> Generator[None]:
+        """Lets the first index wait for a search that has to read the disk: both need the same core."""
+        self._searches += 1
+        try:
+            yield
+        finally:
+            self._searches -= 1
+            self._searched()
+
+    async def _yield_to_searches(self) -> None:
+        if self._searches and not self.index.is_built:
+            began = time.monotonic()
+            with anyio.move_on_after(self._yields):
+                await self._searched.until(lambda: not self._searches)
+            self._yields = max(0.0, self._yields - (time.monotonic() - began))
 
     async def refresh(self, paths: Iterable[str]) -> None:
         """Stores the differences of these files, and of everything in these folders.
@@ -263,6 +295,8 @@ class Indexer:
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
         try:
             while batch := await self.in_thread(lambda: next(batches, None)):
+                if not fresh:
+                    await self._yield_to_searches()
                 await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
                 gone = []
                 unsettled += batch.unsettled

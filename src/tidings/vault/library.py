@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -135,11 +135,14 @@ class VaultLibrary:
 
         Other questions do not wait for a `search`. Raises `IndexBlocked`, or `IndexDamaged` once rebuilding has begun.
         """
-        await self._readable.wait()
         left = self._opened_at + _FIRST_SECONDS - time.monotonic()
-        if left > 0 and not self._indexer.complete.is_set():
-            with anyio.move_on_after(left):
-                await self.settled()
+        if left > 0:
+            await self._indexer.soon_complete(left)
+        with self._indexer.searching() if search else nullcontext():
+            return await self._ask(question, search=search)
+
+    async def _ask(self, question: Callable[[VaultView], T], *, search: bool) -> T:
+        await self._readable.wait()
         try:
             readers = self._searchers if search else self._readers
             return await readers.ask(lambda queries: question(self._indexer.view(queries)))
@@ -187,8 +190,7 @@ class VaultLibrary:
     async def _compare(self, published: PublishedStates, uri: str, state: str | None = None) -> None:
         """Publishes a resource that is not in the state in which it was published last."""
         if not (self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))):
-            with anyio.move_on_after(_FIRST_SECONDS):
-                await self.settled()
+            await self._indexer.soon_complete(_FIRST_SECONDS)
         try:
             if state is None:
                 state = await self.ask(lambda view: fingerprint(view.whole, uri))
@@ -241,7 +243,7 @@ class VaultLibrary:
 
     def _make_searches(self) -> Searches:
         def search(uri: str) -> Awaitable[str]:
-            return self.ask(lambda view: fingerprint(view.whole, uri), search=True)
+            return self._ask(lambda view: fingerprint(view.whole, uri), search=True)
 
         return Searches(search, self.interest.remembered, self._publish)
 

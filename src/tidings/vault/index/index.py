@@ -284,7 +284,10 @@ class Index:
             rows = dict(collect([(id_, new[path]) for path, id_ in ids.items()]))
             rows = dict(cleaned(rows)) if clean else rows
             tag_rows = rows["tags"] = list(rows["tags"])  # Stored, and counted below.
-            words = {word for path in ids for word in new[path].vocabulary.split("\n")} - self._words
+            words = set[str]()
+            for path in ids:
+                words.update(new[path].vocabulary.split("\n"))
+            words -= self._words
             rows["words"] = ((word,) for word in sorted(words))
             for table, some in rows.items():
                 connection.executemany(INSERTS[table], some)

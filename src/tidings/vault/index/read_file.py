@@ -192,11 +192,17 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
 
 
 def read_text(seen: WalkedFile) -> str:
-    """Returns the text of a note or a canvas alone; an empty one if it cannot be read."""
-    with suppress(OSError, OverflowError, MemoryError):
-        text = decode(_content(seen, LARGEST)[1])[0]
-        return canvas_text(text) if seen.kind == "canvas" else text
-    return ""
+    """Returns the text of a note or a canvas alone, as it is at this moment; an empty one if it cannot be read."""
+    data = b""
+    if seen.stamp.size <= LARGEST:
+        with suppress(OSError, MemoryError):
+            file = _open(seen)
+            try:
+                data = os.read(file, seen.stamp.size)
+            finally:
+                os.close(file)
+    text = decode(data)[0]
+    return canvas_text(text) if seen.kind == "canvas" else text
 
 
 def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
@@ -279,7 +285,8 @@ def _canvas(text: str, path: str) -> tuple[Note, str]:
 
 def decode(data: bytes) -> tuple[str, str | None]:
     """Returns the text of some bytes, and the problem with it. Binary content gives an empty text."""
-    codec, name = ("utf-16", "UTF-16") if data.startswith(_UTF16) else ("utf-8-sig", "UTF-8")
+    codec, name = ("utf-16", "UTF-16") if data.startswith(_UTF16) else ("utf-8", "UTF-8")
+    data = data.removeprefix(codecs.BOM_UTF8)
     if name == "UTF-8" and b"\0" in data[:_BINARY_BYTES]:
         return "", "It is binary, although its name says that it is text."
     try:
