@@ -57,7 +57,8 @@ class Session:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=err,
-                env={**os.environ, **(env or {})},
+                # As installers leave them, packages are compiled.
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(env or {})},
             )
         assert self._popen.stdin
         assert self._popen.stdout

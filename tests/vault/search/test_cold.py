@@ -33,6 +33,31 @@ def test_the_disk_is_searched_as_the_help_page_says(tmp_path: Path) -> None:
         assert found(tmp_path, query) == read_literally(pages, query), query
 
 
+def test_no_encoding_and_no_letter_hides_a_note(tmp_path: Path) -> None:
+    for name, data in {
+        "Plain": b"a KIWI\n",
+        "Kelvin": "\u212aiw\u0130\n".encode(),
+        "Marked": "\ufeffkiwi".encode(),
+        "Wide": "kiwi".encode("utf-16"),
+        "Broken": b"\xff\xc3kiwi\xc3",
+        "Late": b"x" * 100_000 + b"kiwi",
+        "Without": b"apple",
+        "A Kiwi in the name": b"",
+    }.items():
+        (tmp_path / f"{name}.md").write_bytes(data)
+    (tmp_path / "Escaped.canvas").write_text('{"nodes": [{"id": "1", "type": "text", "text": "\\u006biwi"}]}')
+    (tmp_path / "Kiwi.canvas").write_text("{}")
+    vault = Vault([tmp_path])
+    index = Index(vault, memory=True)
+    build(vault, index)
+    for query in ("kiwi", "KIWI", '"kiwi"', "kiwi -apple", "match-case:kiwi", "kiwi a"):
+        indexed = {hit.path for hit in search(index.queries, query, limit=100).hits}
+        assert found(tmp_path, query) == indexed, query
+        assert indexed, query
+    assert {"Kelvin.md", "Wide.md", "Broken.md", "Escaped.canvas"} <= (found(tmp_path, "kiw") or set())
+    index.close()
+
+
 def test_the_order_and_the_lines_are_those_of_the_index(tmp_path: Path) -> None:
     generated(tmp_path, Random(8), notes=60, attachments=5)
     vault = Vault([tmp_path])

@@ -36,7 +36,7 @@ _PAUSE: Final = 0.004  # Seconds between two attempts: most programs save a file
 _RACY_NS: Final = 2_000_000_000
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
-_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
 
@@ -137,7 +137,8 @@ def _json(value: Any) -> str:
 
 def kind_of(name: str) -> Kind:
     """Returns the kind of a file by its extension."""
-    return _KINDS.get(os.path.splitext(name)[1].lower(), "attachment")  # noqa: PTH122 - faster
+    _, dot, extension = name.rpartition(".")
+    return _KINDS.get(f"{dot}{extension.lower()}", "attachment")
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -191,16 +192,20 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
     return Missed(seen.path, "unsettled")
 
 
-def read_text(seen: WalkedFile) -> str:
-    """Returns the text of a note or a canvas alone, as it is at this moment; an empty one if it cannot be read."""
-    data = b""
+def read_bytes(seen: WalkedFile) -> bytes:
+    """Returns the content of a file as it is at this moment; nothing if it cannot be read."""
     if seen.stamp.size <= LARGEST:
         with suppress(OSError, MemoryError):
             file = _open(seen)
             try:
-                data = os.read(file, seen.stamp.size)
+                return os.read(file, seen.stamp.size)
             finally:
                 os.close(file)
+    return b""
+
+
+def text_of(seen: WalkedFile, data: bytes) -> str:
+    """Returns the text of a note or a canvas with this content."""
     text = decode(data)[0]
     return canvas_text(text) if seen.kind == "canvas" else text
 
@@ -285,7 +290,7 @@ def _canvas(text: str, path: str) -> tuple[Note, str]:
 
 def decode(data: bytes) -> tuple[str, str | None]:
     """Returns the text of some bytes, and the problem with it. Binary content gives an empty text."""
-    codec, name = ("utf-16", "UTF-16") if data.startswith(_UTF16) else ("utf-8", "UTF-8")
+    codec, name = ("utf-16", "UTF-16") if data.startswith(UTF16) else ("utf-8", "UTF-8")
     data = data.removeprefix(codecs.BOM_UTF8)
     if name == "UTF-8" and b"\0" in data[:_BINARY_BYTES]:
         return "", "It is binary, although its name says that it is text."

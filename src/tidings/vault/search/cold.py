@@ -13,7 +13,7 @@ from typing import Final
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.read_file import Missed, Same, WalkedFile, read_file, read_text
+from tidings.vault.index.read_file import UTF16, Missed, Same, WalkedFile, read_bytes, read_file, text_of
 from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.index.words import Vocabulary
 from tidings.vault.notes.model import SEARCHED, IndexEntry
@@ -26,6 +26,8 @@ from tidings.vault.search.tree import And, Case, Fact, Not, Or, Phrase, Property
 _SECONDS: Final = 8.0  # Of reading. A vault that takes longer has so many notes that a part of the index is of use.
 _MOST_CHARACTERS: Final = 60_000_000  # Of texts in memory.
 _MOST_PARSED: Final = 2_000  # Files whose tags, tasks … are needed. Parsing more takes as long as the index.
+# The letters outside ASCII whose lower case contains ASCII.
+_ASCII_IN_LOWER_CASE: Final = ("\u0130".encode(), "\u212a".encode())
 
 May = Callable[[str, str], bool]  # Returns whether a file with this title and text may match.
 
@@ -48,13 +50,17 @@ def cold_search(
 def _entries(vault: Vault, query: Query) -> list[IndexEntry] | None:
     """Returns the files that may match; None if there are too many."""
     may, parsed, deadline = _may(query, Deadline(_SECONDS)), _is_about_structure(query), time.monotonic() + _SECONDS
+    needed = _needed(query)
     entries: list[IndexEntry] = []
     size = 0
     try:
         for seen in FolderWalk(vault).everything():
-            text = read_text(seen) if seen.kind in SEARCHED else ""
+            data = read_bytes(seen) if seen.kind in SEARCHED else b""
             name = seen.path.rpartition("/")[2]
             title = name.rpartition(".")[0] if seen.kind in SEARCHED else name
+            if seen.kind == "note" and _lacks(needed, title, data):
+                continue
+            text = text_of(seen, data)
             if seen.kind in SEARCHED and not may(title, text):
                 continue
             entries += _entry(seen, title, text, parsed=parsed and seen.kind in SEARCHED)
@@ -84,6 +90,27 @@ def _is_about_structure(query: Query) -> bool:
             return _is_about_structure(part)
         case _:
             return False
+
+
+def _needed(query: Query) -> list[str]:
+    """Returns texts in lower case of which each is in the title or the text of every file that matches."""
+    match query:
+        case And(parts):
+            return [text for part in parts for text in _needed(part)]
+        case Case(_, part):
+            return _needed(part)
+        case Word(text) | Phrase(text) if text.isascii():
+            return [text.lower()]
+        case _:
+            return []
+
+
+def _lacks(needed: list[str], title: str, data: bytes) -> bool:
+    """Returns whether a note lacks one of these texts, as far as its bytes can tell: most notes need not be decoded."""
+    if not needed or data.startswith(UTF16) or any(letter in data for letter in _ASCII_IN_LOWER_CASE):
+        return False
+    lower = data.lower()
+    return any(text.encode() not in lower and text not in title.lower() for text in needed)
 
 
 def _may(query: Query, deadline: Deadline) -> May:
