@@ -26,6 +26,8 @@ from tidings.vault.index.index import Index
 from tidings.vault.index.scan import ScanBatch
 from tidings.vault.library import VaultLibrary
 from tidings.vault.resources.render import render
+from tidings.vault.tools import lookup
+from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.view import VaultView
 from tidings.vault.watch import Changed, Happening, LookAround, WentAway
 
@@ -227,13 +229,45 @@ async def test_nothing_is_written_where_the_vault_was_when_the_server_starts_wit
 
 
 async def test_a_failure_to_follow_is_said_and_tried_again(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     async with running(World(root)) as world:
         world.happens(OSError("the disk is tired"))
-        await world.until(lambda: "the disk is tired" in str(world.library.status.notes))
+        await world.until(lambda: "the disk is tired" in world.library.status.standing)
         (root / "A.md").write_text("two\n")
         await world.until(lambda: world.library.status.phase == "watching")
         assert await world.read("vault://note/A") == "two\n"
     assert "trying again" in caplog.text
+    assert "The vault is followed again" in caplog.messages
+
+
+async def test_a_first_index_that_cannot_be_stored_does_not_keep_searches_from_the_disk(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk of the index is full, and has room again later."""
+    caplog.set_level(logging.INFO)
+    world, is_full = World(root), True
+
+    def apply(index: Index, *arguments: Any) -> None:
+        if is_full and index is world.index:
+            raise IndexBlocked("The index has no room on its disk. Free some space.")
+        real(index, *arguments)
+
+    real = Index.apply
+    monkeypatch.setattr(Index, "apply", apply)
+    async with world.library.running():
+        await world.until(lambda: world.library.status.phase == "blocked")
+
+        def search(view: VaultView) -> dict[str, Any]:
+            return lookup.search(view, "tag:#tag", "relevance", ResultRange(5)).structured_content or {}
+
+        found = await world.library.ask(search, search=True)
+        assert [hit["path"] for hit in found["results"]] == ["A.md"]
+        assert "Free some space" in json.loads(await world.read("vault://tags") or "")["blocked"]
+        is_full = False
+        with anyio.fail_after(20):
+            await world.library.settled()
+        assert world.index.queries.text("A.md") == "one #tag\n"
+    assert "Traceback" not in caplog.text
 
 
 async def test_an_index_that_turns_out_to_be_damaged_when_it_is_written_is_built_anew(root: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from tidings._kit.backoff import Pauses, doubling
 from tidings._kit.tasks import Wakeup
 from tidings.vault.bases.rows import BaseRows
 from tidings.vault.change_detection import (
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_RETRY_SECONDS = 1.0
+_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 1.0, 15.0
 _QUIET_SECONDS = 1.0
 _UNSETTLED_TRIES = 2
 _UNSETTLED_SECONDS = 0.1  # Also the shortest pause between two looks at a file that is being written.
@@ -151,6 +152,7 @@ class Indexer:
         return tuple(note for note in (*self.index.notes, *further) if note)
 
     async def follow(self) -> None:
+        pauses = Pauses(doubling(_RETRY_SECONDS, _LONGEST_RETRY_SECONDS))
         while True:
             with anyio.CancelScope() as self._following:
                 try:
@@ -159,14 +161,16 @@ class Indexer:
                     async with aclosing(self._watcher(self._vault)) as happenings:
                         async for happening in happenings:
                             await self._follow(happening)
+                            pauses.reset()
                 except IndexDamaged:
                     self._damaged = True
                 except Exception as error:
                     # The disk is full, a folder cannot be read, …: the server goes on, and reports it.
-                    logger.exception("The vault cannot be followed now; trying again")
+                    known = isinstance(error, IndexBlocked)
+                    logger.warning("The vault cannot be followed now; trying again: %s", error, exc_info=not known)
                     note = f"The vault cannot be followed now, so this may be out of date: {error}"
-                    self.status = IndexStatus("away", notes=self._notes(note))
-            await anyio.sleep(_RETRY_SECONDS)
+                    self.status = IndexStatus("blocked", notes=self._notes(note))
+            await anyio.sleep(pauses.next())
 
     async def _renew(self) -> None:
         logger.warning("The index is damaged and is rebuilt")
@@ -186,9 +190,12 @@ class Indexer:
                 if any(map(is_settings, paths)):
                     await self._listener.settings_changed()
             case LookAround(by, note):
-                if self.status.phase == "away":
+                before = self.status.phase
+                if before == "away":
                     logger.info("The vault is back")
                 await self._look_around()
+                if before == "blocked":
+                    logger.info("The vault is followed again")
                 if not self.index.is_built:
                     await self.in_thread(self.index.keep_built)
                     await self._listener.index_built(self.index)

@@ -23,21 +23,24 @@ _EXISTING: Final = "SELECT path FROM files WHERE path IN (SELECT value FROM json
 class IndexStatus:
     """The state of the index."""
 
-    phase: Literal["indexing", "watching", "polling", "away"]
-    """It is being built, follows changes as they happen, looks for them from time to time, or has lost the disk."""
+    phase: Literal["indexing", "watching", "polling", "away", "blocked"]
+    """It is being built, follows changes as they happen, looks for them from time to time, has lost the vault, or
+    cannot be written: the last note says why."""
     progress: tuple[int, int] = (0, 0)  # The files that were read, and all to read; only during the first build.
     notes: tuple[str, ...] = ()  # Messages for the user.
 
     @property
     def partial(self) -> bool:
         """True if answers may be incomplete."""
-        return self.phase in ("indexing", "away")
+        return self.phase in ("indexing", "away", "blocked")
 
     @property
     def standing(self) -> str:
         """A sentence about an answer that may be incomplete; empty if it is not."""
         if self.phase == "away":
             return "The vault cannot be reached at present: this is its last known content."
+        if self.phase == "blocked":
+            return self.notes[-1]
         if self.partial:
             done, total = self.progress
             files = f" ({done:,} of {total:,} files)" if total else ""

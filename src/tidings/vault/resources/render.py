@@ -475,8 +475,8 @@ def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]
 
 def caveat(status: IndexStatus) -> Json:
     """Returns a warning for content that may be incomplete."""
-    if status.phase == "away":
-        return {"away": status.standing}
+    if status.phase in ("away", "blocked"):
+        return {status.phase: status.standing}
     if status.partial:
         done, total = status.progress
         return {"partial": {"indexed": done, "of": total}}

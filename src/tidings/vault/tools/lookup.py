@@ -67,7 +67,7 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange, *, by_mea
         from tidings.vault.search.meaning import search_by_meaning  # noqa: PLC0415 - few need it
 
         found = search_by_meaning(view.queries, query, limit=limit, offset=offset, hidden=hidden)
-    elif view.status.phase == "indexing" and not view.queries.is_built():
+    elif view.status.partial and not view.queries.is_built():
         found = cold_search(view.vault, query, limit=limit, offset=offset, sort=sort, hidden=hidden)
         view = view if found is None else view.whole
     found = found or find(view.queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden)

@@ -316,7 +316,9 @@ def _vault_info(view: VaultView) -> Info:
         **view.queries.stats(),
         "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
         "index": view.status.phase,
-        "note": " ".join(filter(None, [view.status.standing, *view.status.notes, *view.journal.recovered])),
+        "note": " ".join(
+            dict.fromkeys(filter(None, [view.status.standing, *view.status.notes, *view.journal.recovered]))
+        ),
     }
 
 
