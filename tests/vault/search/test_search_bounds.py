@@ -51,6 +51,12 @@ def test_without_time_nothing_is_found_and_the_reason_is_said(index: Index, quer
     assert search(index.queries, query).problem is None
 
 
+def test_a_first_search_without_time_fails_no_later_one(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STEPS", 1)
+    assert search(index.queries, "ord", timeout=0).problem is not None
+    assert search(index.queries, "ord", limit=0, timeout=60).total == 30
+
+
 def test_lines_that_there_is_no_time_for_are_left_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     def late(*_: object, **__: object) -> object:
         raise sqlite3.OperationalError("interrupted")

@@ -192,7 +192,7 @@ class Index:
 
     def reader(self) -> Queries:
         """Returns the read side for another thread: it sees whole applied batches."""
-        return Queries(self._database.reader(), self._mounts)
+        return Queries(self._database.reader(), self._mounts, self.queries.vocabulary)
 
     def renew(self) -> None:
         """Begins with an empty index, because this one is damaged. All readers have to be closed before."""
@@ -287,7 +287,7 @@ class Index:
             words = set[str]()
             for path in ids:
                 words.update(new[path].vocabulary.split("\n"))
-            words -= self._words
+            words -= self._words | {""}
             rows["words"] = ((word,) for word in sorted(words))
             for table, some in rows.items():
                 connection.executemany(INSERTS[table], some)

@@ -101,7 +101,7 @@ class Queries:
     ) -> None:
         self.connection = connection
         self.mounts = tuple(mounts)
-        self.vocabulary = vocabulary or Vocabulary(connection)
+        self.vocabulary = vocabulary or Vocabulary()
 
     def close(self) -> None:
         self.connection.close()

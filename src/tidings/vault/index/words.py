@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from threading import Lock
 from typing import Final, Literal
 
 # Punctuation; Thai, Lao, Tibetan, Myanmar, Khmer, Tai; kana and Han with their extensions.
@@ -43,18 +44,25 @@ def distinct_words(texts: Iterable[str]) -> str:
 
 
 class Vocabulary:
-    """All words of the index behind a connection, and perhaps some of former texts. Without one, none is known."""
+    """All words of an index, and perhaps some of former texts. It may be used by several threads."""
 
-    def __init__(self, connection: sqlite3.Connection | None) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._words = "\n"  # Between line ends.
         self._last = 0
+        self._refreshing = Lock()
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Adds the words that are new in the index behind a connection."""
+        with self._refreshing:
+            rows = connection.execute("SELECT id, word FROM words WHERE id > ? ORDER BY id", (self._last,)).fetchall()
+            if rows:
+                self._words += "".join(f"{word}\n" for _, word in rows)
+                self._last = rows[-1][0]
 
     def having(self, part: str, side: Side, most: int) -> list[str] | None:
-        """Returns the words that contain `part`, or end with it; None if none is known, or more than `most`."""
-        if self._connection is None:
+        """Returns the words that contain `part`, or end with it; None if no word is known, or more than `most`."""
+        if not self._last:
             return None
-        self._refresh(self._connection)
         found: list[str] = []
         for word in self._find(part if side == "contains" else f"{part}\n"):
             if len(found) == most:
@@ -64,21 +72,14 @@ class Vocabulary:
 
     def near(self, word: str) -> list[str]:
         """Returns the most similar words with the same first letter, the closest first."""
-        if self._connection is not None:
-            self._refresh(self._connection)
         least, most = max(0, len(word) - _LONGER - 1), len(word) + _LONGER - 1
         known = re.findall(rf"(?<=\n){re.escape(word[:1])}[^\n]{{{least},{most}}}(?=\n)", self._words)
         return get_close_matches(word, known, n=5, cutoff=0.75)
 
     def _find(self, part: str) -> Iterator[str]:
-        at = self._words.find(part)
+        words = self._words  # Another thread may add some.
+        at = words.find(part)
         while at >= 0:
-            start, end = self._words.rfind("\n", 0, at) + 1, self._words.find("\n", at)
-            yield self._words[start:end]
-            at = self._words.find(part, end)
-
-    def _refresh(self, connection: sqlite3.Connection) -> None:
-        rows = connection.execute("SELECT id, word FROM words WHERE id > ? ORDER BY id", (self._last,)).fetchall()
-        if rows:
-            self._last = rows[-1][0]
-            self._words += "".join(f"{word}\n" for _, word in rows)
+            start, end = words.rfind("\n", 0, at) + 1, words.find("\n", at)
+            yield words[start:end]
+            at = words.find(part, end)

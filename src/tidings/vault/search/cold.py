@@ -1,7 +1,7 @@
 """Searching a vault whose first index is not complete yet: the files are read from the disk.
 
 Files that cannot match are left out by a look at their texts. The others go into an index in memory, which is searched
-like any other, so that both answers are the same. It has no vocabulary: to make one takes longer than to read texts.
+like any other, so that both answers are the same. It has no list of words: to make one takes longer than to read texts.
 """
 
 import time
@@ -12,10 +12,8 @@ from typing import Final
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import UTF16, Missed, Same, WalkedFile, read_bytes, read_file, text_of
 from tidings.vault.index.walk import FolderWalk, VaultAway
-from tidings.vault.index.words import Vocabulary
 from tidings.vault.notes.model import SEARCHED, IndexEntry
 from tidings.vault.search.matching import Deadline, Finder
 from tidings.vault.search.query import parse_query
@@ -42,9 +40,8 @@ def cold_search(
         return None
     with closing(Index(vault, memory=True)) as index:
         index.apply(entries)
-        queries = Queries(index.queries.connection, index.queries.mounts, Vocabulary(None))
         now = datetime.now(UTC).astimezone()
-        return search(queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden, now=now)
+        return search(index.queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden, now=now)
 
 
 def _entries(vault: Vault, query: Query) -> list[IndexEntry] | None:

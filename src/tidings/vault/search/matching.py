@@ -97,6 +97,7 @@ def meant_instead(queries: Queries, query: str) -> str | None:
     """Returns a word to search for instead of a query of one word; None if none is close."""
     match parse_query(query):
         case Word(text) if text.isalnum():
+            queries.vocabulary.refresh(queries.connection)
             near = queries.vocabulary.near(text.lower())
         case _:
             return None

@@ -63,6 +63,7 @@ def search(
     query = parse_query(query) if isinstance(query, str) else query
     connection = queries.connection
     now = now or datetime.now(UTC).astimezone()
+    queries.vocabulary.refresh(connection)  # Before the time counts: the first search of a large vault takes a while.
     deadline = Deadline(timeout)
     if hidden is not None:
         connection.create_function("vault_hidden", 1, hidden, deterministic=True)
@@ -98,9 +99,9 @@ class _SearchRun:
     rows: int = 0  # The number of files that fulfil the condition.
 
     def find(self) -> None:
-        condition = self.translator.condition(self.query)
         try:
             self.deadline.left()
+            condition = self.translator.condition(self.query)
             if condition.exact:
                 self._by_sql(condition)
             else:
