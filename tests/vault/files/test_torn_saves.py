@@ -21,11 +21,11 @@ from tidings.vault.files.saves import FileLease
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.edits import SetProperty
 
-KINDS = ["truncate", "node", "rename"]
+KINDS = ["truncate", "node", "rename", "backup"]
 
 
 def append(writer: VaultWriter, number: int) -> None:
-    writer.append("note.md", f"agent {number}")
+    writer.append("note.md", f"agent {number}", create=False)
 
 
 def edit(writer: VaultWriter, number: int) -> None:

@@ -31,6 +31,7 @@ LARGEST_READ: Final = 20_000_000
 _PATIENCE: Final = 5.0  # Seconds to wait for a program that is saving a file, or keeps changing it.
 _ATTEMPTS_LINKED: Final = 20  # Attempts to change a file with several names in place, before it gets one of its own.
 _ATTEMPTS_EXCHANGING: Final = 2
+_QUIET_FOLDER, _PAUSE = 0.1, 0.001  # Seconds in which an editor that has taken a name away gives it to another file.
 _SHORT_TEXT: Final = 2_000  # Characters of a text that a conflict shows whole.
 
 
@@ -162,7 +163,7 @@ class Disk:
             content = self.look(folder, place)[0]
             if content is None:
                 folder.lock()  # Where names cannot be exchanged, a writer leaves the name free for a moment.
-                content = self.look(folder, place)[0]
+                content = self._look_again(folder, place)[0]
         if content is None:
             raise outcomes.NotThere(f"There is no file {path!r}. Check the spelling.")
         return content
@@ -262,7 +263,13 @@ class Disk:
         self, folder: OpenFolder, place: OpenedFile, make: Make, operation: Operation, attempt: int
     ) -> FileWritten | None:
         before, seen, raw = self.look(folder, place, writing=True)
-        text = make(before)
+        try:
+            text = make(before)
+        except (outcomes.NotThere, outcomes.Conflict):
+            if before is not None:
+                raise
+            before, seen, raw = self._look_again(folder, place, writing=True)
+            text = make(before)
         if isinstance(text, bytes):
             data, text = text, decode(text).text
         else:
@@ -295,6 +302,17 @@ class Disk:
             size = f"{error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
             raise outcomes.FileTooLarge(f"{place.path!r} has {size}") from None
         return decode(data, mtime=seen.st_mtime), seen, data
+
+    def _look_again(
+        self, folder: OpenFolder, place: OpenedFile, *, writing: bool = False
+    ) -> tuple[FileContent | None, os.stat_result | None, bytes]:
+        """Looks for a missing file until its folder is quiet: some editors take the name away before they save."""
+        while True:
+            quiet = abs(time.time() - folder.changed_at()) > _QUIET_FOLDER
+            found = self.look(folder, place, writing=writing)
+            if quiet or found[0] is not None:
+                return found
+            time.sleep(_PAUSE)
 
 
 def taken(place: OpenedFile) -> outcomes.AlreadyThere:

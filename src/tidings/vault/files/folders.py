@@ -98,6 +98,10 @@ class OpenFolder:
         except FileNotFoundError:
             return None
 
+    def changed_at(self) -> float:
+        """Returns the time at which a name was added, removed or changed last."""
+        return os.stat(self.place if self.fd is None else self.fd).st_mtime  # noqa: PTH116 - it may be a descriptor
+
     def names(self) -> list[str]:
         return os.listdir(self.place if self.fd is None else self.fd)  # noqa: PTH208 - it may be a descriptor
 
