@@ -1,12 +1,11 @@
 """The prompts of a vault: planning a day, and summarising recent changes.
 
 Each includes the notes that matter, so that the model judges and writes, and need not search. The size is bounded.
-Clients see the docstrings of the methods.
+Clients see the docstrings of the prompts.
 """
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Annotated, Final
 
@@ -22,8 +21,6 @@ from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import MARKDOWN, iso
 from tidings.vault.view import VaultView, daily_dates, local_today, periodic_note, periodic_places
 
-Content = list[ContentBlock]
-
 _NOTE_ROOM: Final = 8000  # The number of characters of a note that a prompt includes.
 _RECENT: Final = 12
 _MOST: Final = 50
@@ -33,31 +30,20 @@ _DAY: Final = "A date such as 2026-01-31, or 'today'."
 
 def register(server: ExactServer, library: VaultLibrary) -> None:
     """Adds the prompts to a server."""
-    prompts = Prompts(library)
-    for title, function in (
-        ("Plan the day", prompts.daily_note),
-        ("Summarise recent notes", prompts.summarise_recent),
-    ):
-        server.add_documented_prompt(function, title, (LookupError, ValueError))
 
-
-@dataclass(frozen=True)
-class Prompts:
-    """The prompts as methods."""
-
-    library: VaultLibrary
-
-    async def daily_note(self, date: Annotated[str, Field(description=_DAY)] = "today") -> Content:
+    async def daily_note(date: Annotated[str, Field(description=_DAY)] = "today") -> list[ContentBlock]:
         """Plan a day in its daily note, from what the last one left open and the notes that changed last."""
-        return await self.library.ask(lambda view: daily_brief(view, date))
+        return await library.ask(lambda view: daily_brief(view, date))
 
     async def summarise_recent(
-        self,
         count: Annotated[str, Field(description="How many notes at most, up to 50; 10 if left out.")] = "",
         since: Annotated[str, Field(description=f"Only what changed on this day or later. {_DAY}")] = "",
-    ) -> Content:
+    ) -> list[ContentBlock]:
         """Summarise the notes that changed last, or since a day."""
-        return await self.library.ask(lambda view: recent_brief(view, count, since))
+        return await library.ask(lambda view: recent_brief(view, count, since))
+
+    server.add_documented_prompt(daily_note, "Plan the day", (LookupError, ValueError))
+    server.add_documented_prompt(summarise_recent, "Summarise recent notes", (LookupError, ValueError))
 
 
 def _told(view: VaultView, *paragraphs: str) -> ContentBlock:
