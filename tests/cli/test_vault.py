@@ -221,7 +221,7 @@ def test_a_missing_package_is_named_to_a_program_too() -> None:
 
 def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
-    monkeypatch.setattr(vault, "run", lambda server, http, _, channel: ran.append((server.read_only, http)))
+    monkeypatch.setattr(vault, "run", lambda server, http, _, stdio: ran.append((server.read_only, http)))
     result = CliRunner().invoke(main, ["vault", str(notes), "--read-only"])
     assert result.stderr == "'My Notes' has no .obsidian folder: serving it as a plain folder of notes.\n"
     (notes / ".obsidian").mkdir()

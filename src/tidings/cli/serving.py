@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -209,8 +209,7 @@ def run(
     server: "LiveServer[Any]",
     http: Http | None,
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
-    *,
-    channel: Sequence[str] = (),
+    stdio: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
     """Serves over HTTP or stdio until the process is asked to stop. `beside` runs meanwhile."""
     import anyio
@@ -220,7 +219,7 @@ def run(
             if beside is not None:
                 tasks.start_soon(beside)
             if http is None:
-                await (server.run_channel_async(channel) if channel else server.run_stdio_async())
+                await (stdio or server.run_stdio_async)()
             else:
                 app: Any = server.asgi(host=http.address.host)
                 app.router.routes.append(_page_for_browsers())

@@ -125,8 +125,8 @@ def serve(options: VaultOptions) -> None:
     for path in options.paths:
         if not (path / ".obsidian").is_dir():
             logger.info("%r has no .obsidian folder: serving it as a plain folder of notes.", path.resolve().name)
-    channel = server.channel if options.channel else ()
-    run(server, http, partial(_log_when_indexed, server.library), channel=channel)
+    stdio = server.run_channel_async if options.channel else server.run_stdio_async
+    run(server, http, partial(_log_when_indexed, server.library), stdio)
 
 
 async def _log_when_indexed(library: "VaultLibrary") -> None:

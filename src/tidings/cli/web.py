@@ -135,8 +135,8 @@ def serve(options: WebOptions) -> None:
     server = make_server(options)
     gc.freeze()
     gc.enable()
-    channel = server.channel if options.channel else ()
-    run(server, begin("the web", options.http, options.token), channel=channel)
+    stdio = server.run_channel_async if options.channel else server.run_stdio_async
+    run(server, begin("the web", options.http, options.token), stdio=stdio)
 
 
 def make_server(options: WebOptions) -> "WebServer":

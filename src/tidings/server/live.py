@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -43,7 +44,7 @@ from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
-from tidings.server.waking.changes import ChangesTool, RecentChanges
+from tidings.server.waking.changes import ChangesTool, Describe
 from tidings.server.waking.channel import HostChannel
 from tidings.server.waking.extension import WakingExtension
 from tidings.server.waking.hints import Shows, shown_resources
@@ -93,7 +94,7 @@ class Live:
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
         self._modern = ModernEra(self._core, self._server, self._waking)
-        self._recent_changes = RecentChanges(self._core)
+        self._started = self._core.position, 0.0  # In the log, and when.
         self._calls = RunningCalls(self._core.broken_off)
         self._requests = PassedRequests()
         self._users = Users(self._start, self._stop)
@@ -219,9 +220,9 @@ class Live:
         for change in [*map(ResourceUpdated, uris), *([ResourcesListChanged()] if listed else [])]:
             self._core.deliver_here(change)
 
-    def changes_tool(self, wanted: Callable[[str], bool], describe: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the tool `changes`, for the `wanted` URIs. `describe` returns a `ChangedItem` for each of some."""
-        return ChangesTool(self._recent_changes, wanted, describe).changes
+    def changes_tool(self, wanted: Callable[[str], bool], describe: Describe) -> Callable[..., Any]:
+        """Returns the tool `changes`, for the `wanted` URIs."""
+        return ChangesTool(self._core, lambda: self._started, wanted, describe).changes
 
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
         """Allows subscriptions to what `owns` returns true for, a URI or prefix; `names` lists the templates."""
@@ -236,16 +237,15 @@ class Live:
         borrowing = Borrowing(shared, self, keep_alive_seconds())
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
 
-    async def run_stdio_async(self, *, channel: Sequence[str] = (), **details: Any) -> None:
-        """Serves over standard input and output until the input ends or the process is asked to stop.
+    async def run_stdio_async(self) -> None:
+        """Serves over standard input and output until the input ends or the process is asked to stop."""
+        await serve_stdio(self._server, self.aclose)
 
-        Changes of the URIs and prefixes in `channel` are sent to hosts with channels. `details` are the further
-        arguments of `HostChannel`.
-        """
-        if not channel:
-            await serve_stdio(self._server, self.aclose)
-            return
-        sending = HostChannel(self._core, self._waking_settings or Waking(), channel, **details)
+    async def run_channel_async(
+        self, channel: Sequence[str], describe: Describe, ready: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        """Serves over standard input and output, and sends changes to a host with channels: see `HostChannel`."""
+        sending = HostChannel(self._core, self._waking_settings or Waking(), channel, describe, ready)
         self._server.middleware.append(sending.middleware)
         try:
             await serve_stdio(self._server, self.aclose, sending.run)
@@ -282,7 +282,7 @@ class Live:
         self._closing = None
         self._calls.begin()
         self._unsubscribe = self._core.start()
-        self._recent_changes.start()
+        self._started = self._core.position, time.time()
         if self._waking is not None:
             self._waking.start()
         if self._core.policy.asks or self._waking is not None:

@@ -387,10 +387,6 @@ class LiveServer(MCPServer[LifespanResultT]):
         """Serves over standard input and output until the input ends or the process is asked to stop."""
         await self._live.run_stdio_async()
 
-    async def run_channel_async(self, channel: Sequence[str], **details: Any) -> None:
-        """Serves as `run_stdio_async` does, and sends changes to a host with channels: see `Live.run_stdio_async`."""
-        await self._live.run_stdio_async(channel=channel, **details)
-
     async def run_streamable_http_async(  # type: ignore[override]
         self, *, host: str = "127.0.0.1", port: int = 8000, hosts: Sequence[str] = (), **options: Any
     ) -> None:

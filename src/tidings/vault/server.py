@@ -117,7 +117,7 @@ class VaultServer(ExactServer):
 
     notifier: ClassVar[type[Notifier]] = VaultNotifier
     channel: ClassVar[Sequence[str]] = ("vault://note/*", "vault://attachment/*")
-    """The resources that a channel tells of: see `Live.run_stdio_async`."""
+    """The resources that a channel tells of: see `run_channel_async`."""
 
     def __init__(
         self,
@@ -181,11 +181,9 @@ class VaultServer(ExactServer):
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
 
-    async def run_channel_async(self, channel: Sequence[str], **details: Any) -> None:
-        """Serves over standard input and output. See `Live.run_stdio_async`."""
-        await super().run_channel_async(
-            channel, **{"describe": self._describe, "ready": self.library.settled, **details}
-        )
+    async def run_channel_async(self) -> None:
+        """Serves over standard input and output, with changes as messages to a host with channels."""
+        await self._live.run_channel_async(self.channel, self._describe, self.library.settled)
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the notes that a tool has read or written."""

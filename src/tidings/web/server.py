@@ -75,7 +75,7 @@ class WebServer(ExactServer):
     """
 
     channel: ClassVar[Sequence[str]] = (f"{SCHEME}page/*",)
-    """The resources that a channel tells of: see `Live.run_stdio_async`."""
+    """The resources that a channel tells of: see `run_channel_async`."""
 
     def __init__(
         self,
@@ -212,9 +212,9 @@ class WebServer(ExactServer):
         if self._parts is not None and not uri.endswith("*") and is_ours(uri):
             await self._parts.watcher.end(parse_address(uri).id, uri)
 
-    async def run_channel_async(self, channel: Sequence[str], **details: Any) -> None:
-        """Serves over standard input and output. See `Live.run_stdio_async`."""
-        await super().run_channel_async(channel, **{"describe": self._describe, **details})
+    async def run_channel_async(self) -> None:
+        """Serves over standard input and output, with changes as messages to a host with channels."""
+        await self._live.run_channel_async(self.channel, self._describe)
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:
         """Returns the URIs of the pages that a tool has read."""

@@ -4,7 +4,6 @@ The log has one entry for each resource that changed, the newest. A server that 
 of interest, and describes them: by their titles, when they changed, and whether they are gone.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,68 +34,6 @@ _LOST: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ChangesSince:
-    """Resources that changed after a cursor."""
-
-    uris: list[str]
-    """The newest first."""
-    cursor: str
-    """For the next question."""
-    known_from: float | None = None
-    """The time of the first change that is known, if no cursor was given."""
-    lost: bool = False
-    """It is not known what changed since then."""
-
-
-class RecentChanges:
-    """The recent changes in the log of one server."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._start = core.position, 0.0
-
-    def start(self) -> None:
-        """Notes that the server begins to run."""
-        self._start = self._core.position, time.time()
-
-    async def since(self, ctx: RequestContext, since: str, wanted: Callable[[str], bool]) -> ChangesSince:
-        """Returns the `wanted` resources that changed since a cursor, or lately if it is empty."""
-        core, known_from, cursor = self._core, None, self._core.position
-        if since:
-            place = await core.cursor_from(plain_cursor(since))
-            entries = None if place is None else await self._entries(place)
-            if entries is None or any(change == EVERYTHING for _, change in entries):
-                return ChangesSince([], core.cursor_text(cursor), lost=True)
-        else:
-            place, known_from = await self._oldest()
-            entries = await self._entries(place) or []
-            losses = [number for number, (_, change) in enumerate(entries) if change == EVERYTHING]
-            entries = entries[losses[-1] + 1 :] if losses else entries
-        if entries and entries[-1][0].epoch == cursor.epoch:
-            cursor = max(cursor, entries[-1][0])  # Some may not be delivered yet.
-        uris = [change.uri for _, change in reversed(entries) if isinstance(change, ResourceUpdated)]
-        uris = [uri for uri in uris if not uri.startswith(NOTICE) and wanted(uri)]
-        if core.policy.asks:
-            uris = [uri for uri in uris[:_MOST_ASKED] if await core.policy.allows(ctx, uri)]
-        return ChangesSince(uris, core.cursor_text(cursor), known_from)
-
-    async def _entries(self, place: Cursor) -> Sequence[Entry] | None:
-        try:
-            return await self._core.bus.since(place)
-        except TransportError:
-            return None
-
-    async def _oldest(self) -> tuple[Cursor, float]:
-        """Returns where the knowledge of the log begins: with this process, if the bus does not tell."""
-        oldest: Callable[[], Awaitable[tuple[Cursor, float | None]]] | None = getattr(self._core.bus, "oldest", None)
-        if oldest is not None:
-            with suppress(TransportError):
-                place, time_ = await oldest()
-                return place, self._start[1] if time_ is None else time_
-        return self._start
-
-
 class ChangedItem(TypedDict):
     """A resource that changed."""
 
@@ -120,16 +57,12 @@ Describe = Callable[[Sequence[str]], Awaitable[list[ChangedItem]]]
 """Describes resources by their URIs."""
 
 
-async def described_by_uri(uris: Sequence[str]) -> list[ChangedItem]:
-    """Describes resources by nothing else."""
-    return [ChangedItem(uri=uri) for uri in uris]
-
-
 @dataclass(frozen=True)
 class ChangesTool:
-    """The tool, for a server that describes its resources."""
+    """The tool, for the `wanted` URIs. `started` returns where in the log this process began, and when."""
 
-    recent: RecentChanges
+    core: Core
+    started: Callable[[], tuple[Cursor, float]]
     wanted: Callable[[str], bool]
     describe: Describe
 
@@ -140,15 +73,58 @@ class ChangesTool:
         since: Annotated[str, Field(description=f"Cursor from an earlier answer, also of {TOOL_NAME}")] = "",
     ) -> Annotated[CallToolResult, ChangesResult]:
         """List what changed since an earlier answer, or lately, the newest first, with a cursor to ask again with."""
-        found = await self.recent.since(ctx.request_context, since.strip(), self.wanted)
-        items = [_tidied(item) for item in await self.describe(found.uris[:_MOST])]
-        note = _LOST if found.lost else _AS_DATA if items else "Nothing that is known of has changed."
-        data = ChangesResult(changed=items, cursor=found.cursor, note=note)
-        if more := len(found.uris) - len(items):
+        cursor, known_from = self.core.position, None
+        if since := since.strip():
+            entries = await self._entries_since(since)
+        else:
+            place, known_from = await self._oldest()
+            entries = _after_losses(await self._entries(place) or [])
+        if entries and entries[-1][0].epoch == cursor.epoch:
+            cursor = max(cursor, entries[-1][0])  # Some may not be delivered yet.
+        uris = await self._permitted(ctx.request_context, entries or [])
+        items = [_tidied(item) for item in await self.describe(uris[:_MOST])]
+        note = _LOST if entries is None else _AS_DATA if items else "Nothing that is known of has changed."
+        data = ChangesResult(changed=items, cursor=self.core.cursor_text(cursor), note=note)
+        if more := len(uris) - len(items):
             data["more"] = more
-        if found.known_from is not None:
-            data["known_from"] = iso(found.known_from)
+        if known_from is not None:
+            data["known_from"] = iso(known_from)
         return CallToolResult(content=[TextContent(type="text", text=_told(data))], structured_content={**data})
+
+    async def _entries_since(self, since: str) -> Sequence[Entry] | None:
+        """Returns the entries of the log after a cursor; None if it is not known what changed since then."""
+        place = await self.core.cursor_from(plain_cursor(since))
+        entries = None if place is None else await self._entries(place)
+        return entries if entries == _after_losses(entries or []) else None
+
+    async def _entries(self, place: Cursor) -> Sequence[Entry] | None:
+        try:
+            return await self.core.bus.since(place)
+        except TransportError:
+            return None
+
+    async def _oldest(self) -> tuple[Cursor, float]:
+        """Returns where the knowledge of the log begins: with this process, if the bus does not tell."""
+        oldest: Callable[[], Awaitable[tuple[Cursor, float | None]]] | None = getattr(self.core.bus, "oldest", None)
+        if oldest is not None:
+            with suppress(TransportError):
+                place, time_ = await oldest()
+                return place, self.started()[1] if time_ is None else time_
+        return self.started()
+
+    async def _permitted(self, ctx: RequestContext, entries: Sequence[Entry]) -> list[str]:
+        """Returns the resources that changed and that the sender of a request may hear of, the newest first."""
+        uris = [change.uri for _, change in reversed(entries) if isinstance(change, ResourceUpdated)]
+        uris = [uri for uri in uris if not uri.startswith(NOTICE) and self.wanted(uri)]
+        if self.core.policy.asks:
+            uris = [uri for uri in uris[:_MOST_ASKED] if await self.core.policy.allows(ctx, uri)]
+        return uris
+
+
+def _after_losses(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Returns the entries after the last one that says that everything may have changed."""
+    losses = [number for number, (_, change) in enumerate(entries) if change == EVERYTHING]
+    return entries[losses[-1] + 1 :] if losses else entries
 
 
 def _tidied(item: ChangedItem) -> ChangedItem:

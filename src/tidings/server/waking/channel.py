@@ -23,7 +23,7 @@ from tidings.server.core import Core
 from tidings.server.policy import RequestContext
 from tidings.server.principals import origin_of
 from tidings.server.subscriber import Collector, Frame
-from tidings.server.waking.changes import Describe, described_by_uri, described_lines
+from tidings.server.waking.changes import Describe, described_lines
 
 CAPABILITY: Final = "claude/channel"
 METHOD: Final = "notifications/claude/channel"
@@ -71,10 +71,6 @@ class _Collector(Collector):
     def _forbidden(self, subscription: str) -> None: ...
 
 
-async def _at_once() -> None:
-    return None
-
-
 class HostChannel:
     """Sends changes of what `subscriptions` cover, described by `describe`, once `ready` has returned."""
 
@@ -83,9 +79,8 @@ class HostChannel:
         core: Core,
         waking: Waking,
         subscriptions: Sequence[str],
-        *,
-        describe: Describe = described_by_uri,
-        ready: Callable[[], Awaitable[None]] = _at_once,
+        describe: Describe,
+        ready: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._core = core
         self._waking = waking
@@ -108,7 +103,8 @@ class HostChannel:
     async def run(self, send: Send) -> None:
         """Sends messages until it is cancelled."""
         await self._spoken_to.wait()
-        await self._ready()
+        if self._ready is not None:
+            await self._ready()
         collector = _Collector(self._subscriptions, self._core)
         self._core.join(collector)
         try:

@@ -5,7 +5,7 @@ texts, and says how to go on. What comes from resources is bounded and marked as
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -230,8 +230,3 @@ def _result(text: str, links: list[Json] | None = None) -> Json:
 def iso(time_: float) -> str:
     """Returns a time as models read it."""
     return datetime.fromtimestamp(time_, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def texts_known(changed: list[ChangedResource]) -> Mapping[str, Text]:
-    """Returns the texts that the reader of an answer knows."""
-    return {each.uri: each.now for each in changed if each.now is not None}

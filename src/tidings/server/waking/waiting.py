@@ -42,7 +42,6 @@ from tidings.server.waking.tool import (
     end_of_wait,
     iso,
     lost_result,
-    texts_known,
     unchanged_result,
 )
 
@@ -244,13 +243,13 @@ class Waits:
         """Returns the result of a call: a task, or what has changed. Raises `Refused`."""
         wanted = checked(arguments)
         now = time.time()
-        until = min(end_of_wait(wanted.until, now), now + self._waking.longest_task)
+        longest, serve = (
+            (self._waking.longest_task, self._start_task) if as_task else (self._waking.longest_call, self._wait_here)
+        )
+        until = min(end_of_wait(wanted.until, now), now + longest)
         try:
             uris = await self._honoured(ctx, wanted.uris)
-            if as_task:
-                return await self._start_task(ctx, wanted.since, _Wanted(uris, until, wanted.own_changes))
-            until = min(until, now + self._waking.longest_call)
-            return await self._wait_here(ctx, wanted.since, _Wanted(uris, until, wanted.own_changes))
+            return await serve(ctx, wanted.since, _Wanted(uris, until, wanted.own_changes))
         except TransportError:
             raise
         except TidingsError as error:
@@ -484,7 +483,8 @@ class Waits:
             else ChangedResource(uri, wait.before.get(uri), texts.get(uri))
             for uri in changed[:MOST_TEXTS]
         ]
-        now_known = known | await self._texts.store(texts_known(entries), seconds=0.0)
+        shown = {each.uri: each.now for each in entries if each.now is not None}
+        now_known = known | await self._texts.store(shown, seconds=0.0)
         return changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
 
     async def wrote(self, ctx: RequestContext, caller: ToolCaller) -> None:
