@@ -74,7 +74,6 @@ class DiffLine:
 
     @property
     def pieces(self) -> tuple[DiffPiece, ...]:
-        """The line in pieces: those that changed, and those that did not."""
         pieces: list[DiffPiece] = []
         at = 0
         for start, end in self.words or ():

@@ -210,7 +210,6 @@ class SingleFlight(Generic[T]):
                 self._forget(key, flight)
 
     async def aclose(self) -> None:
-        """Cancels every answer that is awaited, and begins no more."""
         self._closed = True
         for task in self._tasks:
             task.cancel()

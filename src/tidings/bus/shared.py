@@ -138,7 +138,6 @@ class Tail:
             self._drop(list(islice(self._records.values(), excess)))
 
     def expire(self, now: float) -> None:
-        """Forgets what is too old at the time `now`."""
         oldest = now - self._age
         self._drop(list(takewhile(lambda record: record.at < oldest, self._records.values())))
 
@@ -405,7 +404,6 @@ class Waiting:
 
     @property
     def idle(self) -> bool:
-        """True if there is nothing to send."""
         return not self._held
 
     async def put(self, change: Change, seconds: float) -> Cursor:
@@ -445,7 +443,6 @@ class Waiting:
         return taken
 
     def done(self, taken: Sequence[Held]) -> None:
-        """Removes changes that are stored."""
         self._under_way.difference_update(taken)
         for _ in taken:
             self._room.release()

@@ -271,7 +271,6 @@ class Lists:
         )
 
     def changed(self, change: Change) -> None:
-        """Loads a list again that changed, or may have."""
         if self.wanted.wants(change):
             for mirror in self._by_change[change]:
                 mirror.changed()

@@ -63,7 +63,6 @@ class TaskState:
 
     @property
     def over(self) -> bool:
-        """True if its status is final."""
         return self.status in ("completed", "failed", "cancelled")
 
     def is_older_than(self, other: "TaskState") -> bool:

@@ -114,7 +114,6 @@ class Watcher:
     _wake: asyncio.Future[None] | None = field(default=None, init=False)
 
     def notify(self, watched: WatchedResource) -> None:
-        """Takes note that there is something new about a resource."""
         self._news[watched.uri] = watched
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)

@@ -185,7 +185,6 @@ class BorrowedStream(HttpExchange):
         return None if self._response is None else chunk_taker(self._response)
 
     def when_over(self, call: Callable[[], object]) -> None:
-        """Calls `call` when the response is over, for whatever reason."""
         self._on_over += (call,)
 
     def over(self) -> None:
@@ -198,7 +197,6 @@ class BorrowedStream(HttpExchange):
             call()
 
     def leave_place(self) -> None:
-        """Gives back its place in the budget, if it has one of its own."""
         if self.place is not None:
             self.place.release()
 

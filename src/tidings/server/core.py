@@ -329,7 +329,6 @@ class Core:
             record_span("subscribe", self.hub.count(feature), client=subscriber.client, feature=feature)
 
     def leave(self, subscriber: Subscriber) -> None:
-        """Removes `subscriber`, if it is registered."""
         if self.hub.remove(subscriber):
             measure("tidings.subscribers", -1)
             record_span("cleanup_client", len(self.hub), client=subscriber.client)

@@ -126,7 +126,6 @@ class Hub:
         return everyone
 
     def deliver(self, frame: Frame) -> int:
-        """Delivers `frame` to the subscribers that are interested in its change. Returns their number."""
         subscribers = tuple(self.interested(frame.change))
         for subscriber in subscribers:
             subscriber.deliver(frame)

@@ -122,7 +122,6 @@ class Outlet:
         return True
 
     def leave_stream(self) -> None:
-        """Closes the stream that it replaces."""
         if self._ends is not None:
             for end in self._ends:
                 end.close()

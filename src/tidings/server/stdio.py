@@ -98,7 +98,6 @@ class _Answers:
         self._changed = asyncio.Event()
 
     async def written(self) -> None:
-        """Waits until every request is answered."""
         while self._open:
             self._changed.clear()
             await self._changed.wait()

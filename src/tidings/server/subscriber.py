@@ -367,7 +367,6 @@ class Subscriber(ABC):
         self._wake()
 
     def forget_waiting(self) -> None:
-        """Drops what waits to be written."""
         self._pending = _NOTHING_WAITS
 
     def _collect(self, frame: Frame) -> None:

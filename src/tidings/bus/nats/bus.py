@@ -81,7 +81,6 @@ class NatsServers:
         raise BusUnavailable(f"None of {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
 
     def learn(self, connection: NatsConnection) -> None:
-        """Notes the other servers of the cluster that a server has named."""
         places = [place for place in connection.info.get("connect_urls") or () if isinstance(place, str)]
         found = [one for one in map(connection.address.beside, places) if one is not None]
         known = {(one.host, one.port) for one in self.named}

@@ -292,7 +292,6 @@ class NatsStream:
         return None if message is None else self.mark_in(base64.b64decode(message.get("data", "")), message["seq"])
 
     async def newest(self, subject: str) -> dict[str, Any] | None:
-        """Returns the message of `subject`, if there is one."""
         return await self._message({"last_by_subj": subject})
 
     async def _message(self, which: dict[str, str]) -> dict[str, Any] | None:
