@@ -145,6 +145,17 @@ def test_depth_loses_no_word(hidden: bytes) -> None:
     assert "nested" in found.warnings[0].message
 
 
+def test_a_script_that_looks_like_a_wide_tag_costs_nothing_but_itself() -> None:
+    data = json.dumps({"@type": "Article", "author": {"name": "Ann"}})
+    script = "<script>for(i=0;i<n;) {" + "a b c " * 5_000 + "}</script>"
+    found = read(
+        f"{script}<script type='application/ld+json'>{data}</script><h1>Sea</h1><p>{SENTENCES[0]}</p>".encode()
+    )
+    assert (found.method, found.author) == ("blocks", "Ann")
+    assert "a b c" not in found.text
+    assert read(b"<script><!--" + b"<div " + b"a " * 20_000 + b">within").method == "plain"
+
+
 def test_a_bomb_without_a_word_is_empty() -> None:
     assert read(b"<p>" * 50, bounds=TreeBounds(elements=10)).empty == "empty"
 

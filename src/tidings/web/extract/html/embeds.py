@@ -1,6 +1,7 @@
 """Contents of a page besides text: formulas, pictures, embedded pages, videos and recordings.
 
-A formula becomes one `math` element that holds its TeX, in place of all that KaTeX, MathJax or MediaWiki draw it with.
+A formula becomes one `math` element that holds its TeX, in place of all that KaTeX, MathJax or MediaWiki draw it with,
+and of the TeX between marks that Sphinx, MkDocs and GitHub leave to scripts.
 It is part of the sentence around it. The TeX of an annotation is not shown to readers, so it is used only if it cannot
 be read as a sentence.
 """
@@ -12,6 +13,8 @@ from typing import Any, Final, cast
 from tidings.web.extract.html.tree import Element, drop
 
 _DRAWN: Final = re.compile(r"(?:^|\s)(?:katex|katex-display|MathJax\w*|mwe-math-element)(?:\s|$)")
+_TO_DRAW: Final = re.compile(r"(?:^|\s)(?:math|arithmatex)(?:\s|$)")
+_MARKED_TEX: Final = re.compile(r"\\\((.*?)\\\)|\\\[(.*?)\\\]|\A\s*\$\$(.+?)\$\$\s*\Z|\A\s*\$([^$]+)\$\s*\Z", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?:[^\W\d_]{2,}[\s,.;:!?]+){4}")
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+|\{[^{}]*\}")
 _LONGEST: Final = 4_000  # Characters of a formula.
@@ -21,29 +24,40 @@ _SCRIPTS: Final = {"msup": "^", "mover": "^", "msub": "_", "munder": "_"}
 
 def write_formulas(root: Element) -> None:
     """Replaces each formula of a page by a `math` element that holds its TeX."""
-    for script in list(root.iter("script")):
-        if (script.get("type") or "").startswith("math/tex"):
-            for drawn in [one for one in script.itersiblings(preceding=True) if _is_drawn(one)][:2]:
-                drop(drawn)
-            script.tag = "math"
-            _set(script, script.text or "", block="display" in (script.get("type") or ""))
-    for math in list(root.iter("math")):
-        if len(cast("Any", math)) == 0:
-            continue
-        text, block = _tex(math), math.get("display") == "block" or math.get("mode") == "display"
-        drawn, above = None, math.getparent()
-        for _ in range(5):
-            if above is not None and _is_drawn(above) and sum(1 for _ in above.iter("math")) == 1:
-                drawn = above
-                block = block or "display" in (above.get("class") or above.get("display") or "")
-            above = above.getparent() if above is not None else None
-        if drawn is not None:
-            for child in list(drawn):
-                drop(child)
-            drawn.text = None
-            cast("Any", drawn).append(math)
-            math.tail = None
-        _set(math, text, block=block)
+    for script in root.xpath("//script[starts-with(@type, 'math/tex')]"):
+        for drawn in [one for one in script.itersiblings(preceding=True) if _is_drawn(one)][:2]:
+            drop(drawn)
+        script.tag = "math"
+        _set(script, script.text or "", block="display" in (script.get("type") or ""))
+    for element in root.xpath("//*[self::math-renderer or contains(@class, 'math') or contains(@class, 'arithmatex')]"):
+        if element.tag == "math-renderer" or _TO_DRAW.search(element.get("class") or ""):
+            _write_marked(element)
+    for math in root.xpath("//math[*]"):
+        _write_math(math)
+
+
+def _write_marked(element: Element) -> None:
+    found = _MARKED_TEX.search("".join(element.itertext()))
+    if found and element.find(".//math") is None and not _is_prose(found[0]):
+        element.tag = "math"
+        _set(element, next(filter(None, found.groups()), ""), block=bool(found[2] or found[3]))
+
+
+def _write_math(math: Element) -> None:
+    text, block = _tex(math), math.get("display") == "block" or math.get("mode") == "display"
+    drawn, above = None, math.getparent()
+    for _ in range(5):
+        if above is not None and _is_drawn(above) and sum(1 for _ in above.iter("math")) == 1:
+            drawn = above
+            block = block or "display" in (above.get("class") or above.get("display") or "")
+        above = above.getparent() if above is not None else None
+    if drawn is not None:
+        for child in list(drawn):
+            drop(child)
+        drawn.text = None
+        cast("Any", drawn).append(math)
+        math.tail = None
+    _set(math, text, block=block)
 
 
 def _is_drawn(element: Element) -> bool:

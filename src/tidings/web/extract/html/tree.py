@@ -39,8 +39,10 @@ class Element(Protocol):
 
 def parse(body: bytes, bounds: TreeBounds | None = None) -> Element:
     """Returns the root of `body`, which is UTF-8, always with a body element. Raises `Unparsable`."""
-    if refused := scan(body, bounds):
-        raise Unparsable(refused)
+    if scan(body, bounds):
+        body = _without_scripts(body)  # Their code can look like tags with thousands of attributes.
+        if refused := scan(body, bounds):
+            raise Unparsable(refused)
     # Not lxml.html, which looks up a Python class for every element.
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     root = None
@@ -54,6 +56,16 @@ def parse(body: bytes, bounds: TreeBounds | None = None) -> Element:
     if root.find("body") is None:
         etree.SubElement(root, "body")
     return cast("Element", root)
+
+
+def _without_scripts(body: bytes) -> bytes:
+    """Removes all scripts but JSON-LD. What is left is what the parser gets, so nothing can be hidden there."""
+    small, kept, at = body.lower(), list[bytes](), 0
+    while (start := small.find(b"<script", at)) >= 0 and (end := small.find(b"</script", start)) >= 0:
+        data = b"ld+json" in small[start : small.find(b">", start)]
+        kept.append(body[at : end if data else start])
+        at = end
+    return b"".join((*kept, body[at:]))
 
 
 class TreeWalk(Protocol):
@@ -105,12 +117,14 @@ def text_pieces(element: Element, silent: Collection[str], inline: Collection[st
 
 
 def pieces_within(element: Element, among: Collection[Element]) -> Iterator[tuple[str, bool]]:
-    """Yields the pieces of text in an element, and whether each is inside one of the elements `among`."""
+    """Yields the pieces of text in an element (`br` is a line end), and whether each is inside one of `among`."""
     within = 0
     for event, one in walk_through(element):
         if event == "start":
             within += one in among
-            if one.text:
+            if one.tag == "br":
+                yield "\n", within > 0
+            elif one.text:
                 yield one.text, within > 0
         else:
             within -= one in among

@@ -13,7 +13,7 @@ from typing import Final
 
 _INLINE_TAGS = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
-    "strike strong sub sup time tt u var wbr ruby rb rt rtc picture g-emoji"
+    "strike strong sub sup time tt u var wbr ruby rb rt rtc picture g-emoji mjx-container math-renderer"
 )
 INLINE: Final = frozenset(_INLINE_TAGS.split())
 _SILENT_TAGS = (

@@ -106,6 +106,7 @@ _LANGUAGE = re.compile(
     r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight-text|highlight|brush|prettyprint lang)[-:]\s*"
     r"|(?:sourceCode|hljs|prettyprint|crayon|shiki)\s+)(?!highlight|lang|line|notranslate)([\w+#.]+(?:-[\w+#]+)*)"
 )
+_DECLARED = ("data-lang", "data-language", "data-enlighter-language")
 # Names that highlighters give to text of no language, or that are no languages.
 _NO_LANGUAGE_NAMES = (
     "none text plain plaintext nohighlight default auto code block wrapper highlighted copy output console-output txt "
@@ -305,7 +306,7 @@ class MarkdownWriter:
         return url
 
     def _code(self, whole: Node) -> tuple[str, list[HiddenRange]]:
-        inner = "".join(whole.element.itertext())
+        inner = _verbatim(whole)
         code = inner.strip("\n").rstrip()
         if not code or not self._options.keep_code_blocks:
             return "", []
@@ -337,7 +338,10 @@ class MarkdownWriter:
 
     def _layout(self, blocks: list[PageBlock]) -> Iterator[str]:
         for code, part in groupby(blocks, key=lambda block: _nearest(block.node, "pre")):
-            yield self._code(code)[0] if code is not None else " ".join(filter(None, map(self.inline, part)))
+            if code is None:
+                yield " ".join(filter(None, map(self.inline, part)))
+            elif not all(map(str.isdigit, _verbatim(code).split())):  # Numbers of lines are a column of their own.
+                yield self._code(code)[0]
 
     def _cell(self, blocks: list[PageBlock]) -> str:
         """Writes the blocks of a cell in one line; code becomes inline code, line by line."""
@@ -346,9 +350,13 @@ class MarkdownWriter:
             if code is None:
                 parts += filter(None, map(self.inline, part))
             elif self._options.keep_code_blocks:
-                lines = filter(str.strip, "".join(code.element.itertext()).split("\n"))
+                lines = filter(str.strip, _verbatim(code).split("\n"))
                 parts.append("<br>".join(f"``{line}``" if "`" in line else f"`{line}`" for line in lines))
         return " ".join(parts).replace("\n", " ").replace("|", "\\|")
+
+
+def _verbatim(node: Node) -> str:
+    return "".join(text for text, _ in pieces_within(node.element, ()))
 
 
 def _grid(rows: Sequence[tuple[Node, Sequence[tuple[Node, str]]]]) -> list[list[str]]:
@@ -451,13 +459,14 @@ def _bullet(item: Node) -> str:
 
 
 def _language(element: Element) -> str:
-    """Returns the language of code from the class of its `code`, of the `pre` or of the parent."""
-    for one in (element.find(".//code"), element, element.getparent()):
+    """Returns the language of code from the class of its `code`, of the `pre` or of the two containers around it."""
+    parent = element.getparent()
+    for one in (element.find(".//code"), element, parent, None if parent is None else parent.getparent()):
         if one is not None:
             for found in _LANGUAGE.finditer(one.get("class") or ""):
                 if (said := found[1].lower()) not in _NO_LANGUAGE:
                     return said.removesuffix("-basic")
-            if declared := (one.get("data-lang") or one.get("data-language") or "").split():
+            if declared := next(filter(None, map(one.get, _DECLARED)), "").split():
                 return declared[0]
     return ""
 
