@@ -137,6 +137,18 @@ def test_a_read_waits_for_the_writer_that_has_taken_a_name_away(
         assert read.result(10).text == "one\n"
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_note_whose_name_is_taken_away_before_it_is_replaced_is_looked_at_again(
+    tmp_path: Path, in_place: bool
+) -> None:
+    (tmp_path / "a.md").write_text("one\n")
+    with folders.OpenFolder(tmp_path, ()) as folder:
+        seen = folder.stat("a.md")
+        folder.rename("a.md", folder, "a.md~")
+        assert not folders.replace(folder, "a.md", b"two\n", seen, b"one\n", hidden=".new", in_place=in_place)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.md~"]
+
+
 def test_no_save_is_lost_where_nobody_knows_who_has_a_file_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

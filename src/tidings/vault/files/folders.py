@@ -167,6 +167,8 @@ def replace(
     """
     # The system would allow to replace a file that may not be written.
     if seen is not None and not (os.access(folder.at(name), os.W_OK, dir_fd=folder.fd) and seen.st_mode & 0o222):
+        if not same_state(folder.stat(name), seen):
+            return False  # Another program has just taken the name away.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
     if seen is not None and in_place:
         return _overwrite(folder, name, data, seen, before)
@@ -252,7 +254,10 @@ def _inode(folder: OpenFolder, name: str) -> int | None:
 
 def _overwrite(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result, before: bytes) -> bool:
     """Changes the content of a file in place, while no other program has it open. Returns whether that was possible."""
-    descriptor = folder.open(name, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        descriptor = folder.open(name, os.O_RDWR | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
     try:
         if take_lease(descriptor, alone=True) is not FileLease.HELD or not same_state(os.fstat(descriptor), seen):
             return False
