@@ -3,6 +3,7 @@
 import pytest
 
 from tidings._kit.uri_templates import expand, matches
+from tidings.inspector.forms import form, from_texts
 from tidings.inspector.records import Record
 from tidings.inspector.tui.frame import bars, slots_of
 from tidings.inspector.tui.screens.resources import as_tree, parts_of
@@ -79,10 +80,14 @@ def test_what_is_emptied_in_a_form_is_left_out_again() -> None:
     typed = Typed()
     typed.put(("filter", "tags", 1), "x")
     assert typed.texts == {"filter": {"tags": [None, "x"]}}
+    text = {"type": "string"}
+    below = {"type": "object", "properties": {"name": text, "tags": {"type": "array", "items": text}}}
+    made = form({"type": "object", "properties": {"filter": below}})
+    assert from_texts(made, typed.texts).value == {"filter": {"tags": ["x"]}}
+    typed.put(("filter", "tags"), "")
     typed.put(("filter", "name"), "y")
-    typed.drop(("filter", "tags"))
-    typed.drop(("filter", "name"))
-    assert typed.texts == {}
+    typed.put(("filter", "name"), "")
+    assert from_texts(made, typed.texts).value == {}
 
 
 @pytest.mark.parametrize(

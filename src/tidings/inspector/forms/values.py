@@ -195,7 +195,9 @@ class ValueReader:
         for name, text in given.items():
             if name not in made:
                 made[name] = text if field.extra is None else self.read(field.extra, text, (*keys, name))
-        return {name: value for name, value in made.items() if value is not LEFT_OUT}
+        value = {name: each for name, each in made.items() if each is not LEFT_OUT}
+        # What was emptied in a form is left out.
+        return value if value or not given or field.required else LEFT_OUT
 
     def _list(self, field: Field, typed: Any, keys: tuple[Key, ...]) -> Any:
         if isinstance(typed, str):

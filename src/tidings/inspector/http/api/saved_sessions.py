@@ -66,11 +66,6 @@ async def _sessions(journal: Journal) -> dict[int, dict[str, Any]]:
     return found
 
 
-async def _check_known(journal: Journal, known: int) -> None:
-    if known not in await _sessions(journal):
-        raise _no_session(f"There is no session {known}.")
-
-
 @ROUTES.add("GET")
 async def listed(request: Request) -> dict[str, Any]:
     """Returns the saved sessions, the newest first."""
@@ -102,7 +97,8 @@ def _title(name: str) -> str:
 async def export(request: Request) -> Response:
     """Returns a session as JSON Lines."""
     journal, known = await _journal(request), request.path_params["id"]
-    await _check_known(journal, known)
+    if known not in await _sessions(journal):
+        raise _no_session(f"There is no session {known}.")
     disposition = f'attachment; filename="tidings-session-{known}.jsonl"'
     headers = {"content-disposition": disposition, "cache-control": "no-store"}
     return StreamingResponse(_chunks(journal.path, known), media_type="application/jsonl", headers=headers)
@@ -153,7 +149,6 @@ async def remove(request: Request) -> None:
     journal, known = await _journal(request), request.path_params["id"]
     if known == journal.session:
         raise ApiProblem(409, "session-runs", "This session is running.", "Delete it when it has ended.")
-    await _check_known(journal, known)
     await _in_thread(lambda: saved.delete_session(journal.path, known))
     running_of(request).feed.mark_stale("sessions")
 
@@ -166,7 +161,6 @@ async def compare(request: Request) -> dict[str, Any]:
     for name in names:
         if not is_index(name):
             raise _no_session(f"There is no session {name!r}.")
-        await _check_known(journal, int(name))
 
     def compared() -> dict[str, Any]:
         return compare_sessions(*(replay(saved.load_session(journal.path, int(name))) for name in names))

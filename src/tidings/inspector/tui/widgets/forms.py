@@ -26,7 +26,7 @@ Path = tuple[str | int, ...]
 
 
 class Typed:
-    """The input of a form. Emptied values are removed, with objects that are then empty."""
+    """The input of a form."""
 
     def __init__(self, texts: Any = None) -> None:
         self.texts: Any = texts
@@ -42,22 +42,6 @@ class Typed:
 
     def put(self, path: Path, value: Any) -> None:
         self.texts = _put(self.texts, path, value)
-
-    def drop(self, path: Path) -> None:
-        if not path:
-            self.texts = None
-            return
-        above, key = path[:-1], path[-1]
-        if isinstance(key, int):
-            entries = as_list(self.get(above))
-            self.put(above, entries[:key] + entries[key + 1 :])
-            return
-        kept = {name: each for name, each in as_dict(self.get(above)).items() if name != key}
-        # An object without keys is removed too, unless it is an entry of a list or a choice.
-        if kept or not above or isinstance(above[-1], int) or "$choice" in as_dict(self.get(above[:-1])):
-            self.put(above, kept)
-        else:
-            self.drop(above)
 
 
 def _put(here: Any, path: Path, value: Any) -> Any:
@@ -369,7 +353,7 @@ class Form(VerticalScroll):
         if value == as_dict(self.typed.get(path)).get("$choice"):
             return
         if value is None:
-            self.typed.drop(path)
+            self.typed.put(path, "")
         else:
             branch = field.fields[cast("int", value)]
             self.typed.put(path, {"$choice": value, "value": to_texts(branch, initial(branch), self.root)})
@@ -392,7 +376,7 @@ class Form(VerticalScroll):
                 item = field.items
                 self.typed.put((*path, count), to_texts(item, initial(item), self.root) if item is not None else "")
             case "remove":
-                self.typed.drop((*path, count - 1))
+                self.typed.put(path, as_list(self.typed.get(path))[:-1])
             case _:
                 self._opened.add(path)
         self._draw()
@@ -400,7 +384,4 @@ class Form(VerticalScroll):
     def _set(self, path: Path, value: Any) -> None:
         if value == "" and self.typed.get(path) is None:
             return
-        if value == "" and path and isinstance(path[-1], str):
-            self.typed.drop(path)
-        else:
-            self.typed.put(path, value)
+        self.typed.put(path, value)
