@@ -122,7 +122,7 @@ async def test_whoever_asks_at_the_start_waits_no_longer_than_a_moment(
 ) -> None:
     world, goes_on = World(root), threading.Event()
 
-    def plan(vault: Vault, index: Index) -> scan.ScanPlan:
+    def plan(vault: Vault, index: Index, _: object) -> scan.ScanPlan:
         goes_on.wait(20)
         return scan.plan(vault, index)
 
@@ -160,9 +160,9 @@ async def test_the_first_index_waits_for_a_search_but_not_for_ever(
 ) -> None:
     world, searching, applied = World(root), threading.Event(), threading.Event()
 
-    def plan(vault: Vault, index: Index) -> scan.ScanPlan:
+    def plan(vault: Vault, index: Index, give_way: Callable[[], None]) -> scan.ScanPlan:
         searching.wait(20)
-        return scan.plan(vault, index)
+        return scan.plan(vault, index, give_way)
 
     def search(_: VaultView) -> bool:
         searching.set()

@@ -6,6 +6,7 @@ waits for more than a batch of a long build.
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,7 @@ from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import Same
-from tidings.vault.index.scan import ScanPlan, look, plan, read_all
+from tidings.vault.index.scan import ScanBatch, ScanPlan, look, plan, read_all
 from tidings.vault.index.walk import VaultAway
 from tidings.vault.notes.model import IndexEntry
 from tidings.vault.resources.render import fingerprint
@@ -49,7 +50,7 @@ _UNSETTLED_TRIES = 2
 _UNSETTLED_SECONDS = 0.1  # Also the shortest pause between two looks at a file that is being written.
 _LONGEST_UNSETTLED_SECONDS = 2.0
 _LONGEST_WRITE_SECONDS = 2.0  # The wait of the watcher for a tool that writes.
-_YIELDED_SECONDS = 10.0
+_YIELDED_SECONDS = 15.0
 _RECENT_SECONDS = 60.0
 _MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
@@ -86,7 +87,8 @@ class Indexer:
         self._writes = 0  # Tools that write at present.
         self._written = Wakeup()
         self._searches = 0  # Searches that read the disk, because the first index is not complete.
-        self._searched = Wakeup()
+        self._unhindered = threading.Event()  # Set while there is none.
+        self._unhindered.set()
         self._yields = 0.0  # Seconds that the first index may still wait for them.
         self._progressed = Wakeup()
         self._is_long = False  # The first index takes a while.
@@ -213,7 +215,7 @@ class Indexer:
         while True:
             self._refreshed = set()
             try:
-                todo = await self.in_thread(plan, self._vault, self.index)
+                todo = await self.in_thread(plan, self._vault, self.index, self._give_way)
                 if len(todo.changed) > _LOGGED_FILES:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
                     self._is_long = True
@@ -248,18 +250,19 @@ class Indexer:
     def searching(self) -> Generator[None]:
         """Lets the first index wait for a search that has to read the disk: both need the same core."""
         self._searches += 1
+        self._unhindered.clear()
         try:
             yield
         finally:
             self._searches -= 1
-            self._searched()
+            if not self._searches:
+                self._unhindered.set()
 
-    async def _yield_to_searches(self) -> None:
-        if self._searches and not self.index.is_built:
+    def _give_way(self) -> None:
+        if self._yields > 0 and not (self._unhindered.is_set() or self.index.is_built):
             began = time.monotonic()
-            with anyio.move_on_after(self._yields):
-                await self._searched.until(lambda: not self._searches)
-            self._yields = max(0.0, self._yields - (time.monotonic() - began))
+            self._unhindered.wait(self._yields)
+            self._yields -= time.monotonic() - began
 
     async def refresh(self, paths: Iterable[str]) -> None:
         """Stores the differences of these files, and of everything in these folders.
@@ -300,10 +303,15 @@ class Indexer:
         """Reads and stores differences, batch by batch. Returns the files that could not be read for now."""
         gone, unsettled, done, total = todo.gone, list[str](), 0, len(todo.changed)
         batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
+
+        def following() -> ScanBatch | None:
+            batch = next(batches, None)
+            if not fresh:
+                self._give_way()
+            return batch
+
         try:
-            while batch := await self.in_thread(lambda: next(batches, None)):
-                if not fresh:
-                    await self._yield_to_searches()
+            while batch := await self.in_thread(following):
                 await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
                 gone = []
                 unsettled += batch.unsettled

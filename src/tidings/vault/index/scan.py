@@ -59,8 +59,11 @@ class ScanBatch(NamedTuple):
     same: Sequence[Same] = ()  # Files that were read again and have not changed.
 
 
-def plan(vault: Vault, index: Index) -> ScanPlan:
-    """Returns all differences. Raises `VaultAway` if a vault's folder is missing, or another one now and empty."""
+def plan(vault: Vault, index: Index, give_way: Callable[[], None] = lambda: None) -> ScanPlan:
+    """Returns all differences. Raises `VaultAway` if a vault's folder is missing, or another one now and empty.
+
+    Calls `give_way` for each file, which may wait.
+    """
     roots = identities(vault)
     known = index.stamps()
     vaults_seen: set[str] = set()
@@ -68,6 +71,7 @@ def plan(vault: Vault, index: Index) -> ScanPlan:
     before: dict[str, Stamp] = {}  # The known stamps of changed files.
     walking = FolderWalk(vault)
     for seen in walking.everything():
+        give_way()
         vaults_seen.add(vault.mount_of(seen.path).name)
         if (stamp := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)

@@ -21,7 +21,7 @@ from tidings.vault.search.search import SearchPage, search
 from tidings.vault.search.sql import Sort
 from tidings.vault.search.tree import And, Case, Fact, Not, Or, Phrase, Property, Query, TagTerm, Within, Word
 
-_SECONDS: Final = 8.0  # Of reading. A vault that takes longer has so many notes that a part of the index is of use.
+_SECONDS: Final = 15.0  # Of reading. A vault that takes longer has so many notes that a part of the index is of use.
 _MOST_CHARACTERS: Final = 60_000_000  # Of texts in memory.
 _MOST_PARSED: Final = 2_000  # Files whose tags, tasks … are needed. Parsing more takes as long as the index.
 # The letters outside ASCII whose lower case contains ASCII.
