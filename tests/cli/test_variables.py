@@ -21,6 +21,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "--era": ("legacy", "2026-07-28"),
     "--read-memory": ("1G", "2G"),
     "--secrets": ("SITE_TOKEN@example.org", "OTHER@example.org"),
+    "--proxy": ("http://a.example:3128", "http://b.example:3128"),
     "--robots": ("respect", "ignore"),
     "--watch-max": ("2d", "3d"),
     "--chunk-tokens": ("500", "600"),

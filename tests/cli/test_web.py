@@ -62,6 +62,7 @@ def test_every_setting_has_an_option_and_a_variable(asked: list[web.WebOptions])
         "domains": ("a.b", ("a.b",)),
         "file": ("pages.db", Path("pages.db")),
         "secrets": ("A@a.b", "A@a.b"),
+        "proxy": ("http://a.b:1", "http://a.b:1"),
     }
     for setting in SETTINGS:
         if setting.kind == "flag":

@@ -155,7 +155,7 @@ async def _follow(followed: Followed, tell: Callable[[dict[str, Any]], Any]) -> 
                     change = {"url": page.url, "address": page.address, "title": newest.title, "facts": facts}
                     await tell({**change, "changed_at": newest.retrieved_at, "id": found.after, "diff": found.text})
                     left -= 1
-    except (FetchError, StoreError, BadPart, BadCondition) as error:
+    except (FetchError, StoreError, BadPart, BadCondition, BadSetting) as error:
         raise Refusal(str(error)) from None
 
 

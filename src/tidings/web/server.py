@@ -39,7 +39,7 @@ from tidings.web.tools.results import DATA_KEY, refusals_told
 from tidings.web.tools.text import TextTools
 from tidings.web.tools.watch import WatchTools
 from tidings.web.watch.watcher import PageWatcher, TooManyWatches
-from tidings.web.wiring import WebWiring, running
+from tidings.web.wiring import WebWiring, proxy_of, running
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class WebServer(ExactServer):
         options: As for `LiveServer`.
 
     Raises:
-        BadSetting: The bus needs a store in a file.
+        BadSetting: The bus needs a store in a file, or the password of the proxy is not set.
     """
 
     channel: ClassVar[Sequence[str]] = (f"{SCHEME}page/*",)
@@ -87,6 +87,7 @@ class WebServer(ExactServer):
         **options: Any,
     ) -> None:
         self.web_settings = settings
+        proxy_of(settings)  # Refused now, and not when the first client comes.
         self._log: LocalBus | None = None
         if durable is not None and bus is None and settings.store is None:
             self.web_settings = settings = replace(settings, store=durable / "pages.db")

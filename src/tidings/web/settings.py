@@ -14,16 +14,21 @@ from typing import Any, Final, Literal, cast
 
 MIB: Final = 1024 * 1024
 
-Kind = Literal["size", "seconds", "count", "flag", "choice", "text", "networks", "domains", "file", "secrets"]
+Kind = Literal["size", "seconds", "count", "flag", "choice", "text", "networks", "domains", "file", "secrets", "proxy"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Robots = Literal["respect", "optional", "ignore"]
 
-_METAVARS: Final = {"count": "NUMBER", "flag": "", "networks": "CIDR", "domains": "DOMAIN"}
+_METAVARS: Final = {"count": "NUMBER", "flag": "", "networks": "CIDR", "domains": "DOMAIN", "proxy": "URL"}
 _BYTES: Final = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 SECRET: Final = re.compile(r"([A-Z_][A-Z0-9_]*)@([^\s,@/]+)")  # a variable and the domain that may get it
+
+# The address of a proxy; its password is the name of a variable.
+PROXY: Final = re.compile(
+    r"http://(?:(?P<user>[^\s:@/]+):\$(?P<password>[A-Z_][A-Z0-9_]*)@)?(?P<host>[\w.-]+):(?P<port>\d{1,5})/?", re.ASCII
+)
 
 
 class BadSetting(ValueError):
@@ -106,6 +111,12 @@ class Setting:
             case "secrets":
                 if wrong := [each for each in re.split(r"[,\s]+", text) if each and not SECRET.fullmatch(each)]:
                     raise BadSetting(f"{wrong[0]!r} is not a variable with its domain. Write NAME@example.org.")
+                return text
+            case "proxy":
+                found = PROXY.fullmatch(text)
+                if text and not (found and 0 < int(found["port"]) < 65_536):
+                    how = "Write http://host:3128 or http://user:$PASSWORD@host:3128; $PASSWORD names a variable"
+                    raise BadSetting(f"This is not the address of a proxy. {how} of the environment.")
                 return text
             case "networks":
                 try:
@@ -226,6 +237,9 @@ class Settings:
         "",
         "secrets",
         "environment variables that a watch may send as `$NAME`, each to one domain, such as TOKEN@shop.example",
+    )
+    proxy: str = setting(
+        "", "proxy", "send all requests through this HTTP proxy, such as http://user:$PASSWORD@proxy.example:3128"
     )
     cache_ttl: float = setting(300.0, "seconds", "how long a stored page is used without asking the site again")
     keep: float = setting(86400.0, "seconds", "how long a fetched version is kept", least=1)

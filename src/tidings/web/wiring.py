@@ -16,11 +16,11 @@ import anyio
 
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher, Secrets
-from tidings.web.fetch.request import FetchLimits
+from tidings.web.fetch.request import FetchLimits, Proxy
 from tidings.web.library import OnChange, WebLibrary
 from tidings.web.pages import NoRenderer, Renders
 from tidings.web.refresh import Intervals
-from tidings.web.settings import SECRET, Settings
+from tidings.web.settings import PROXY, SECRET, BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
 from tidings.web.watch.watcher import PageWatcher
@@ -65,6 +65,7 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
                 allow_domains=settings.allow_domain,
                 block_domains=settings.block_domain,
                 secrets=_secrets(settings),
+                proxy=proxy_of(settings),
             )
         )
         workers = await stack.enter_async_context(
@@ -104,6 +105,18 @@ def _secrets(settings: Settings) -> Secrets:
     for name, domain in SECRET.findall(settings.secrets):
         domains.setdefault(name, []).append(domain.lower())
     return {name: (to, os.environ.get(name, "")) for name, to in domains.items()}
+
+
+def proxy_of(settings: Settings) -> Proxy | None:
+    """Returns the proxy, with its password. Raises `BadSetting` if that is not set."""
+    if (found := PROXY.fullmatch(settings.proxy)) is None:
+        return None
+    login = None
+    if name := found["password"]:
+        if not (password := os.environ.get(name)):
+            raise BadSetting(f"--proxy: the environment has no {name}. Set it to the password of the proxy.")
+        login = (found["user"], password)
+    return Proxy(found["host"], int(found["port"]), login)
 
 
 def intervals(settings: Settings) -> Intervals:

@@ -5,7 +5,11 @@ refused address refuses the host, because an honest answer does not mix public a
 goes to a checked address and the name is not resolved again, so a second, different answer (DNS rebinding) has no
 effect.
 
-HTTP/2 where the server supports it. No proxy, no cookies, no settings from the environment. Every failure is a
+With a proxy, every connection goes to it and to nothing else. Then each request is checked in the same way before it is
+sent: the name is resolved here as well, though the proxy resolves it again. A proxy whose names have other addresses
+than here must itself refuse private ones.
+
+HTTP/2 where the server supports it. No cookies, no settings from the environment. Every failure is a
 `FetchError`. An answer that is not read to its end closes its connection, because the server might go on sending. So
 does one with more bytes than it announced: they would be taken for the answer to the next request.
 """
@@ -13,7 +17,7 @@ does one with more bytes than it announced: they would be taken for the answer t
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from itertools import zip_longest
@@ -26,7 +30,7 @@ import h2.exceptions
 import httpcore2
 
 from tidings.web.fetch.guard import Address, FetchPolicy, real, refusal
-from tidings.web.fetch.request import BadAnswer, Blocked, FetchError, ResponseTooLarge, Unreachable
+from tidings.web.fetch.request import BadAnswer, Blocked, FetchError, Proxy, ResponseTooLarge, Unreachable
 from tidings.web.fetch.urls import Url, shown
 
 _KEPT_IDLE = 20
@@ -62,10 +66,11 @@ async def look_up(host: str, threads: anyio.CapacityLimiter | None = None) -> Se
 
 
 class Guard(httpcore2.AsyncNetworkBackend):
-    """The network backend that connects only to addresses that the policy allows."""
+    """The network backend that connects only to addresses that the policy allows; with a proxy, only to that."""
 
-    def __init__(self, policy: FetchPolicy, resolver: Resolver | None = None) -> None:
+    def __init__(self, policy: FetchPolicy, resolver: Resolver | None = None, proxy: Proxy | None = None) -> None:
         self._policy = policy
+        self.proxy = proxy
         self._resolve = resolver or partial(look_up, threads=anyio.CapacityLimiter(_LOOKUPS_AT_ONCE))
         self._plain = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
@@ -73,16 +78,15 @@ class Guard(httpcore2.AsyncNetworkBackend):
         """Returns the addresses of `host`. Raises `AddressRefused` if one of them, or the port, is not allowed."""
         if reason := self._policy.refuses(host, port):
             raise AddressRefused(reason)
-        try:
-            addresses: Sequence[Address] = [ip_address(host)]
-        except ValueError:
-            addresses = await self._resolved(host)
+        addresses = await self._addresses(host)
         for address in addresses:
             if reason := self._policy.refuses_address(host, address):
                 raise AddressRefused(reason)
         return [real(address) for address in addresses]
 
-    async def _resolved(self, host: str) -> Sequence[Address]:
+    async def _addresses(self, host: str) -> Sequence[Address]:
+        with suppress(ValueError):
+            return [ip_address(host)]
         try:
             addresses = await self._resolve(host)
         except socket.gaierror as error:
@@ -103,7 +107,10 @@ class Guard(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Returns a stream to the first checked address that answers."""
-        addresses = _alternating(await self.vetted(host, port))[:_MOST_TRIED]
+        # The operator chose the proxy: it may well be in a private network.
+        found = await (self.vetted(host, port) if self.proxy is None else self._addresses(self.proxy.host))
+        port = self.proxy.port if self.proxy else port
+        addresses = _alternating(found)[:_MOST_TRIED]
         if len(addresses) == 1:
             return await self._connect(addresses[0], port)
         won: list[httpcore2.AsyncNetworkStream] = []
@@ -195,7 +202,7 @@ def _alternating(addresses: Sequence[Address]) -> list[Address]:
 class HttpAnswer:
     """Status and headers of an answer, and its body, still to be read."""
 
-    def __init__(self, url: Url, response: httpcore2.Response) -> None:
+    def __init__(self, url: Url, response: httpcore2.Response, through: Sequence[Address] = ()) -> None:
         self._url = url
         self._response = response
         self.status = response.status
@@ -205,8 +212,9 @@ class HttpAnswer:
             self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
         self.headers.pop("set-cookie", None)  # Cookies are never kept, and must not be stored with the headers.
         extensions = cast("Mapping[str, httpcore2.AsyncNetworkStream]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
-        address = cast("Address", extensions["network_stream"].get_extra_info(ADDRESS))
-        self.private = refusal(address) is not None  # true if it comes from an address outside the public internet
+        addresses = through or [cast("Address", extensions["network_stream"].get_extra_info(ADDRESS))]
+        # True if it comes from an address outside the public internet.
+        self.private = any(refusal(address) is not None for address in addresses)
         self.complete = False  # true once all of the body has been read
 
     async def chunks(self) -> AsyncGenerator[bytes]:
@@ -234,7 +242,9 @@ class Client:
     """The connection pool."""
 
     def __init__(self, guard: Guard, *, at_once: int, tls: ssl.SSLContext | None = None) -> None:
+        self._guard, proxy = guard, guard.proxy
         self._pool = httpcore2.AsyncConnectionPool(
+            proxy=proxy and httpcore2.Proxy(f"http://{proxy.host}:{proxy.port}", auth=proxy.login),
             ssl_context=tls or httpcore2.default_ssl_context(),
             max_connections=at_once + _KEPT_IDLE,
             max_keepalive_connections=_KEPT_IDLE,
@@ -254,9 +264,10 @@ class Client:
         response: httpcore2.Response | None = None
         try:
             with _translated(url):
+                through = await self._through_proxy(url)
                 sent = httpcore2.Request("POST" if body else "GET", where, headers=raw, content=body or None)
                 response = await self._pool.handle_async_request(sent)
-            answer = HttpAnswer(url, response)
+            answer = HttpAnswer(url, response, through)
             yield answer
         finally:
             with anyio.CancelScope(shield=True):
@@ -264,6 +275,14 @@ class Client:
                     await response.aclose()
                 if answer is None or not answer.complete:
                     await self._drop(where.origin)
+
+    async def _through_proxy(self, url: Url) -> Sequence[Address]:
+        """Returns the vetted addresses of a site that is reached through the proxy; nothing without a proxy."""
+        if self._guard.proxy is None:
+            return ()
+        if ":" in url.host:
+            raise AddressRefused("a proxy gets no addresses of IPv6, which it could read in another way")
+        return await self._guard.vetted(url.host, url.port)
 
     async def aclose(self) -> None:
         """Closes every connection."""
@@ -296,6 +315,8 @@ def _fetch_error(error: Exception, url: Url) -> FetchError:
             return Blocked(f"{url} is not fetched: {error}", url=str(url))
         case NoSuchHost(), _:
             why, retryable = f"{error}; check the spelling of the name, or the network", error.retryable
+        case httpcore2.ProxyError(), _:
+            why = f"the proxy refuses it ({shown(str(error))}); check --proxy and what the proxy allows"
         case httpcore2.ConnectTimeout(), _:
             why, retryable = f"{url.host} does not answer within {CONNECT_TIMEOUT:g} s; try again later", True
         case httpcore2.ConnectError(), ssl.SSLCertVerificationError():

@@ -30,6 +30,7 @@ from tidings.web.fetch.request import (
     FetchError,
     FetchLimits,
     FetchTimedOut,
+    Proxy,
     RateLimited,
     Request,
     Response,
@@ -59,7 +60,7 @@ _RESERVED = {
     "host": "it follows from the URL",
     **dict.fromkeys(_BODY_HEADERS, "a request has no body"),
     **dict.fromkeys(_CONNECTION_HEADERS, "the fetcher manages connections"),
-    "proxy-authorization": "there is no proxy",
+    "proxy-authorization": "the operator chooses the proxy, with --proxy",
     "accept-encoding": "the fetcher decompresses bodies",
     **dict.fromkeys(("if-none-match", "if-match"), "use etag"),
     **dict.fromkeys(("if-modified-since", "if-unmodified-since"), "use last_modified"),
@@ -307,6 +308,7 @@ class Fetcher:
     allow_domains: Sequence[str] = ()
     block_domains: Sequence[str] = ()
     secrets: Secrets | None = None
+    proxy: Proxy | None = None
     resolver: "Resolver | None" = None
     tls: ssl.SSLContext | None = None
     clock: Callable[[], float] = time.monotonic
@@ -469,7 +471,7 @@ class Fetcher:
         if self._client is None:
             from tidings.web.fetch.client import Client, Guard  # noqa: PLC0415 - takes long, so with the first request
 
-            guard = Guard(self._policy, self.resolver)
+            guard = Guard(self._policy, self.resolver, self.proxy)
             self._client = Client(guard, at_once=self.limits.at_once, tls=self.tls)
         return self._client
 

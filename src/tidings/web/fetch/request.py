@@ -23,6 +23,15 @@ class FetchLimits:
 
 
 @dataclass(frozen=True)
+class Proxy:
+    """An HTTP proxy. It connects to sites, so it resolves their names again."""
+
+    host: str
+    port: int
+    login: tuple[str, str] | None = field(default=None, repr=False)  # a user and a password
+
+
+@dataclass(frozen=True)
 class Request:
     """A page to fetch. For options that are None the limits apply."""
 
