@@ -60,6 +60,20 @@ def test_white_space_alone_is_no_change() -> None:
         ("relative-times", "vor 5 Minuten", "vor einer Stunde"),
         ("relative-times", "il y a 3 heures", "il y a un jour"),
         ("relative-times", "just now", "2m ago"),
+        ("counters", "4 people are watching", "17 people are watching"),
+        ("stamps", "Last updated: 18 November 2026, 10:15", "Last updated: 19 November 2026, 8:02"),
+        (
+            "stamps",
+            "Page generated on 2026-11-18 at 10:15:03 in 0.03 s",
+            "Page generated on 2026-11-19 at 11:02:59 in 0.03 s",
+        ),
+        ("stamps", "Server: 10:15:03 UTC", "Server: 10:15:09 UTC"),
+        (
+            "link-tokens",
+            "[Go](https://a.example/?p=2&sid=0f3c9a7d1b2e)",
+            "[Go](https://a.example/?p=2&sid=77aa9a7d1b2e)",
+        ),
+        ("link-tokens", "(/x?state=Zm9vYmFyMTIzNDU2Nzg5MA)", "(/x?state=QmFyRm9vMTIzNDU2Nzg5MA)"),
         ("relative-times", "Updated today", "Updated yesterday"),
         ("tokens", "See 123e4567-e89b-12d3-a456-426614174000.", "See 00000000-e89b-12d3-a456-426614174111."),
         ("tokens", "[a](https://example.org/?sid=1&b=2)", "[a](https://example.org/?sid=77&b=2)"),
@@ -156,7 +170,7 @@ def test_a_pattern_that_takes_too_long_on_one_side_alone_is_left_out_on_both(
         ({"patterns": ("a{1000000000}",)}, "repeats too often"),
         ({"patterns": ("((a{1,50}){1,50}){1,50}",)}, "repeats too often"),
         ({"patterns": ("x*",)}, "empty text"),
-        ({"ready": ("moons",)}, "dates, counters, relative-times, tokens"),
+        ({"ready": ("moons",)}, "dates, counters, relative-times, stamps, link-tokens, tokens"),
         ({"selectors": ("p:has(a)",)}, "not supported"),
         ({"selectors": ("p",) * 51}, "50 ignore rules"),
     ],
@@ -178,3 +192,22 @@ def test_a_text_says_the_same_as_itself_and_never_breaks_a_ready_pattern(text: s
     with patch.object(ignore_module.logger, "warning") as warned:
         same_content(version("x" + text), version("x " + text), IgnoreRules(ready=(ready,)))
     warned.assert_not_called()
+
+
+def test_a_date_a_time_and_a_link_that_say_something_are_changes_by_default() -> None:
+    for before, after in (
+        ("The concert is on 12 December 2026 at 19:30.", "The concert is on 13 December 2026 at 19:30."),
+        ("The ferry leaves at 10:15.", "The ferry leaves at 10:45."),
+        ("[Download](https://a.example/get?version=1.2)", "[Download](https://a.example/get?version=1.3)"),
+        ("[Download](https://a.example/x-1.2.zip)", "[Download](https://a.example/x-1.3.zip)"),
+    ):
+        assert not same_content(version(before), version(after), IgnoreRules())
+
+
+def test_links_in_another_order_are_no_change_and_another_link_is() -> None:
+    def listed(*links: str) -> str:
+        return "More:\n\n" + "\n".join(f"- [{link}](https://a.example/{link})" for link in links) + "\n\nThe end."
+
+    assert same_content(version(listed("a", "b", "c")), version(listed("c", "a", "b")), IgnoreRules())
+    assert not same_content(version(listed("a", "b", "c")), version(listed("c", "a", "d")), IgnoreRules())
+    assert not same_content(version("- one\n- two"), version("- two\n- one"), IgnoreRules())

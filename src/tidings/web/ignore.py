@@ -10,9 +10,11 @@ skipped on both sides: the worst that a bad pattern does is to report a change t
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +36,9 @@ READY: Final = {
 
 MOST_RULES = 50
 SECONDS = 0.5  # for one pattern on one text
-USUAL = ("relative-times", "counters")  # the default: "5 minutes ago" and "1,204 views" are other texts in a minute
+# The default: "5 minutes ago", "1,204 views", "updated at 10:15" and session ids in links are others in a minute.
+USUAL = ("relative-times", "counters", "stamps", "link-tokens")
+_LINK_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
 
 _compiled = partial(patterns.compiled, syntax="python", multiline=True, longest=500, most_repeated=2_000)
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
@@ -97,6 +101,15 @@ def _beside(before: LLMPacket, after: LLMPacket) -> tuple[list[str], list[str]]:
     return (of(before), of(after)) if "facts" in before else ([], [])
 
 
+def _in_order(text: str) -> str:
+    """Returns a text with each run of list items that are only links sorted: teasers come in any order."""
+    found: list[str] = []
+    for is_links, lines in groupby(text.splitlines(), lambda line: _LINK_ITEM.fullmatch(line) is not None):
+        run = list(lines)
+        found += sorted(run) if is_links else run
+    return "\n".join(found)
+
+
 def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:
     """Returns whether two versions of a page are the same except for what is ignored.
 
@@ -115,7 +128,7 @@ def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRule
                 logger.warning(
                     "an ignore rule takes too long and is skipped for %s: %r", after.page_id, pattern.pattern
                 )
-        return " ".join(text.split())
+        return " ".join(_in_order(text).split())
 
     def of_entry(entry: FeedEntry) -> str:
         return cleaned("\n".join((entry.title, entry.url, entry.updated_at or "", entry.summary)))

@@ -79,9 +79,55 @@ def test_a_block_keeps_what_was_decided_about_it_until_it_is_gone_from_the_page(
     assert "Part 3:" not in gone
 
 
+@pytest.mark.parametrize("number", range(12))
+def test_a_page_that_is_read_again_is_the_same(number: int) -> None:
+    chance = random.Random(number)
+    inside = with_ad(chance, f"{title(chance)[:5]}-x") + related(chance)
+    text, memory = read(story(inside=inside, beside=related(chance) + advertisement(chance)))
+    chance = random.Random(number)
+    inside = with_ad(chance, f"{title(chance)[:5]}-x") + related(chance)
+    assert read(story(inside=inside, beside=related(chance) + advertisement(chance)), memory) == (text, memory)
+
+
 def test_a_memory_that_cannot_be_read_is_none() -> None:
     plain, memory = read(story())
     assert memory
     for broken in ("\N{SNOWMAN}", "~", memory[:-1], "x" * 40):
         assert "ferry" in read(story(), broken)[0]
     assert read(story(), memory) == (plain, memory)
+
+
+def with_ad(chance: random.Random, around: str = "css-1f3") -> str:
+    return f'<div class="{around}"><span>Advertisement</span><p>{title(chance)} and {title(chance)}. Buy.</p></div>'
+
+
+@pytest.mark.parametrize("around", ["css-1f3", "ad-slot", "more-stories"])
+def test_an_advertisement_is_left_out_at_the_first_look_already(around: str) -> None:
+    chance = random.Random(2)
+    first, memory = read(story(inside=with_ad(chance, around)))
+    assert "Buy" not in first
+    assert read(story(inside=with_ad(chance, around)), memory)[0] == first
+    assert read(story(), memory)[0] == first
+
+
+def test_a_part_that_is_most_of_the_page_is_never_left_out_for_its_name() -> None:
+    page = story().replace("<div class=y>", '<div class="ad-slot related-posts">')
+    assert "Part 3:" in read(page)[0]
+
+
+def test_a_block_between_two_known_ones_takes_over_what_was_decided_about_the_one_before() -> None:
+    aside = "<div class=x><a href=/0>Chapter of {}</a> <span>of the guide</span></div>"
+    page = story(inside=aside.format("one"))
+    text, memory = read(page)
+    edited = read(page.replace("Part 3: the harbour board", "A new beginning: nobody"), memory)[0]
+    assert "A new beginning" in edited
+    assert ("Chapter of one" in text) == (
+        "Chapter of nothing" in read(story(inside=aside.format("nothing")), memory)[0]
+    )
+
+
+def test_prose_beside_a_chosen_block_is_chosen() -> None:
+    page = story()
+    memory = read(page)[1]
+    more = "<p style='x'><i>Zebras were seen on the ferry, and nobody at the harbour could say why.</i></p>"
+    assert "Zebras" in read(page.replace("<p>Part 4", f"{more}<p>Part 4"), memory)[0]

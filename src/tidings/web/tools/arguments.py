@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from tidings.web.documents.model import Chunk
+from tidings.web.ignore import USUAL
 from tidings.web.page_options import STRICT, Extraction, Mode, RenderOptions
 from tidings.web.settings import Settings
 
@@ -53,10 +54,10 @@ class IgnoreArgument(BaseModel):
     selectors: Annotated[list[str], Field(description="CSS selectors")] = []
     patterns: Annotated[list[str], Field(description="Regular expressions")] = []
     ready: Annotated[
-        list[Literal["dates", "counters", "relative-times", "tokens"]],
+        list[Literal["dates", "counters", "relative-times", "stamps", "link-tokens", "tokens"]],
         BeforeValidator(_as_list),
         Field(description="Things that differ each time"),
-    ] = ["relative-times", "counters"]
+    ] = list(USUAL)
 
 
 class GivenChunk(BaseModel):

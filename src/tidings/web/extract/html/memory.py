@@ -3,9 +3,10 @@
 The model weighs each block by the whole page, so an advertisement more or a list of related pages that differs each
 time can move doubtful blocks across the cut, though nothing happened to them. So the choice of the last look is the
 prior of the next one: a block that was there keeps what was decided about it, and counts as gone only when it is gone
-from the page. The model decides about new blocks. One that stands where the last look chose all blocks, or none, or
-between chosen ones, is moved in that direction. New blocks that stand beside the content by name, as advertisements and
-lists of related pages do, are left out.
+from the page. A new block that stands alone between two known ones takes over what was decided about the one that stood
+there; one that stands where all blocks were chosen, or beside chosen prose, is chosen; where none was, its odds fall.
+New blocks that stand beside the content by name, as advertisements and lists of related pages do, are left out. Those
+that are so without a doubt are left out at the first look, too: they would change with the second.
 
 A block is known by its text, in which numbers count as equal: a counter or a price that moves on stays what it was. Its
 place is the names of the elements around it.
@@ -26,17 +27,29 @@ _MOST: Final = 20_000  # blocks that are remembered
 _NUMBER: Final = re.compile(r"\d+(?:[.,'\u00a0\u202f]\d+)*")
 _TEXT, _PLACE = 5, 3  # bytes of a fingerprint
 _AROUND: Final = 4  # elements
+_SMALL: Final = 5  # the part of a page that its advertisements take at most, each
 _SHORT: Final = 8  # words of a title
+_PROSE: Final = 8  # words of a block that is more than a label
+_LABELLED: Final = 80  # words of an advertisement with its label
 _CAMEL: Final = re.compile(r"([a-z])([A-Z])")
 # Names and titles of what differs with each look on many pages: advertisements, and lists of other pages.
+_SURELY_BESIDE_NAME: Final = re.compile(
+    r"(?<![a-z])(?:ads?|adverts?|advertis\w*|adslot|adsbygoogle|gpt-ad|sponsored|related-?(?:posts?|articles?|stories)"
+    r"|recommendations?|recirc\w*|also-?(?:like|read)|more-?(?:from|stories)|read-?next|outbrain|taboola)(?![a-z])"
+)
 _BESIDE_NAME: Final = re.compile(
-    r"(?<![a-z])(?:ads?|adverts?|advertis\w*|adslot|sponsor\w*|promo(?:ted|tions?)?|related|recommend\w*|recirc\w*"
-    r"|trending|most-?(?:read|popular)|popular|teasers?|also-?(?:like|read)|more-?(?:from|stories)|read-?next|outbrain"
-    r"|taboola|newsletter)(?![a-z])"
+    rf"{_SURELY_BESIDE_NAME.pattern}|(?<![a-z])(?:sponsor\w*|promo(?:ted|tions?)?|related|recommend\w*|trending"
+    r"|most-?(?:read|popular)|popular|teasers?|newsletter)(?![a-z])"
+)
+_LABEL: Final = re.compile(
+    r"\W*(?:advertisement|advertorial|sponsored(?: (?:content|post|by.{0,40}))?|promoted|paid content|ad|anzeige"
+    r"|werbung|publicité|publicidad)\W*",
+    re.IGNORECASE,
 )
 _BESIDE_TITLE: Final = re.compile(
     r"(?:related|recommended|sponsored|advertisement|promoted|trending|popular|most (?:read|popular|viewed)"
-    r"|you (?:may|might)|more (?:from|stories|articles|posts|news)|also (?:read|like)|read (?:next|also)|up next"
+    r"|you (?:may|might)|more (?:from|stories|articles|posts|news|in)|also (?:read|like|in|on)|read (?:next|also|more)"
+    r"|up next|keep reading|what to read|picked for you|don.t miss|editor.?s.? picks|latest (?:news|stories|posts)"
     r"|anzeige|werbung|publicité|publicidad|mehr zum thema|das könnte|à lire aussi|te puede interesar)\b",
     re.IGNORECASE,
 )
@@ -57,6 +70,7 @@ class Prior:
         # By text and place, and by text alone: the choice for each block in the order of the page.
         self._known: defaultdict[bytes, list[bool]] = defaultdict(list)
         self._places: defaultdict[bytes, set[bool]] = defaultdict(set)
+        self._order: list[tuple[bytes, bool]] = []  # the text of each block, and its choice
         try:
             marks = base64.b85decode(memory)
         except ValueError:
@@ -67,22 +81,21 @@ class Prior:
             self._known[text + place].append(chosen)
             self._known[text].append(chosen)
             self._places[place].add(chosen)
+            self._order.append((text, chosen))
 
     def weighed(self, blocks: Sequence[PageBlock], odds: Sequence[float]) -> tuple[list[float], set[int], set[int]]:
         """Returns the odds of the blocks with what is known of them; the blocks to keep, and those to leave out."""
         moved, keep, leave = list(odds), set[int](), set[int]()
         if not self._known:
-            return moved, keep, leave
+            return moved, keep, _beside(blocks, certain=True)
         seen: Counter[bytes] = Counter()
-        beside: set[Node] = set()
+        marks = list(_fingerprints(blocks))
+        beside = _beside(blocks, certain=False)
         new: list[int] = []
-        for number, (block, (text, place)) in enumerate(zip(blocks, _fingerprints(blocks), strict=True)):
-            there = self._places.get(place, set())
+        for number, (text, place) in enumerate(marks):
             key = text + place
-            if key not in self._known and there != {True}:
-                if block.words <= _SHORT and _BESIDE_TITLE.match(block.text):
-                    beside.update(_within(block.node.parent or block.node, blocks))
-                if block.node in beside or _named_beside(block.node):
+            if key not in self._known and self._places.get(place, set()) != {True}:
+                if number in beside:
                     leave.add(number)
                     continue
                 key = text
@@ -92,35 +105,59 @@ class Prior:
                 seen[key] += 1
                 (keep if chosen else leave).add(number)
                 moved[number] = _SURE if chosen else -_SURE
-            elif len(there) == 1:
-                moved[number] += _LIKE_ITS_PLACE if True in there else -_LIKE_ITS_PLACE
             else:
                 new.append(number)
+        instead = self._replaced([text for text, _ in marks])
         for number in new:
-            if {number - 1, number + 1} & keep and not {number - 1, number + 1} & leave:
-                moved[number] += _LIKE_ITS_PLACE
+            there = self._places.get(marks[number][1], set())
+            chosen = instead.get(number)
+            if chosen or there == {True} or (chosen is None and _continues(number, blocks, keep)):
+                keep.add(number)
+                moved[number] = _SURE
+            elif there == {False} or chosen is False:
+                moved[number] -= _LIKE_ITS_PLACE
         return moved, keep, leave
 
+    def _replaced(self, texts: Sequence[bytes]) -> dict[int, bool]:
+        """Returns what was decided about the block that stood in the place of each one between the same neighbours."""
+        counts = Counter(text for text, _ in self._order)
+        places = {text: number for number, (text, _) in enumerate(self._order) if counts[text] == 1}
+        found: dict[int, bool] = {}
+        for number in range(1, len(texts) - 1):
+            before, after = places.get(texts[number - 1]), places.get(texts[number + 1])
+            if before is not None and after == before + 2:
+                found[number] = self._order[before + 1][1]
+        return found
 
-def _named_beside(node: Node | None) -> bool:
-    """Returns whether a name around a block says that it stands beside the content."""
-    for _ in range(2 * _AROUND):
-        if node is None or node.tag == "body":
-            break
-        if _BESIDE_NAME.search(_CAMEL.sub(r"\1-\2", node.key[len(node.tag) :]).lower()):
-            return True
-        node = node.parent
-    return False
+
+def _continues(number: int, blocks: Sequence[PageBlock], keep: Collection[int]) -> bool:
+    """Returns whether a block is prose that stands in one container with a chosen block beside it."""
+    block = blocks[number]
+    around = [beside for beside in (number - 1, number + 1) if beside in keep]
+    return block.words >= _PROSE and any(blocks[beside].node.parent is block.node.parent for beside in around)
 
 
-def _within(node: Node, blocks: Sequence[PageBlock]) -> Iterator[Node]:
-    """Yields the nodes of the blocks in `node`, unless that is most of the page."""
-    for block in blocks if 2 * node.words < sum(each.words for each in blocks) else ():
-        above: Node | None = block.node
-        while above is not None and above is not node:
-            above = above.parent
-        if above is not None:
-            yield block.node
+def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
+    """Returns the blocks that stand beside the content by a name or a title; `certain`: those without a doubt."""
+    name = _SURELY_BESIDE_NAME if certain else _BESIDE_NAME
+    most = sum(block.words for block in blocks) // (_SMALL if certain else 2)  # words of a part that is not the page
+    nodes: set[Node] = set()
+    for block in blocks:
+        around = block.node if block.node.words > block.words else block.node.parent
+        if block.words > _SHORT or around is None or around.words > most:
+            continue
+        titled = _BESIDE_TITLE.match(block.text) and (not certain or 2 * around.links > around.words)
+        if titled or (_LABEL.fullmatch(block.text) and around.words <= _LABELLED):
+            nodes.add(around)
+
+    def is_beside(node: Node | None) -> bool:
+        while node is not None and node.tag != "body" and node.words <= most:
+            if node in nodes or name.search(_CAMEL.sub(r"\1-\2", node.key[len(node.tag) :]).lower()):
+                return True
+            node = node.parent
+        return False
+
+    return {number for number, block in enumerate(blocks) if is_beside(block.node)}
 
 
 def _even(place: bytes) -> bytes:
