@@ -87,6 +87,8 @@ def test_an_answer_from_the_disk_is_complete_and_one_of_a_part_of_the_index_says
     assert "still being built" in answer["note"]
     monkeypatch.setattr(cold, "_MOST_CHARACTERS", 3)
     assert found(tmp_path, "ault") is None
+    monkeypatch.setattr(cold, "_SECONDS", -1.0)
+    assert found(tmp_path, "nowhere") is None  # Also if no file matches.
     vault = Vault([tmp_path])
     tmp_path.rename(tmp_path.with_name("away"))
     assert cold_search(vault, "ault", limit=1, offset=0, sort="path", hidden=None) is None

@@ -52,6 +52,8 @@ def _entries(vault: Vault, query: Query) -> list[IndexEntry] | None:
     size = 0
     try:
         for seen in FolderWalk(vault).everything():
+            if time.monotonic() > deadline:
+                return None
             data = read_bytes(seen) if seen.kind in SEARCHED else b""
             name = seen.path.rpartition("/")[2]
             title = name.rpartition(".")[0] if seen.kind in SEARCHED else name
@@ -62,7 +64,7 @@ def _entries(vault: Vault, query: Query) -> list[IndexEntry] | None:
                 continue
             entries += _entry(seen, title, text, parsed=parsed and seen.kind in SEARCHED)
             size += len(text)
-            if size > _MOST_CHARACTERS or (parsed and len(entries) > _MOST_PARSED) or time.monotonic() > deadline:
+            if size > _MOST_CHARACTERS or (parsed and len(entries) > _MOST_PARSED):
                 return None
     except VaultAway:
         return None
