@@ -241,9 +241,9 @@ class LegacyExchange(HttpExchange):
                     self.refusal, cancels=self._is_handshake
                 )  # Otherwise the SDK would keep the session.
                 return
-            if (large := large_answer(message)) is not None:
+            if _is_stream(start) and (answer := _ANSWER.match(message.get("body", b""))) is not None:
                 self.refused = True  # The SDK's event is not sent.
-                await self._send_json(start, large[1])
+                await self._send_json(start, answer[1])
                 return
             await self._send(start)
         await self._send(_retrying(bounded(message, limited=self._limited)))
