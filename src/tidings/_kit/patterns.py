@@ -65,6 +65,11 @@ def found_in(pattern: str, text: str, *, seconds: float = 0.05) -> bool | None:
         return None
 
 
+def users_pattern(pattern: str) -> Pattern:
+    """Compiles a pattern that a user wrote in Python's syntax; `^` and `$` match at each line. Raises `BadPattern`."""
+    return compiled(pattern, syntax="python", multiline=True, longest=500, most_repeated=2_000)
+
+
 @lru_cache(maxsize=512)
 def compiled(
     pattern: str,

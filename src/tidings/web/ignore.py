@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit import patterns
-from tidings._kit.patterns import BadPattern, Pattern
+from tidings._kit.patterns import BadPattern, Pattern, users_pattern
 from tidings._kit.text import expanded, quoted
 from tidings.web.documents.model import LLMPacket, version_hash
 from tidings.web.extract.html.selectors import BadSelector, check_selector
@@ -40,7 +40,6 @@ SECONDS = 0.5  # for one pattern on one text
 USUAL = ("relative-times", "counters", "stamps", "link-tokens")
 _LINK_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
 
-_compiled = partial(patterns.compiled, syntax="python", multiline=True, longest=500, most_repeated=2_000)
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
 
 
@@ -66,7 +65,7 @@ class IgnoreRules:
                 raise BadRule(str(error)) from error
         for pattern in self.patterns:
             try:
-                matches_nothing = _compiled(pattern).fullmatch("", timeout=SECONDS) is not None
+                matches_nothing = users_pattern(pattern).fullmatch("", timeout=SECONDS) is not None
             except (BadPattern, TimeoutError) as error:
                 raise BadRule(f"the pattern {quoted(pattern, 81)} cannot be used: {error}") from error
             if matches_nothing:
@@ -85,7 +84,7 @@ class IgnoreRules:
     def compiled(self) -> list[Pattern]:
         """Returns all patterns, to be run with `timeout=`."""
         ready = [pattern for name in self.ready for pattern in READY[name]]
-        return [*map(_ready, ready), *map(_compiled, self.patterns)]
+        return [*map(_ready, ready), *map(users_pattern, self.patterns)]
 
 
 def _beside(before: LLMPacket, after: LLMPacket) -> tuple[list[str], list[str]]:

@@ -5,12 +5,12 @@ The result has a line for each match, and none if nothing matches. All of it run
 """
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from tidings._kit import patterns
+from tidings._kit.json_path import JsonPath
 from tidings.web.extract.html import selectors
 from tidings.web.extract.html.tree import Unparsable, etree, parse
 from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, FeedEntry
@@ -19,7 +19,6 @@ from tidings.web.extract.sniff import as_utf8
 SITE: Final = "site"  # the pages of a whole site; the fetcher lists them
 _MOST: Final = 1_000  # matches
 _SECONDS: Final = 2.0  # for a regular expression
-_STEP: Final = re.compile(r"""(\.\.|\.)?(?:\[(?:(-?\d+)|'([^']*)'|"([^"]*)"|(\*))\]|(\*)|([^.\[\]'"*\s]+))""")
 
 
 class BadPart(ValueError):
@@ -43,9 +42,9 @@ def check_part(part: str) -> None:
             case "xpath":
                 etree.XPath(what)
             case "json":
-                _steps(what)
+                JsonPath(what)
             case "regex":
-                _pattern(what)
+                patterns.users_pattern(what)
             case _:
                 pass
     except (ValueError, patterns.BadPattern, etree.XPathError) as error:
@@ -90,54 +89,17 @@ def _matching(kind: str, what: str, body: bytes, options: ExtractOptions) -> Ite
             yield " ".join(text.split())
 
 
-def _steps(path: str) -> list[tuple[bool, int | str | None]]:
-    """Returns the steps of a JSONPath: whether it is at any depth, and an index, a name, or None for all."""
-    rest, steps = path.strip().removeprefix("$"), list[tuple[bool, int | str | None]]()
-    while rest:
-        found = _STEP.match(rest)
-        if found is None:
-            raise BadPart(f"{rest[:40]!r} is not understood in a JSON path: use .name, [0], ['name'], [*] and ..name")
-        deep, index, single, double, _, _, name = found.groups()
-        key = next((each for each in (single, double, name) if each is not None), None)
-        steps.append((deep == "..", int(index) if index is not None else key))
-        rest = rest[found.end() :]
-    return steps
-
-
 def _at(path: str, body: bytes) -> list[Any]:
     try:
-        values: list[Any] = [json.loads(body.decode("utf-8-sig", "replace"))]
+        page = json.loads(body.decode("utf-8-sig", "replace"))
     except ValueError as error:
         raise ExtractionFailed("broken", "It is not JSON: watch another part of it.") from error
-    for deep, key in _steps(path):
-        inside = [each for value in values for each in (_all(value) if deep else [value])]
-        values = [found for value in inside for found in _children(value, key)][: 10 * _MOST]
-    return values
-
-
-def _children(value: Any, key: int | str | None) -> list[Any]:
-    if isinstance(value, dict):
-        one = cast("dict[str, Any]", value)
-        return list(one.values()) if key is None else [one[str(key)]] if str(key) in one else []
-    if isinstance(value, list):
-        several = cast("list[Any]", value)
-        return several if key is None else several[key:][:1] if isinstance(key, int) else []
-    return []
-
-
-def _all(value: Any) -> Iterator[Any]:
-    yield value
-    for inner in _children(value, None):
-        yield from _all(inner)
-
-
-def _pattern(what: str) -> patterns.Pattern:
-    return patterns.compiled(what, syntax="python", multiline=True, longest=500, most_repeated=2_000)
+    return JsonPath(path).find(page, 10 * _MOST)
 
 
 def _searched(what: str, text: str) -> Iterator[str]:
     try:
-        for found in _pattern(what).finditer(text, timeout=_SECONDS, concurrent=True):
+        for found in patterns.users_pattern(what).finditer(text, timeout=_SECONDS, concurrent=True):
             yield " ".join((found[1] or "" if found.re.groups else found[0]).split())
     except TimeoutError as error:
         raise ExtractionFailed("timeout", f"The pattern {what!r} takes too long on this page: simplify it.") from error
