@@ -210,7 +210,7 @@ async def test_each_token_has_a_session_of_its_own() -> None:
             await self.app(scope, receive, send)
 
     async with serving(Guard(shop.mcp.streamable_http_app())) as port:
-        bridge = BridgeServer([UpstreamSpec("shop", f"http://127.0.0.1:{port}/mcp")], pass_token=True)
+        bridge = BridgeServer([UpstreamSpec("shop", f"http://127.0.0.1:{port}/mcp", pass_token=True)])
         async with serving(bridge.asgi()) as outside:
             for name in ("ada", "eve"):
                 seen.clear()

@@ -1,15 +1,21 @@
 """Changes of the servers behind a bridge reach its clients: told by the server, or found by reading."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.resources import TextResource
 
 from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
-from tidings import LiveServer, ResourceUpdated
+from tests.client.bad_servers import LEGACY, behaved, count, web
+from tidings import LiveServer, ResourceUpdated, connect
 from tidings.bridge import BridgeServer, CallWatch, UpstreamSpec
 from tidings.bus.sqlite import SqliteBus
+from tidings.client import ClientConfig
+from tidings.client.config import ListChanged
 from tidings.client.events import ResourcesChanged, ToolsChanged
 from tidings.errors import BusUnavailable, TidingsError
 
@@ -42,10 +48,10 @@ async def test_what_a_server_is_silent_about_is_read_and_compared(above: str) ->
         await heard.until(1)
         assert (await client.read_resource("stock://apples")).text == "2 apples"
         await client.unsubscribe("stock://apples")
-        await anyio.wait_all_tasks_blocked()
-        reads = shop.reads
-        await anyio.sleep(0.3)
-        assert shop.reads == reads, "nobody listens"
+        await client.subscribe("stock://pears")
+        shop.read.clear()
+        await until(lambda: shop.read.count("pears") > 3)
+        assert "apples" not in shop.read, "nobody listens"
 
 
 async def test_any_number_of_clients_cost_one_read_in_each_interval() -> None:
@@ -139,7 +145,7 @@ async def test_an_agent_waits_for_a_server_that_knows_no_waiting() -> None:
     shop = Shop()
     async with using(BridgeServer([spec(shop, "legacy")], interval=0.05)) as client:
         call = client.start_call("wait_for_change", {"uris": ["stock://apples"]})
-        await anyio.sleep(0.2)
+        await until(lambda: shop.reads > 1)
         shop.texts["apples"] = "5 apples"
         assert "+5 apples" in text(await call)
 
@@ -151,10 +157,9 @@ async def test_replicas_on_one_bus_divide_the_reads_and_all_tell(tmp_path: Path)
         heard = [Heard(client) for client in (one, two, three)]
         for client in (one, two, three):
             await client.subscribe("stock://apples")
-        first = shop.reads
-        with anyio.move_on_after(3):
-            await anyio.sleep_forever()
-        assert shop.reads - first <= 8, "three replicas, each for itself, read 18 times"
+        began, first = anyio.current_time(), shop.reads
+        await until(lambda: shop.reads - first >= 4)
+        assert anyio.current_time() - began > 1, "three replicas, each for itself, read six times a second"
         shop.texts["apples"] = "4 apples"
         for each in heard:
             await each.until(1)
@@ -184,7 +189,8 @@ async def test_a_change_while_no_bridge_ran_is_found_by_the_next(tmp_path: Path)
     for era, uri in (("legacy", "stock://apples"), ("2026-07-28", "stock://pears")):
         async with using(BridgeServer([spec(shop, era)], interval=0.05, bus=bus)) as client:
             await client.subscribe(uri)
-            await anyio.sleep(0.2)
+            await until(lambda: shop.reads)
+        shop.reads = 0
         shop.texts[uri.removeprefix("stock://")] = "changed"
         async with using(BridgeServer([spec(shop, era)], interval=0.05, bus=bus)) as client:
             heard = Heard(client)
@@ -208,3 +214,71 @@ async def test_lists_of_a_new_server_are_announced() -> None:
         await bridge.set_servers([spec(Shop()), spec(Shop("other"), name="other")])
         await told.wait()
         await until(lambda: "other+stock://apples" in [str(each.uri) for each in client.resources])
+
+
+@ABOVE
+async def test_what_is_ignored_is_no_change(above: str) -> None:
+    clock, state = MCPServer("clock"), {"at": 0, "value": 1}
+
+    @clock.resource("clock://now")
+    def now() -> str:
+        state["at"] += 1
+        return json.dumps(state)
+
+    server = UpstreamSpec("clock", clock, ignores={"clock://*": ["$.at"]})
+    async with using(BridgeServer([server], interval=0.05), above) as client:
+        heard = Heard(client)
+        await client.subscribe("clock://now")
+        read = state["at"]
+        await until(lambda: state["at"] > read + 2)
+        assert heard.uris == []
+        state["value"] = 2
+        await heard.until(1)
+
+
+async def test_what_is_ignored_of_a_watched_call_is_no_change() -> None:
+    shop = Shop()
+    watch = CallWatch("shop", "count", {"item": "apples"}, 0.05, [r"\d+ apples"])
+    async with using(BridgeServer([spec(shop, watches=[watch])])) as client:
+        heard = Heard(client)
+        await client.subscribe("call://shop/count?item=apples")
+        calls = shop.calls
+        shop.texts["apples"] = "17 apples"
+        await until(lambda: shop.calls > calls + 2)
+        assert heard.uris == []
+        shop.texts["apples"] = "sold out"
+        await heard.until(1)
+
+
+@ABOVE
+async def test_a_list_whose_changes_a_server_does_not_tell_is_loaded_again(above: str) -> None:
+    shop = Shop()
+    async with using(BridgeServer([spec(shop, "legacy")], interval=0.05), above) as client:
+        shop.mcp.add_tool(lambda: "x", name="late")
+        shop.mcp.add_resource(TextResource(uri="stock://plums", name="plums", text="no plums"))
+        await until(lambda: "late" in [tool.name for tool in client.tools])
+        await until(lambda: "stock://plums" in [str(each.uri) for each in client.resources])
+
+
+async def test_a_list_is_not_loaded_again_while_nobody_listens() -> None:
+    async with web(behaved(LEGACY, {"tools": {}, "resources": {}})) as site:
+        deaf = ClientConfig(list_changed=ListChanged(tools=False, resources=False, prompts=False))
+        bridge = BridgeServer([UpstreamSpec("site", site.url)], interval=0.05)
+        with anyio.fail_after(30):
+            async with connect(bridge, config=deaf) as client:
+                await client.subscribe("note://a")
+                loads = count(site, "tools/list")
+                await until(lambda: count(site, "resources/read") > 6)
+                assert count(site, "tools/list") == loads
+            async with connect(bridge):
+                await until(lambda: count(site, "tools/list") > loads + 2)
+
+
+async def test_the_status_says_how_old_a_copy_is() -> None:
+    async with using(BridgeServer([spec(Shop(), "legacy")])) as client:
+        await client.subscribe("stock://apples")
+        await client.read_resource("stock://apples")
+        (watched,) = json.loads((await client.read_resource("bridge://status")).text)["watched"]
+        assert 0 <= watched["lag"] < 5
+        assert watched["reads"] == 1
+        assert watched["trouble"] is None

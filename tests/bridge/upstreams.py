@@ -42,6 +42,7 @@ class Shop:
     def __init__(self, name: str = "shop") -> None:
         self.texts = {"apples": "3 apples", "pears": "1 pear"}
         self.reads = 0
+        self.read: list[str] = []
         self.calls = 0
         self.mcp: MCPServer[Any] = MCPServer(name, instructions=f"This is the {name}.")
         self._add_resources()
@@ -53,11 +54,13 @@ class Shop:
         @mcp.resource("stock://{item}")
         def stock(item: str) -> str:
             self.reads += 1
+            self.read.append(item)
             return self.texts[item]
 
         @mcp.resource("stock://apples", name="apples")
         def apples() -> str:
             self.reads += 1
+            self.read.append("apples")
             return self.texts["apples"]
 
         @mcp.prompt()

@@ -74,6 +74,19 @@ def test_a_snippet_has_every_option(server: str) -> None:
     assert entry["args"] == ["bridge", server, *options[:4], *options[4:6], "--hints"]
 
 
+async def test_a_session_is_recorded_for_the_inspector_and_for_a_mock(server: str, tmp_path: Path) -> None:
+    note, session = tmp_path / "note.txt", tmp_path / "session.jsonl"
+    note.write_text("one")
+    with anyio.fail_after(60):
+        async with tidings.connect(command(server, "--record", session, "--bus", "memory:")) as client:
+            await client.call_tool("read_file", {"path": str(note)})
+    note.unlink()
+    with anyio.fail_after(60):
+        async with tidings.connect([sys.executable, "-m", "tidings", "mock", str(session)]) as client:
+            assert "one" in str((await client.call_tool("read_file", {"path": str(note)})).result)
+    assert "cannot be written" in refused(server, "--record", tmp_path / "none" / "session.jsonl")
+
+
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_a_silent_server_becomes_watchable_over_stdio(server: str, tmp_path: Path, era: str) -> None:
     file = tmp_path / "note.txt"

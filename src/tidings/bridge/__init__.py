@@ -1,6 +1,6 @@
 """The bridge: any MCP server made live, in both eras; several behind one address."""
 
 from tidings.bridge.server import BridgeServer
-from tidings.bridge.settings import CallWatch, UpstreamSpec
+from tidings.bridge.settings import CallWatch, ClientCredentials, UpstreamSpec
 
-__all__ = ["BridgeServer", "CallWatch", "UpstreamSpec"]
+__all__ = ["BridgeServer", "CallWatch", "ClientCredentials", "UpstreamSpec"]

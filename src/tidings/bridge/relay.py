@@ -32,7 +32,7 @@ from tidings.client.calls import StartedCall
 from tidings.client.events import LogReceived, NotificationReceived
 from tidings.client.pending import METHODS, PendingRequest, refusal
 from tidings.client.queue import QueueEntry
-from tidings.errors import TidingsError
+from tidings.errors import MessageTooLarge, NotAuthorized, TidingsError
 from tidings.server.adapters import connection_of
 from tidings.server.policy import RequestContext
 from tidings.server.waking.extension import EXTENSION, declares_tasks
@@ -66,7 +66,12 @@ class RelayedCall:
     questions: dict[str, tuple[Json, "asyncio.Future[Any]"]] = field(
         default_factory=dict[str, "tuple[Json, asyncio.Future[Any]]"]
     )
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def ask(self) -> None:
+        """Lets the client know that there are questions."""
+        if not self.asked.done():
+            self.asked.set_result(None)
 
     def open_questions(self) -> Json:
         return {key: request for key, (request, answer) in self.questions.items() if not answer.done()}
@@ -75,7 +80,8 @@ class RelayedCall:
 class Relay:
     """The requests under way of one bridge."""
 
-    def __init__(self) -> None:
+    def __init__(self, principal: Callable[[RequestContext], str | None]) -> None:
+        self._principal = principal
         self._running: dict[QueueEntry, RelayedCall] = {}
         self._suspended: dict[str, RelayedCall] = {}
         self._sessions: dict[Connection, RequestContext] = {}  # Of the legacy era, the latest last.
@@ -97,8 +103,15 @@ class Relay:
         if state is not None and state.startswith(_STATE):
             return await self._resume(ctx, state, as_dict(params.get("inputResponses")))
         sent = {**params, "_meta": _without_envelope(params.get("_meta"))}
+        await upstream.until_tried()
+        if upstream.client.era is None and upstream.trouble:  # Once it was there, a call waits for it to come back.
+            about = {"server": upstream.spec.name, "retryable": True}
+            raise MCPError(types.INTERNAL_ERROR, f"{upstream.spec.name} cannot be used: {upstream.trouble}", about)
         call = RelayedCall(upstream, ctx)
-        call.work = asyncio.create_task(self._work(call, ctx.method, sent, safe=safe))
+        work = self._work(call, ctx.method, sent, safe=safe)
+        if not is_modern(ctx) or upstream.client.era == "modern":
+            return await work  # It is never suspended: every question has another way to the client.
+        call.work = asyncio.create_task(work)
         return await self._until_asked(call)
 
     async def _work(self, call: RelayedCall, method: str, params: Json, *, safe: bool) -> Json:
@@ -116,7 +129,7 @@ class Relay:
                     safe=safe,
                     on_progress=partial(_report, call),
                     started=started,
-                    capabilities=_capabilities(call.ctx),
+                    capabilities=None if upstream.client.era == "legacy" else _capabilities(call.ctx),
                 )
             except TidingsError as error:
                 raise self._explained(call, method, error) from None
@@ -160,9 +173,10 @@ class Relay:
     def _explained(self, call: RelayedCall, method: str, error: TidingsError) -> MCPError:
         data = as_dict(error.data)
         code, details = data.get("rpc_code"), data.get("rpc_data")
-        if not isinstance(code, int):
+        if not isinstance(code, int) or isinstance(error, NotAuthorized | MessageTooLarge):
             about = {"server": call.upstream.spec.name, "code": error.code, "retryable": error.retryable}
-            return MCPError(types.INTERNAL_ERROR, f"{call.upstream.spec.name}: {error.message}", about)
+            cure = f" {call.upstream.cure}" if isinstance(error, NotAuthorized) else ""
+            return MCPError(types.INTERNAL_ERROR, f"{call.upstream.spec.name}: {error.message}{cure}", about)
         if method == "resources/read" and error.code == "resource-not-found":
             uri = (call.ctx.params or {}).get("uri")
             code, details = types.INVALID_PARAMS if is_modern(call.ctx) else _RESOURCE_NOT_FOUND, {"uri": uri}
@@ -173,17 +187,14 @@ class Relay:
     async def _until_asked(self, call: RelayedCall) -> Json:
         """Waits until a request has its result, or asks a client of the modern era something."""
         work = cast("asyncio.Task[Json]", call.work)
-        asked = asyncio.ensure_future(call.asked.wait())
         try:
-            await asyncio.wait((work, asked), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, call.asked), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             work.cancel()
             raise
-        finally:
-            asked.cancel()
         if work.done():
             return work.result()
-        call.asked.clear()
+        call.asked = asyncio.get_running_loop().create_future()
         state = _STATE + secrets.token_urlsafe(16)
         while len(self._suspended) >= _MOST_SUSPENDED:
             self._drop(next(iter(self._suspended)))
@@ -192,17 +203,19 @@ class Relay:
         return {"resultType": "input_required", "inputRequests": call.open_questions(), "requestState": state}
 
     async def _resume(self, ctx: RequestContext, state: str, answers: Json) -> Json:
-        if (call := self._suspended.pop(state, None)) is None:
+        call = self._suspended.get(state)
+        if call is None or self._principal(ctx) != call.upstream.authorization:
             raise MCPError(
                 types.INVALID_PARAMS,
                 "This question has expired, or another process of the bridge asked it: call again.",
             )
+        del self._suspended[state]
         call.ctx = ctx
         for key, (request, future) in call.questions.items():
             if not future.done() and key in answers:
                 future.set_result(_parsed(request["method"], answers[key]))
         if call.open_questions():
-            call.asked.set()
+            call.ask()
         return await self._until_asked(call)
 
     def _drop(self, state: str) -> None:
@@ -224,13 +237,17 @@ class Relay:
         params = types.LoggingMessageNotificationParams(level=level, data=event.data, logger=event.logger)
         message = types.LoggingMessageNotification(params=params)
         running = [call.ctx for call in self._running.values() if call.upstream is upstream]
-        for ctx in running or self._sessions.values():
+        for ctx in running or self._clients_of(upstream):
             if not is_modern(ctx) or (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY):
                 send_aside(ctx.session.send_notification(message, ctx.request_id if running else None))
 
-    def notified(self, event: NotificationReceived) -> None:
+    def _clients_of(self, upstream: Upstream) -> list[RequestContext]:
+        """Returns the connections of the legacy era for which this session is kept."""
+        return [ctx for ctx in self._sessions.values() if self._principal(ctx) == upstream.authorization]
+
+    def notified(self, upstream: Upstream, event: NotificationReceived) -> None:
         """Passes a notification on that the bridge does not know."""
-        for ctx in self._sessions.values():
+        for ctx in self._clients_of(upstream):
             send_aside(connection_of(ctx).outbound.notify(event.method, event.params))
 
     # Questions of the servers
@@ -240,8 +257,8 @@ class Relay:
         ctx = None
         if (call := self._cause(upstream, question)) is not None:
             ctx = call.ctx
-        elif question.kind == "roots" and self._sessions:
-            ctx = next(reversed(self._sessions.values()))
+        elif question.kind == "roots" and (clients := self._clients_of(upstream)):
+            ctx = clients[-1]
         if ctx is None or not can_answer(ctx, METHODS[question.kind]):
             return (
                 [] if question.kind == "roots" else refusal(f"The client of the bridge cannot answer {question.kind}.")
@@ -249,12 +266,12 @@ class Relay:
         request = {"method": METHODS[question.kind], "params": _dumped(question)}
         if not is_modern(ctx):
             return await _ask(ctx, _REQUESTS.validate_python(request))
-        if call is None:
-            return []
+        if call is None or call.work is None:
+            return [] if question.kind == "roots" else refusal("The server has changed meanwhile: call again.")
         key = f"{question.kind}-{len(call.questions) + 1}"
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         call.questions[key] = (request, answer)
-        call.asked.set()
+        call.ask()
         return await answer
 
     def _cause(self, upstream: Upstream, question: PendingRequest) -> RelayedCall | None:

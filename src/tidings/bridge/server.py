@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
@@ -18,10 +18,11 @@ from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Background, Shared
 from tidings._version import __version__
 from tidings.bridge.call_resources import SCHEME, arguments_for, call_template, call_uri, contents_of, split_call
+from tidings.bridge.ignoring import Ignored
 from tidings.bridge.names import Json, Naming, owner_of_name, owner_of_uri
 from tidings.bridge.relay import Relay, can_answer, is_modern
 from tidings.bridge.settings import CallWatch, UpstreamSpec
-from tidings.bridge.upstream import LISTS, Upstream
+from tidings.bridge.upstream import LISTS, Observe, Upstream
 from tidings.bridge.watching import Read, Source, WatchedSources
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 STATUS: Final = "bridge://status"
 _PAGE: Final = 1_000
+_MOST_ALLOWED: Final = 10_000  # URIs that somebody may subscribe to, and nobody does.
 _MOST_GROUPS: Final = 64  # Clients with tokens of their own, for which sessions are kept.
 _DEFAULT_INTERVAL: Final = 5.0
 _PAGES: Final = {
@@ -59,7 +61,8 @@ class BridgeServer(LiveServer[None]):
         specs: The servers.
         prefixed: Put the names of the servers in front of all names. By default, if there are several.
         interval: The seconds between two reads of a resource that its server does not tell of.
-        pass_token: Send the `Authorization` header of each client to the servers at URLs, in a session of its own.
+        observe: Called with the name of each server as its client is made. Returns the tap for it, and a function that
+            gets the client: for a recorder.
         bus: As for `LiveServer`.
         options: As for `LiveServer`.
     """
@@ -70,7 +73,7 @@ class BridgeServer(LiveServer[None]):
         *,
         prefixed: bool | None = None,
         interval: float = _DEFAULT_INTERVAL,
-        pass_token: bool = False,
+        observe: Observe | None = None,
         bus: Bus | str | None = None,
         **options: Any,
     ) -> None:
@@ -78,20 +81,17 @@ class BridgeServer(LiveServer[None]):
         self._specs = {spec.name: spec for spec in specs}
         self._prefixed = len(specs) > 1 if prefixed is None else prefixed
         self._interval = interval
-        self._pass_token = pass_token
-        self._relay = Relay()
+        self._pass_token = any(spec.pass_token for spec in specs)
+        self._observe = observe
+        self._relay = Relay(self._principal)
         self._background = Background()
         self._groups: OrderedDict[str | None, ServerGroup] = OrderedDict()
-        self._group_of: dict[str, str | None] = {}  # Whose session watches a resource.
-        self._watches = WatchedSources(
-            self._source,
-            self._members,
-            self._publish_update,
-            getattr(bus, "records", None),
-            durable=bus is not None and not isinstance(bus, MemoryBus),
-        )
+        self._allowed: OrderedDict[str, set[str | None]] = OrderedDict()  # The principals that may subscribe.
+        self._wanted: set[str] = set()  # The subscriptions that there are.
+        self._records = getattr(bus, "records", None)
+        self._durable = bus is not None and not isinstance(bus, MemoryBus)
         options = {"version": __version__} | options
-        if pass_token:
+        if self._pass_token:
             options["authorize"] = self._authorize
         super().__init__("tidings-bridge", bus=bus, lifespan=Shared(self._running).use, **options)
         self.on_first_subscriber("*")(self._begin_interest)
@@ -117,73 +117,92 @@ class BridgeServer(LiveServer[None]):
         try:
             yield
         finally:
-            await self._watches.aclose()
             await self._relay.aclose()
             await asyncio.gather(*(group.aclose() for group in self._groups.values()))
             self._groups.clear()
 
     async def set_servers(self, specs: Sequence[UpstreamSpec]) -> None:
-        """Replaces the servers while the bridge runs. Those that stay the same keep their sessions."""
+        """Replaces the servers while the bridge runs. Those that stay the same keep their sessions.
+
+        Raises `ValueError` if they begin, or cease, to get the tokens of clients: that takes a new bridge.
+        """
+        if any(spec.pass_token for spec in specs) != self._pass_token:
+            raise ValueError("pass_token cannot be changed while the bridge runs. Start it again.")
         self._specs = {spec.name: spec for spec in specs}
-        for group in self._groups.values():
-            await self._watches.renew(await group.set_servers(self._specs))
+        await asyncio.gather(*(group.set_servers(self._specs) for group in self._groups.values()))
         for kind in ("tool", "resource", "prompt"):
             self.notify.soon(list_change(kind))
 
     def _open_group(self, authorization: str | None) -> "ServerGroup":
-        group = ServerGroup(partial(self._made, authorization))
+        def watch(group: ServerGroup) -> WatchedSources:
+            find, members = partial(self._source, group), partial(self._members, group)
+            publish, records = self._publish_update, self._records
+            return WatchedSources(find, members, publish, records, owner=authorization, durable=self._durable)
+
+        group = ServerGroup(partial(self._made, authorization), watch)
         self._groups[authorization] = group
         group.start(self._specs)
         while len(self._groups) > _MOST_GROUPS:
-            idle = [key for key in self._groups if key not in self._group_of.values() and key != authorization]
+            idle = [key for key, each in self._groups.items() if not each.watches and each is not group]
             if not idle:
                 break
             self._background.start(self._groups.pop(idle[0]).aclose())
         return group
 
-    def _made(self, authorization: str | None, spec: UpstreamSpec) -> Upstream:
-        naming = Naming(spec.name if self._prefixed else "")
+    def _made(self, authorization: str | None, group: "ServerGroup", spec: UpstreamSpec) -> Upstream:
         upstream = Upstream(
-            spec, naming, self._list_changed, lambda question: self._relay.answer(upstream, question), authorization
+            spec,
+            Naming(spec.name if self._prefixed else ""),
+            partial(self._list_changed, group),
+            lambda question: self._relay.answer(upstream, question),
+            lambda feature: any(each.reachable for each in self.notify.subscribers(feature)),
+            self._interval,
+            authorization,
+            self._observe,
         )
-        self._watches.hear(upstream)
+        group.watches.hear(upstream)
         upstream.client.on(events.LogReceived, partial(self._relay.logged, upstream))
-        upstream.client.on(events.NotificationReceived, self._relay.notified)
+        upstream.client.on(events.NotificationReceived, partial(self._relay.notified, upstream))
         return upstream
 
-    def _group(self, ctx: RequestContext | None, uri: str = "") -> "ServerGroup":
-        """Returns the sessions for the sender of a request; without one, those that watch a resource."""
-        if not self._pass_token:
-            key = None
-        elif ctx is not None:
-            key = None if ctx.request is None else ctx.request.headers.get("authorization")
-        else:
-            key = self._group_of.get(uri)
-        if (group := self._groups.get(key)) is None:
-            group = self._open_group(key)
-        self._groups.move_to_end(key)
+    def _principal(self, ctx: RequestContext) -> str | None:
+        """Returns what tells the sender of a request from others: the header that is sent on, if there is one."""
+        return ctx.request.headers.get("authorization") if self._pass_token and ctx.request is not None else None
+
+    def _group(self, ctx: RequestContext) -> "ServerGroup":
+        """Returns the sessions for the sender of a request."""
+        return self._group_of(self._principal(ctx))
+
+    def _group_of(self, principal: str | None) -> "ServerGroup":
+        if (group := self._groups.get(principal)) is None:
+            group = self._open_group(principal)
+        self._groups.move_to_end(principal)
         return group
 
     async def _authorize(self, ctx: RequestContext, uri: str) -> bool:
         """Allows a subscription to what the sender can read."""
-        key = None if ctx.request is None else ctx.request.headers.get("authorization")
-        group = self._group(ctx)
+        principal, group = self._principal(ctx), self._group(ctx)
         await group.tried()
         if uri != STATUS and not uri.endswith("*"):
             try:
-                await self._source_in(group, uri).read()
+                await self._source(group, uri).read()
             except (TidingsError, ValueError):
                 return False
-        self._group_of[uri] = key
+        self._allowed.setdefault(uri, set()).add(principal)
+        self._allowed.move_to_end(uri)
+        for old in [each for each in self._allowed if each not in self._wanted][:-_MOST_ALLOWED]:
+            del self._allowed[old]
+        if uri in self._wanted:
+            await group.watches.begin(uri)  # Each with its own rights: the resource may be another one for this client.
         return True
 
-    def _list_changed(self, upstream: Upstream, name: str) -> None:
+    def _list_changed(self, group: "ServerGroup", upstream: Upstream, name: str) -> None:
         self.notify.soon(list_change(_KIND_OF[name]))
         if name == "tools":
             for tool in filter(upstream.needs_task, upstream.tools):
                 self._live.task(upstream.naming.name_out(tool))
             self.notify.soon(ResourcesListChanged())  # The calls of tools are resources, too.
-        self._watches.lists_changed()
+        group.watches.lists_changed()
 
     def _publish_update(self, uri: str) -> None:
         self.notify.soon(ResourceUpdated(uri))
@@ -309,7 +328,8 @@ class BridgeServer(LiveServer[None]):
             return await self._relay.forward(ctx, upstream, {**params, "name": name}, safe=safe)
         finally:
             if not safe:
-                self._watches.hurry(upstream)
+                self._group(ctx).watches.hurry(upstream)
+                upstream.hurry()
 
     async def _get_prompt(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
@@ -350,7 +370,7 @@ class BridgeServer(LiveServer[None]):
         if uri == STATUS:
             text = json.dumps(self.status(self._group(ctx)), indent=1)
             return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
-        if not self._pass_token and (content := self._watches.content(uri)) is not None:
+        if (content := self._group(ctx).watches.content(uri)) is not None:
             return content
         try:
             if uri.startswith(SCHEME):
@@ -375,48 +395,46 @@ class BridgeServer(LiveServer[None]):
         if uri == STATUS or self._pass_token:  # Then each subscription is tried with the rights of its sender.
             return True
         try:
-            self._source_in(self._group(None), uri)
+            self._source(self._group_of(None), uri)
         except (TidingsError, ValueError):
             return False
         return True
 
     def _templates(self) -> list[str]:
-        return (
-            []
-            if self._pass_token
-            else [str(item["uriTemplate"]) for item in self._offered(self._group(None), "templates")]
-        )
+        if self._pass_token:
+            return []
+        return [str(item["uriTemplate"]) for item in self._offered(self._group_of(None), "templates")]
 
-    def _members(self, prefix: str) -> list[str]:
-        items = self._offered(self._group(None, prefix), "resources")
-        return [
-            str(item["uri"]) for item in items if str(item["uri"]).startswith(prefix[:-1]) and item["uri"] != STATUS
-        ]
+    def _members(self, group: "ServerGroup", prefix: str) -> list[str]:
+        uris = [str(item["uri"]) for item in self._offered(group, "resources")]
+        return [uri for uri in uris if uri.startswith(prefix[:-1]) and uri != STATUS]
 
-    def _source(self, uri: str) -> Source:
-        return self._source_in(self._group(None, uri), uri)
-
-    def _source_in(self, group: "ServerGroup", uri: str) -> Source:
+    def _source(self, group: "ServerGroup", uri: str) -> Source:
         if uri.startswith(SCHEME):
             upstream, _, _ = _parsed_call(group, uri)
             watched = self._calls.get(uri)
             interval = watched.seconds if watched is not None else upstream.spec.interval(uri)
-            read: Read = partial(self._read_call, group, uri)
-            return Source(upstream, uri, read, interval or self._interval, bool(interval), can_be_told=False)
-        upstream, original = self._owner(group, uri)
-        interval = upstream.spec.interval(original)
-        read = partial(_read_from, upstream, original)
-        # Who sets an interval does not trust the server to tell.
-        return Source(upstream, original, read, interval or self._interval, bool(interval), can_be_told=not interval)
+            rules = [*upstream.spec.ignored(uri), *(watched.ignore if watched is not None else ())]
+            original, read = uri, cast("Read", partial(self._read_call, group, uri))
+        else:
+            upstream, original = self._owner(group, uri)
+            interval, rules = upstream.spec.interval(original), upstream.spec.ignored(original)
+            read = partial(_read_from, upstream, original)
+        # Who sets an interval or a rule does not trust the server to tell of what matters.
+        can_be_told = not (uri.startswith(SCHEME) or interval or rules)
+        ignored = Ignored(rules) if rules else None
+        return Source(upstream, original, read, interval or self._interval, bool(interval), can_be_told, ignored)
 
     async def _begin_interest(self, uri: str) -> None:
+        self._wanted.add(uri)
         if uri != STATUS:
-            await self._watches.begin(uri)
+            principals = self._allowed.get(uri, set[str | None]()) if self._pass_token else {None}
+            await asyncio.gather(*(self._group_of(each).watches.begin(uri) for each in principals))
 
     async def _end_interest(self, uri: str) -> None:
-        if uri != STATUS:
-            await self._watches.end(uri)
-        self._group_of.pop(uri, None)
+        self._wanted.discard(uri)
+        self._allowed.pop(uri, None)
+        await asyncio.gather(*(group.watches.end(uri) for group in self._groups.values()))
 
     def status(self, group: "ServerGroup") -> Json:
         """Returns the state of the servers and of what is watched."""
@@ -427,19 +445,25 @@ class BridgeServer(LiveServer[None]):
                 "state": upstream.client.state,
                 "era": upstream.client.era,
                 "trouble": upstream.trouble or None,
+                "notices": [text for text in upstream.notices.values() if text],
                 **{name: len(upstream.lists[name]) for name in LISTS},
             }
             for upstream in group
         ]
-        return {"servers": servers, "watched": self._watches.describe()}
+        return {"servers": servers, "watched": group.watches.describe()}
 
 
 class ServerGroup:
     """The sessions to all servers, for one principal or for everybody."""
 
-    def __init__(self, make: Callable[[UpstreamSpec], Upstream]) -> None:
-        self._make = make
+    def __init__(
+        self,
+        make: Callable[["ServerGroup", UpstreamSpec], Upstream],
+        watch: Callable[["ServerGroup"], WatchedSources],
+    ) -> None:
+        self._make = partial(make, self)
         self.servers: dict[str, Upstream] = {}
+        self.watches = watch(self)
 
     def __iter__(self) -> Iterator[Upstream]:
         return iter(tuple(self.servers.values()))
@@ -449,8 +473,8 @@ class ServerGroup:
             self.servers[name] = self._make(spec)
             self.servers[name].start()
 
-    async def set_servers(self, specs: Mapping[str, UpstreamSpec]) -> list[Upstream]:
-        """Begins sessions to new servers, and ends those to servers that are gone or have changed. Returns these."""
+    async def set_servers(self, specs: Mapping[str, UpstreamSpec]) -> None:
+        """Begins sessions to new servers, and ends those to servers that are gone or have changed."""
         gone = [upstream for name, upstream in self.servers.items() if specs.get(name) != upstream.spec]
         kept = {upstream.spec.name: upstream for upstream in self if upstream not in gone}
         self.servers = {name: kept.get(name) or self._make(spec) for name, spec in specs.items()}
@@ -458,13 +482,14 @@ class ServerGroup:
             if name not in kept:
                 upstream.start()
         await asyncio.gather(*(upstream.aclose() for upstream in gone))
-        return gone
+        await self.watches.renew(gone)
 
     async def tried(self) -> None:
         """Waits until every server is connected, or has failed once."""
         await asyncio.gather(*(upstream.until_tried() for upstream in self))
 
     async def aclose(self) -> None:
+        await self.watches.aclose()
         await asyncio.gather(*(upstream.aclose() for upstream in self))
 
 

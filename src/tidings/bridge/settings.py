@@ -4,7 +4,8 @@ A server of an `mcpServers` file may have a section `tidings` of its own:
 
     {"mcpServers": {"github": {"url": "https://…", "tidings": {
         "allow": ["list_*", "get_*"], "deny": ["delete_*"], "poll": {"repo://*": "30s"}, "timeout": "60s",
-        "watch": ["list_runs repo=acme/app every=30s"]}}}}
+        "watch": ["list_runs repo=acme/app every=30s"], "ignore": {"repo://*": ["$.checked_at"]},
+        "auth": {"issuer": "https://…", "client_id": "tidings", "client_secret": "${SECRET}"}, "pass_token": false}}}}
 """
 
 import hashlib
@@ -15,16 +16,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidings._kit.suggest import did_you_mean, there_are
+from tidings.bridge.ignoring import Ignored
 from tidings.bridge.names import owner_of_name, server_name
-from tidings.client.servers_file import read_servers
-from tidings.client.targets import parse_entry_target, parse_target
+from tidings.client.servers_file import fill_texts, read_servers
+from tidings.client.targets import HttpTarget, parse_entry_target, parse_target
 from tidings.errors import BadTarget
 
+if TYPE_CHECKING:
+    import httpx2
+
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_KEYS: Final = ("allow", "deny", "poll", "timeout", "watch")
+_KEYS: Final = ("allow", "auth", "deny", "ignore", "pass_token", "poll", "timeout", "watch")
+_AUTH_KEYS: Final = ("issuer", "client_id", "client_secret", "scope")
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,18 @@ class CallWatch:
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 30.0
+    ignore: Sequence[str] = ()
+    """Rules for what does not count as a change: see `tidings.bridge.ignoring`."""
+
+
+@dataclass(frozen=True)
+class ClientCredentials:
+    """The credentials with which the bridge signs in to a server at a URL, by OAuth, without a person."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,20 @@ class UpstreamSpec:
     timeout: float = 120.0
     era: str = "auto"
     watches: Sequence[CallWatch] = ()
+    ignores: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    auth: "httpx2.Auth | ClientCredentials | None" = None
+    pass_token: bool = False
+    """Send the `Authorization` header of each client on, in a session of its own."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """It has its own, so that those of clients are not sent to it."""
+        headers = getattr(self.target, "headers", {})
+        return self.auth is not None or any(name.lower() == "authorization" for name in headers)
+
+    def ignored(self, uri: str) -> list[str]:
+        """Returns the rules for what does not count as a change of a resource."""
+        return [rule for pattern, rules in self.ignores.items() if fnmatchcase(uri, pattern) for rule in rules]
 
     def offers(self, name: str) -> bool:
         """Returns whether a tool or prompt is offered: it is allowed, and not denied."""
@@ -78,13 +110,16 @@ def call_watch(text: str, servers: Sequence[str]) -> CallWatch:
     name = words[0].removeprefix("tool:") if words else ""
     if not name or any("=" not in word for word in words[1:]):
         raise ValueError(f"{text!r} is not a call to watch. Write it as 'tool:NAME ARGUMENT=VALUE every=30s'.")
-    arguments = dict(word.split("=", 1) for word in words[1:])
+    given = [word.split("=", 1) for word in words[1:]]
+    ignore = tuple(value for key, value in given if key == "ignore")
+    Ignored(ignore)
+    arguments = {key: value for key, value in given if key != "ignore"}
     pause = seconds(arguments.pop("every", "30s"))
-    if len(servers) == 1:
-        return CallWatch(servers[0], name, arguments, pause)
-    if (owner := owner_of_name(name, dict.fromkeys(servers))) is None:
+    owner = servers[0] if len(servers) == 1 else owner_of_name(name, dict.fromkeys(servers))
+    if owner is None:
         raise ValueError(f"{name!r} must begin with the name of its server and _.{there_are(servers)}")
-    return CallWatch(owner, name.removeprefix(f"{owner}_"), arguments, pause)
+    tool = name if len(servers) == 1 else name.removeprefix(f"{owner}_")
+    return CallWatch(owner, tool, arguments, pause, ignore)
 
 
 def read_targets(texts: Sequence[str], environ: Mapping[str, str]) -> list[UpstreamSpec]:
@@ -140,7 +175,7 @@ def _of_file(
         try:
             target = parse_entry_target(where, name, entry, environ)
             short = server_name(name, names)
-            specs.append(_with_section(where, UpstreamSpec(short, target), entry))
+            specs.append(_with_section(where, UpstreamSpec(short, target), entry, environ))
             names[short] = None
         except (BadTarget, BadSettings) as error:
             problems.append(str(error))
@@ -155,7 +190,7 @@ def _line_of(text: str, name: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
-def _with_section(where: str, spec: UpstreamSpec, entry: Any) -> UpstreamSpec:
+def _with_section(where: str, spec: UpstreamSpec, entry: Any, environ: Mapping[str, str]) -> UpstreamSpec:
     section: Any = cast("Mapping[str, Any]", entry).get("tidings", {})
     if not isinstance(section, dict):
         raise BadSettings(f"{where}: tidings must be an object.")
@@ -164,16 +199,52 @@ def _with_section(where: str, spec: UpstreamSpec, entry: Any) -> UpstreamSpec:
         if key not in _KEYS:
             raise BadSettings(f"{where}: tidings has no setting {key!r}.{did_you_mean(key, _KEYS) or there_are(_KEYS)}")
     try:
-        return replace(
+        ignores = {pattern: _texts("ignore", rules) for pattern, rules in _object("ignore", given).items()}
+        for rules in ignores.values():
+            Ignored(rules)
+        spec = replace(
             spec,
             allow=_texts("allow", given.get("allow", [])),
             deny=_texts("deny", given.get("deny", [])),
-            polls={str(pattern): seconds(pause) for pattern, pause in dict(given.get("poll", {})).items()},
+            polls={pattern: seconds(pause) for pattern, pause in _object("poll", given).items()},
             timeout=seconds(given.get("timeout", "120s")),
             watches=[call_watch(text, [spec.name]) for text in _texts("watch", given.get("watch", []))],
+            ignores=ignores,
+            auth=_credentials(where, spec, given, environ) if "auth" in given else None,
+            pass_token=_flag("pass_token", given.get("pass_token", False)),
         )
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise BadSettings(f"{where}: {error}") from None
+    if spec.pass_token and (spec.has_credentials or not isinstance(spec.target, HttpTarget)):
+        raise BadSettings(f"{where}: pass_token is for a server at a URL that has no credentials of its own.")
+    return spec
+
+
+def _credentials(
+    where: str, spec: UpstreamSpec, given: Mapping[str, Any], environ: Mapping[str, str]
+) -> ClientCredentials:
+    texts = fill_texts(where, "auth", given, environ)
+    wrong = [key for key in texts if key not in _AUTH_KEYS] or [key for key in _AUTH_KEYS[:3] if not texts.get(key)]
+    if wrong:
+        raise ValueError(
+            f"auth needs issuer, client_id and client_secret, and may have a scope; {wrong[0]!r} is wrong."
+        )
+    if spec.has_credentials or not isinstance(spec.target, HttpTarget):
+        raise ValueError("auth is for a server at a URL without an Authorization header.")
+    return ClientCredentials(**texts)
+
+
+def _object(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    value = given.get(name, {})
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be an object.")  # noqa: TRY004 - it is data, not code
+    return cast("dict[str, Any]", value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false.")  # noqa: TRY004 - it is data, not code
+    return value
 
 
 def _texts(name: str, value: Any) -> list[str]:

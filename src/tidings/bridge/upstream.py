@@ -6,6 +6,8 @@ here, for as long as the bridge runs. Meanwhile its items are not listed, and a 
 
 import asyncio
 import logging
+import random
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,16 +21,22 @@ from tidings._kit.tasks import Wakeup
 from tidings._version import __version__
 from tidings.bridge.names import Json, Naming
 from tidings.bridge.settings import UpstreamSpec
-from tidings.client import ClientConfig, LiveClient, connect, events
+from tidings.bridge.signing_in import signing_in
+from tidings.client import ClientConfig, LiveClient, Tap, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
-from tidings.client.targets import HttpTarget, parse_target
-from tidings.errors import TidingsError
+from tidings.client.targets import HttpTarget, Target, parse_target
+from tidings.errors import NotAuthorized, TidingsError
 
 logger = logging.getLogger(__name__)
 
 ListName = str
-LISTS: Final = ("tools", "resources", "templates", "prompts")
+Observe = Callable[[str, Target], tuple[Tap, Callable[[LiveClient], object]]]
+# The lists of a server, and the feature that announces changes of each.
+LISTS: Final = {"tools": "tools", "resources": "resources", "templates": "resources", "prompts": "prompts"}
+_LOADED_BY: Final = {"templates": "resource_templates"}
+_SOON: Final = 0.05  # Seconds between a call that may have changed something and the next load of the lists.
+_LONGEST: Final = 12.0  # The pause between two loads grows up to this many intervals while nothing changes.
 _PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0)
 _FIRST_TRY: Final = 10.0  # Seconds that the first answers of the bridge wait for a server to connect.
 _MOST_ITEMS: Final = 10_000  # Of one list. The rest is left out, which is logged.
@@ -43,25 +51,34 @@ class Upstream:
     naming: Naming
     changed: Callable[["Upstream", ListName], None]
     answer: Callable[[PendingRequest], Any]
+    is_awaited: Callable[[str], bool]
+    """Returns whether somebody listens for changes of "tools", "resources" or "prompts"."""
+    interval: float
     authorization: str | None = None
     """The header of the client for which this session is kept, if it passes its own."""
+    observe: Observe | None = None
 
     def __post_init__(self) -> None:
         self.lists: dict[ListName, list[Json]] = {name: [] for name in LISTS}
         self.tools: dict[str, Json] = {}
+        self.notices: dict[ListName, str] = {}
+        """The reasons why a list is not as the server has it."""
         self.wakeup = Wakeup()
+        self._failure: TidingsError | None = None
         self._tried = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._soon = Wakeup()
+        self._changes = 0  # Of its lists.
         config = ClientConfig(
             timeouts=replace(Timeouts(), request=self.spec.timeout, total=max(self.spec.timeout * 5, 300.0)),
             cache=CacheLimits(entries=0, size=0),
             concurrency=_MOST_AT_ONCE,
             history=0,
             check_output=False,
+            max_items=_MOST_ITEMS + 1,
         )
-        target = self.spec.target
-        if self.authorization is not None and isinstance(parsed := parse_target(target), HttpTarget):
-            target = replace(parsed, headers={**parsed.headers, "Authorization": self.authorization})
+        target = self._target()
+        tap, seen = (None, None) if self.observe is None else self.observe(self.spec.name, parse_target(target))
         self.client: LiveClient = connect(
             target,
             era=self.spec.era,
@@ -69,20 +86,38 @@ class Upstream:
             answer=self.answer,
             log_level="debug",
             client_info=types.Implementation(name="tidings-bridge", version=__version__),
+            tap=tap,
         )
+        if seen is not None:
+            seen(self.client)
         self.client.on(events.ListLoaded, self._list_loaded)
         self.client.on(events.StderrReceived, lambda event: logger.info("%s: %s", self.spec.name, event.line))
         self.client.on(events.StateChanged, lambda _: self.wakeup())
 
+    def _target(self) -> object:
+        """Returns the target with the credentials for it: those of the client, or those of the bridge."""
+        target, auth = self.spec.target, self.spec.auth
+        if auth is None and not (self.spec.pass_token and self.authorization):
+            return target
+        parsed = parse_target(target)
+        if not isinstance(parsed, HttpTarget):
+            return target
+        if auth is not None:
+            return replace(parsed, auth=signing_in(parsed.url, auth))
+        return replace(parsed, headers={**parsed.headers, "Authorization": self.authorization or ""})
+
     # Its life.
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._keep_connected(), name=f"tidings bridge to {self.spec.name}")
+        self._tasks = [
+            asyncio.create_task(self._keep_connected(), name=f"tidings bridge to {self.spec.name}"),
+            asyncio.create_task(self._poll_lists(), name=f"tidings bridge lists of {self.spec.name}"),
+        ]
 
     async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.client.aclose()
 
     async def _keep_connected(self) -> None:
@@ -91,21 +126,51 @@ class Upstream:
         while True:
             try:
                 await self.client.connect()
+                self._failure = None
                 await self.client.wait_fresh()
                 self._tried.set()
                 self.wakeup()
                 await self.wakeup.until(lambda: self.client.state in ("error", "disconnected"))
             except TidingsError as error:
-                logger.warning("%s cannot be reached: %s", self.spec.name, error)
+                if str(error) != str(self._failure):
+                    logger.warning("%s cannot be reached: %s", self.spec.name, error)
+                self._failure = error
             self._tried.set()
             self.wakeup()
             await asyncio.sleep(pauses.next())
 
+    async def _poll_lists(self) -> None:
+        """Loads lists again whose changes the server does not announce, while somebody listens for these."""
+        pause = self.interval
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause * random.uniform(0.9, 1.1)):  # noqa: S311 - guards nothing
+                    await self._soon.wait()
+                    await asyncio.sleep(_SOON)
+            silent = [name for name, feature in LISTS.items() if self._is_silent(feature) and self.is_awaited(feature)]
+            before = self._changes
+            for name in silent:
+                with suppress(TidingsError):
+                    await getattr(self.client, f"list_{_LOADED_BY.get(name, name)}")()
+            pause = min(pause * 1.5, self.interval * _LONGEST) if before == self._changes and silent else self.interval
+
+    def _is_silent(self, feature: str) -> bool:
+        """Returns whether the server has such a list, and does not announce its changes."""
+        stated = getattr(self.client.capabilities, feature, None)
+        return self.client.connected and stated is not None and not stated.list_changed
+
+    def hurry(self) -> None:
+        """Loads such lists soon: something may have changed."""
+        self._soon()
+
     async def until_tried(self) -> None:
         """Waits until the server has been connected to, or the first attempt failed, or it takes too long."""
+        if self._tried.is_set():
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_TRY):
                 await self._tried.wait()
+        self._tried.set()
 
     # Its statements about itself.
 
@@ -114,8 +179,22 @@ class Upstream:
         """The reason why it cannot be used now; empty if it can."""
         if self.client.connected:
             return ""
-        error = self.client.error
-        return error.message if error is not None else f"It is {self.client.state}."
+        error = self.client.error or self._failure  # The latter while it is tried again.
+        if error is None:
+            return "It has not answered yet." if self.client.era is None else f"It is {self.client.state}."
+        return f"{error.message} {self.cure}" if isinstance(error, NotAuthorized) else error.message
+
+    @property
+    def cure(self) -> str:
+        """The advice to somebody whose credentials the server refuses."""
+        if self.spec.pass_token:
+            return "The bridge passes the token of its client on: connect to the bridge with a token for this server."
+        if self.spec.has_credentials:
+            return f"Check the credentials of {self.spec.name!r} in the file of servers."
+        return (
+            f"Write the credentials of {self.spec.name!r} into a file of servers, as headers or as tidings.auth, or "
+            "let clients send theirs with --pass-token."
+        )
 
     def has(self, feature: str) -> bool:
         """Returns whether the server states a capability, such as "tools"."""
@@ -139,17 +218,9 @@ class Upstream:
         return self.client.era == "legacy" and execution.get("taskSupport") == "required"
 
     def _list_loaded(self, event: events.ListLoaded) -> None:
+        self.notices[event.name] = self._notice(event)
         if event.error is not None:
-            logger.warning("%s: its %s could not be loaded: %s", self.spec.name, event.name, event.error)
             return
-        if len(event.items) > _MOST_ITEMS:
-            logger.warning(
-                "%s has %d %s: only the first %d are offered.",
-                self.spec.name,
-                len(event.items),
-                event.name,
-                _MOST_ITEMS,
-            )
         items = [dict(item) for item in event.items[:_MOST_ITEMS]]
         if event.name in ("tools", "prompts"):
             items = list({str(item["name"]): item for item in items if self.spec.offers(str(item["name"]))}.values())
@@ -157,4 +228,20 @@ class Upstream:
             self.tools = {str(item["name"]): item for item in items}
         if items != self.lists[event.name]:
             self.lists[event.name] = items
+            self._changes += 1
             self.changed(self, event.name)
+
+    def _notice(self, event: events.ListLoaded) -> str:
+        """Returns what is wrong with a list, if anything is, and logs it."""
+        names = Counter(str(item.get("name")) for item in event.items if event.name in ("tools", "prompts"))
+        twice = [name for name, number in names.items() if number > 1]
+        text = ""
+        if event.error is not None:
+            text = f"Its {event.name} could not be loaded: {event.error}"
+        elif len(event.items) > _MOST_ITEMS:
+            text = f"It has more than {_MOST_ITEMS:,} {event.name}: only the first of them are offered."
+        elif twice:
+            text = f"It has several {event.name} of the name {twice[0]!r}: only the last of them is offered."
+        if text and text != self.notices.get(event.name):
+            logger.warning("%s: %s", self.spec.name, text)
+        return text

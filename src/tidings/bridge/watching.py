@@ -18,6 +18,7 @@ from typing import Final
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
+from tidings.bridge.ignoring import Ignored
 from tidings.bridge.names import Json
 from tidings.bridge.upstream import Upstream
 from tidings.bus import Records
@@ -48,13 +49,21 @@ class Source:
     interval: float
     is_fixed: bool  # The user has set the interval.
     can_be_told: bool  # It is a resource of the server, which may offer subscriptions.
+    ignored: Ignored | None = None  # What does not count as a change.
 
 
 class SourceWatch:
     """One resource that somebody subscribes to."""
 
     def __init__(
-        self, uri: str, source: Source, publish: Callable[[str], None], records: Records | None, *, durable: bool
+        self,
+        uri: str,
+        source: Source,
+        publish: Callable[[str], None],
+        records: Records | None,
+        *,
+        key: str,
+        durable: bool,
     ) -> None:
         self.uri = uri
         self.source = source
@@ -62,11 +71,15 @@ class SourceWatch:
         """The server is subscribed to, and tells of changes."""
         self.reads = 0
         self.changes = 0
+        self.took: float | None = None
+        """The seconds of the last read. `trouble` says why it failed, if it did."""
+        self.trouble = ""
+        self.read_at: float | None = None
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._publish = publish
         self._records = records
         self._durable = durable
-        self._key = f"bridge/{hashlib.sha256(uri.encode()).hexdigest()}"
+        self._key = key
         self._last: str | None = None  # The state that this process knows.
         self._soon = Wakeup()
         self._is_hurried = False
@@ -194,15 +207,23 @@ class SourceWatch:
         The number is the seconds for which the server says that it stays so.
         """
         self.reads += 1
+        began, self.trouble = time.monotonic(), ""
         try:
             result = await self.source.read()
         except ResourceNotFound:
             return "missing", 0.0
         except Exception as error:  # noqa: BLE001 - the next read may succeed
+            self.trouble = str(error)
             logger.info("%s cannot be read now: %s", self.uri, error)
             return None, 0.0
-        text = json.dumps(result.get("contents"), sort_keys=True, ensure_ascii=False)
-        self._content = (result, time.monotonic()) if len(text) <= _LARGEST_KEPT else None
+        finally:
+            self.read_at = time.monotonic()
+            self.took = self.read_at - began
+        contents = result.get("contents")
+        if self.source.ignored is not None:
+            contents = await asyncio.to_thread(self.source.ignored.compared, contents)
+        text = json.dumps(contents, sort_keys=True, ensure_ascii=False)
+        self._content = (result, self.read_at) if len(text) <= _LARGEST_KEPT else None
         return hashlib.sha256(text.encode(errors="replace")).hexdigest(), (as_float(result.get("ttlMs")) or 0.0) / 1000
 
 
@@ -211,7 +232,10 @@ def _record(state: str | None) -> bytes:
 
 
 class WatchedSources:
-    """Everything that somebody subscribes to. `find` returns the origin of a URI, or raises."""
+    """Everything that somebody subscribes to. `find` returns the origin of a URI, or raises.
+
+    With an `owner`, it is what one client subscribes to, and read with the rights of that client.
+    """
 
     def __init__(
         self,
@@ -220,19 +244,24 @@ class WatchedSources:
         publish: Callable[[str], None],
         records: Records | None,
         *,
+        owner: str | None,
         durable: bool,
     ) -> None:
         self._find = find
         self._members = members
         self._publish = publish
         self._records = records
+        self._owner = owner or ""
         self._durable = durable
         self._watches: dict[str, SourceWatch] = {}
         self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
 
+    def __bool__(self) -> bool:
+        return bool(self._wanted)
+
     async def begin(self, uri: str) -> None:
         """Watches what a subscription stands for. Raises `ResourceNotFound` if the server says that there is none."""
-        self._wanted[uri] = set()
+        self._wanted.setdefault(uri, set())
         watches = self._adjust(uri)
         if watches:
             await asyncio.wait([watch.ready for watch in watches], timeout=_READY)
@@ -251,8 +280,9 @@ class WatchedSources:
         wanted = self._wanted[uri]
         for member in members:
             if member not in self._watches:
+                key = f"bridge/{hashlib.sha256(f'{self._owner} {member}'.encode()).hexdigest()}"
                 self._watches[member] = SourceWatch(
-                    member, self._find(member), self._publish, self._records, durable=self._durable
+                    member, self._find(member), self._publish, self._records, key=key, durable=self._durable
                 )
             wanted.add(member)
         return [self._watches[member] for member in members]
@@ -307,7 +337,8 @@ class WatchedSources:
         return None if watch is None else watch.content()
 
     def describe(self) -> list[Json]:
-        """Returns what is watched, for the status of the bridge."""
+        """Returns what is watched, for the status of the bridge. `lag` is the age of what is known, in seconds."""
+        now = time.monotonic()
         return [
             {
                 "uri": watch.uri,
@@ -315,6 +346,9 @@ class WatchedSources:
                 "by": "subscription" if watch.is_told else f"a read every {watch.source.interval:g} s",
                 "reads": watch.reads,
                 "changes": watch.changes,
+                "read_seconds": None if watch.took is None else round(watch.took, 3),
+                "lag": None if watch.is_told or watch.read_at is None else round(now - watch.read_at, 1),
+                "trouble": watch.trouble or None,
             }
             for watch in self._watches.values()
         ]

@@ -1,7 +1,8 @@
 """`tidings bridge`."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
     from tidings.bridge import BridgeServer, UpstreamSpec
+    from tidings.inspector.session_file import SessionFile
 
 _LOOK_SECONDS: Final = 1.0  # Between two looks at the files of servers.
 
@@ -37,6 +39,7 @@ class BridgeOptions:
     deny: tuple[str, ...] = ()
     pass_token: bool = False
     hints: bool = False
+    record: Path | None = None
 
 
 @click.command("bridge", cls=Configured)
@@ -57,6 +60,12 @@ class BridgeOptions:
 @click.option("--deny", multiple=True, metavar="GLOB", help="Do not offer tools and prompts that match.")
 @click.option("--pass-token", is_flag=True, help="Send the token of each client on, in a session of its own.")
 @click.option("--hints", is_flag=True, help="Append to results which resources changed since the client read them.")
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Record what happens between the bridge and the servers, for the inspector and 'tidings mock'.",
+)
 @config_option("the bridge")
 @log_options
 @click.pass_context
@@ -73,15 +82,31 @@ def command(ctx: click.Context, *, http: str | None, config: str | None, token: 
     if not options.targets:
         ctx.fail('TARGET is missing. Give a server, for example: tidings bridge "npx -y some-server"')
     check_token_use(ctx, options.http, options.token)
-    if options.pass_token and options.token:
-        raise Refusal("--pass-token and --token exclude each other: clients send one token, to the servers or to this.")
     specs = read_specs(options)
+    if options.token and any(spec.pass_token for spec in specs):
+        raise Refusal(
+            "--token and passing tokens on exclude each other: clients send one token, to the servers or here."
+        )
     if config is not None:
         print_snippet(config, options, specs)
         return
-    server = make_server(options, specs)
-    http_ = begin(", ".join(spec.name for spec in specs), options.http, options.token)
-    run(server, http_, partial(_follow_files, server, options))
+    with ExitStack() as stack:
+        recording = None if options.record is None else stack.enter_context(_recording(options.record))
+        server = make_server(options, specs, recording)
+        http_ = begin(", ".join(spec.name for spec in specs), options.http, options.token)
+        run(server, http_, partial(_follow_files, server, options))
+
+
+@contextmanager
+def _recording(file: Path) -> "Generator[SessionFile]":
+    from tidings.inspector.session_file import SessionFile
+
+    try:
+        recording = SessionFile(file)
+    except OSError as error:
+        raise Refusal(f"The session cannot be recorded: {file} cannot be written ({error.strerror}).") from None
+    with closing(recording):
+        yield recording
 
 
 def read_specs(options: BridgeOptions) -> "list[UpstreamSpec]":
@@ -103,12 +128,15 @@ def read_specs(options: BridgeOptions) -> "list[UpstreamSpec]":
             deny=[*spec.deny, *options.deny],
             polls={**polls, **spec.polls},
             watches=[*spec.watches, *(call for call in calls if call.server == spec.name)],
+            pass_token=spec.pass_token or (options.pass_token and not spec.has_credentials),
         )
         for spec in specs
     ]
 
 
-def make_server(options: BridgeOptions, specs: "Sequence[UpstreamSpec]") -> "BridgeServer":
+def make_server(
+    options: BridgeOptions, specs: "Sequence[UpstreamSpec]", recording: "SessionFile | None" = None
+) -> "BridgeServer":
     """Makes the server. Without a bus, its log is in a file, so that waits survive a restart."""
     import platformdirs
 
@@ -123,7 +151,7 @@ def make_server(options: BridgeOptions, specs: "Sequence[UpstreamSpec]") -> "Bri
             specs,
             prefixed=len(specs) > 1 or any(map(is_file, options.targets)),
             interval=seconds(options.interval),
-            pass_token=options.pass_token,
+            observe=None if recording is None else recording.observe,
             bus=options.bus or LocalBus(folder / f"changes-{identity(specs)}.db"),
             waking=Waking(hints=options.hints),
         )
@@ -146,7 +174,7 @@ async def _follow_files(server: "BridgeServer", options: BridgeOptions) -> None:
         try:
             await server.set_servers(read_specs(options))
             logger.info("Read %s again.", ", ".join(map(str, files)))
-        except Refusal as error:
+        except (Refusal, ValueError) as error:
             logger.warning("The servers stay as they are: %s", error)
 
 

@@ -100,6 +100,8 @@ class ClientConfig:
     """Bytes of one message from the server. A longer one is refused."""
     max_pages: int = 1_000
     """Pages of one list. A list with more pages is refused."""
+    max_items: int = 1_000_000
+    """Items of one list. What follows them is left out."""
     check_output: bool = True
     """True if a tool's result is checked against the schema that the server announced, and refused if it does not fit.
     What takes longer than about a second to check, or a pattern that takes too long, is let through."""
@@ -108,7 +110,13 @@ class ClientConfig:
     answers when the tool has ended, or says that it cannot."""
 
     def __post_init__(self) -> None:
-        for name, least in (("concurrency", 1), ("history", 0), ("max_message", 1024), ("max_pages", 1)):
+        for name, least in (
+            ("concurrency", 1),
+            ("history", 0),
+            ("max_message", 1024),
+            ("max_pages", 1),
+            ("max_items", 1),
+        ):
             value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"ClientConfig needs {name} >= {least}, not {value!r}")

@@ -57,6 +57,7 @@ class Mirror(Generic[ItemT]):
     loaded: "Callable[[Mirror[ItemT], tuple[ItemT, ...], TidingsError | None], None]"
     wakeup: Wakeup
     max_pages: int
+    max_items: int
 
     def __post_init__(self) -> None:
         self._asked = 0
@@ -140,7 +141,7 @@ class Mirror(Generic[ItemT]):
             page = await self.fetch(self.method, params)
             self._read(page, items, raw, malformed)
             cursor: Any = page.get("nextCursor")
-            if cursor is None:
+            if cursor is None or len(items) >= self.max_items:
                 return tuple(items), tuple(raw), tuple(malformed)
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a string"
@@ -159,7 +160,7 @@ class Mirror(Generic[ItemT]):
             text = f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server."
             raise MalformedMessage(text, method=self.method)
         model = cast("type[BaseModel]", self.kind)
-        for item in cast("list[Any]", told):
+        for item in cast("list[Any]", told)[: self.max_items - len(items)]:
             try:
                 items.append(cast("ItemT", model.model_validate(item, by_name=False)))
                 raw.append(item)
@@ -210,7 +211,14 @@ class Lists:
         self._wakeup = wakeup
         self._absorb_tools = absorb_tools
         self._capabilities = ServerCapabilities()
-        mirror: Any = partial(Mirror, fetch=fetch, loaded=self._loaded, wakeup=wakeup, max_pages=config.max_pages)
+        mirror: Any = partial(
+            Mirror,
+            fetch=fetch,
+            loaded=self._loaded,
+            wakeup=wakeup,
+            max_pages=config.max_pages,
+            max_items=config.max_items,
+        )
         self.tools: Mirror[Tool] = mirror("tools", "tools/list", "tools", Tool, events.ToolsChanged)
         self.resources: Mirror[Resource] = mirror(
             "resources", "resources/list", "resources", Resource, events.ResourcesChanged, unlisted

@@ -70,6 +70,11 @@ def parse_entry(where: str, name: str, raw: object, environ: Mapping[str, str]) 
     return _EntryReader(where, raw, environ).entry(name)
 
 
+def fill_texts(where: str, key: str, entry: object, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns an object of strings in an entry with its variables filled in. `where` begins the message of an error."""
+    return _EntryReader(where, entry, environ).texts(key)
+
+
 def read_servers(path: Path) -> tuple[str, dict[str, Any]]:
     """Returns the text of a file, and its entries by name as they are. Raises `BadTarget`."""
     try:
@@ -131,10 +136,10 @@ class _EntryReader:
             name,
             command=command,
             args=tuple(self._one(f"args[{place}]", text) for place, text in enumerate(cast("list[Any]", args or []))),
-            env=self._texts("env"),
+            env=self.texts("env"),
             cwd=self._text("cwd"),
             url=url,
-            headers=self._texts("headers"),
+            headers=self.texts("headers"),
             kind=_KINDS.get(key),
             hidden=frozenset(self._hidden),
         )
@@ -143,7 +148,7 @@ class _EntryReader:
         value = self._entry.get(key)
         return None if value is None else self._one(key, value)
 
-    def _texts(self, key: str) -> dict[str, str]:
+    def texts(self, key: str) -> dict[str, str]:
         value = self._entry.get(key)
         if value is None:
             return {}
