@@ -241,7 +241,7 @@ class LegacyExchange(HttpExchange):
                     self.refusal, cancels=self._is_handshake
                 )  # Otherwise the SDK would keep the session.
                 return
-            if _is_stream(start) and (answer := _ANSWER.match(message.get("body", b""))) is not None:
+            if is_event_stream(start) and (answer := _ANSWER.match(message.get("body", b""))) is not None:
                 self.refused = True  # The SDK's event is not sent.
                 await self._send_json(start, answer[1])
                 return
