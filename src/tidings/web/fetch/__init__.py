@@ -3,8 +3,8 @@
 fetcher.py   `Fetcher`: the checked plan of a request, redirects, retries, one deadline
 rates.py     how often and how many at once, for each host
 robots.py    robots.txt
-client.py    one request and its bounded answer
-guard.py     resolves, checks every address, connects to a checked one
+client.py    one request and its bounded answer; `Guard`, which resolves names, and connects to checked addresses alone
+guard.py     the rules: which domains, ports and addresses are allowed
 urls.py      URLs in one form
 request.py   requests, responses, limits and errors
 """
