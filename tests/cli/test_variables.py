@@ -101,8 +101,11 @@ def test_a_variable_that_is_misspelt_is_told_of(tmp_path: Path, monkeypatch: pyt
     assert "Did you mean TIDINGS_VAULT_READ_ONLY?" in done.stderr
 
 
-def test_several_values_in_a_variable_are_parted_by_commas() -> None:
-    command = configured("vault")
-    option = command.variables["TIDINGS_VAULT_EXCLUDE"]
-    given, _ = heard(command, option, [], {"TIDINGS_VAULT_EXCLUDE": "Old Notes, *.bak"})
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [(name, variable) for name, variable in EACH if name != "web" and configured(name).variables[variable].multiple],
+)
+def test_several_values_in_a_variable_are_parted_by_commas(name: str, variable: str) -> None:
+    command = configured(name)
+    given, _ = heard(command, command.variables[variable], [], {variable: "Old Notes, *.bak"})
     assert given == ("Old Notes", "*.bak")

@@ -15,7 +15,7 @@ from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.serving import HttpAddress, begin, check_token_use, http_address, http_options, run
-from tidings.cli.variables import Configured
+from tidings.cli.variables import Configured, ListOption
 
 if TYPE_CHECKING:
     from tidings.bridge import BridgeServer, UpstreamSpec
@@ -46,19 +46,39 @@ class BridgeOptions:
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @http_options
 @click.option(
-    "--bus", metavar="URL", help="Share the work with other replicas over this bus, for example redis://host."
+    "--bus", metavar="URL", help="Share changes and work with other bridges over this bus, for example redis://host."
 )
 @click.option(
     "--watch",
     multiple=True,
+    type=ListOption(),
     metavar="CALL",
-    help="Offer a read-only call as a live resource: 'tool:NAME ARGUMENT=VALUE every=30s'.",
+    help="Offer the result of a read-only tool as a live resource: 'tool:NAME ARGUMENT=VALUE every=30s'.",
 )
-@click.option("--interval", metavar="TIME", default="5s", help="Read what a server does not tell of this often. [5s]")
-@click.option("--poll", multiple=True, metavar="GLOB=TIME", help="Another interval for some URIs: 'file:///*=30s'.")
-@click.option("--allow", multiple=True, metavar="GLOB", help="Offer only tools and prompts that match.")
-@click.option("--deny", multiple=True, metavar="GLOB", help="Do not offer tools and prompts that match.")
-@click.option("--pass-token", is_flag=True, help="Send the token of each client on, in a session of its own.")
+@click.option(
+    "--interval",
+    metavar="TIME",
+    default="5s",
+    help="Poll at this interval if a server sends no notifications. [5s]",
+)
+@click.option(
+    "--poll",
+    multiple=True,
+    type=ListOption(),
+    metavar="GLOB=TIME",
+    help="Poll matching URIs at a fixed interval, for example 'file:///*=30s'.",
+)
+@click.option(
+    "--allow", multiple=True, type=ListOption(), metavar="GLOB", help="Offer only the tools and prompts that match."
+)
+@click.option(
+    "--deny", multiple=True, type=ListOption(), metavar="GLOB", help="Do not offer the tools and prompts that match."
+)
+@click.option(
+    "--pass-token",
+    is_flag=True,
+    help="Pass each client's own token on to the servers, in a separate session for each token.",
+)
 @click.option("--hints", is_flag=True, help="Append to results which resources changed since the client read them.")
 @click.option(
     "--record",
@@ -72,8 +92,9 @@ class BridgeOptions:
 def command(ctx: click.Context, *, http: str | None, config: str | None, token: str | None, **given: object) -> None:
     """Make other MCP servers live, in both eras, behind one address.
 
-    TARGET is a command in quotes, a URL, or a JSON file with mcpServers, all of whose servers are offered. With several
-    servers, their names come first: the tool list of "github" is github_list. A file is read again when it changes.
+    TARGET is a command in quotes, a URL, or a JSON file in the mcpServers format, all of whose servers are offered.
+    With several servers, names begin with the server's name: the tool list of "github" becomes github_list. When the
+    file changes, the bridge reads it again.
 
     Without --http, the bridge speaks MCP over stdio, for a client that starts it. --config prints the configuration
     for such a client.

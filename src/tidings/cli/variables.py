@@ -13,7 +13,7 @@ from tidings._kit.suggest import did_you_mean
 from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
 
-COMMANDS: Final = ("vault", "web", "mock", "inspect", "tui")  # The commands whose options are also variables
+COMMANDS: Final = ("vault", "web", "bridge", "mock", "inspect", "tui")  # The commands whose options are also variables
 
 
 class ListOption(click.types.StringParamType):
