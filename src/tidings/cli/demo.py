@@ -24,7 +24,7 @@ from tidings.cli.terminal import is_terminal
 )
 @log_options
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:
-    """Take a tour: a sample vault, a small site, and the inspector on both.
+    """Take a tour: a sample vault, a small site, and the inspector for both.
 
     You take the tour in the page or in the terminal. Without a terminal, for example in CI, the demo performs each step
     itself, prints what happened and how long it took, and ends with exit code 1 if a step had no effect.

@@ -22,7 +22,7 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
     "bridge": "Make other MCP servers live, in both eras, behind one address.",
     "call": "Call a tool and print its result.",
     "completion": "Set up shell completion for commands, servers, tools and resources.",
-    "demo": "Take a tour: a sample vault, a small site, and the inspector on both.",
+    "demo": "Take a tour: a sample vault, a small site, and the inspector for both.",
     "doctor": "Check what Tidings uses on this machine, and say how to fix problems.",
     "info": "Show a server's name, version and capabilities.",
     "inspect": "Open the inspector in the browser.",

@@ -237,16 +237,18 @@ def no_tasks_by_id() -> OneShotFailed:
 
 @one_shot("task", cls=OneShot)
 @click.argument("task_id", metavar="ID")
-@click.option("--wait", is_flag=True, help="Wait for its end, answer its questions, and print its result as call does.")
-@click.option("--cancel", is_flag=True, help="Ask the server to cancel it.")
+@click.option("--wait", is_flag=True, help="Follow the task to its end, answer its questions, and print its result.")
+@click.option("--cancel", is_flag=True, help="Ask the server to cancel the task.")
 @click.option("-o", "--output", metavar="FILE", help="With --wait: save binary content to this file or folder.")
-@click.option("--progress", is_flag=True, help="With --wait: print each status on standard error, or as JSON Lines.")
+@click.option(
+    "--progress", is_flag=True, help="With --wait: print each status on standard error, or as JSON Lines with --json."
+)
 def command(
     options: OneShotOptions, task_id: str, *, wait: bool, cancel: bool, output: str | None, progress: bool
 ) -> None:
     """Show, follow or cancel a tool call that runs as a task.
 
-    ID is what tidings call --detach printed, or the id of a task that another client began.
+    ID is the id that tidings call --detach printed, or that of a task that another client started.
     """
     if wait and cancel:
         raise click.UsageError("--wait and --cancel exclude each other.")

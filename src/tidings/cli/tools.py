@@ -60,7 +60,7 @@ class _Call(OneShot):
 )
 @click.option("-o", "--output", metavar="FILE", help="Save images and other binary content to this file or folder.")
 @click.option("--progress", is_flag=True, help="Print progress: lines on standard error, or JSON Lines with --json.")
-@click.option("--detach", is_flag=True, help="If the server runs it as a task, print the task's id and exit.")
+@click.option("--detach", is_flag=True, help="If the server runs the tool as a task, print the task's id and exit.")
 @click.option(
     "--no-check", is_flag=True, help="Send the call even if the tool is unknown or arguments break its schema."
 )
@@ -81,7 +81,7 @@ def call_command(
     filter.since=2026-07-28 (in an object), exact (true), point:='{"x": 1}' (any JSON), body=@letter.txt (a file). Or
     give all arguments as one JSON object: with --args, or with - on standard input.
 
-    If the server runs the tool as a task, this waits for its end; Ctrl-C cancels it.
+    If the server runs the tool as a task, the command waits for its end; Ctrl-C cancels the task.
     """
     from tidings.cli.live_conversation import LiveConversation
 

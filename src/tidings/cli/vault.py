@@ -66,7 +66,12 @@ class VaultOptions:
 @click.option(
     "--bus", metavar="URL", help="Share changes with other processes over this bus, for example redis://host."
 )
-@click.option("--cache", metavar="DIR", type=click.Path(path_type=Path), help="Store the index in this folder.")
+@click.option(
+    "--cache",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Store the index and the log of changes in this folder.",
+)
 @waking_options
 @config_option("the vault")
 @log_options

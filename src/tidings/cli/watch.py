@@ -38,8 +38,8 @@ def command(
     """Print a resource, and print it again after each change.
 
     A server without subscriptions is polled every few seconds. If the connection is lost, the command waits until the
-    server is back. With --json, it prints one line each time. The command of --exec gets the URI in the environment
-    variable TIDINGS_URI.
+    server is back. With --json, it prints one line each time. With --exec, the shell command gets the URI in the
+    environment variable TIDINGS_URI.
     """
     from tidings.cli.live_conversation import Loop
 

@@ -43,10 +43,12 @@ class Followed:
 
 @click.command("watch", epilog=FEW)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check as often as this.")
-@click.option("--part", default="", metavar="PART", help="Watch a part: css:.price, heading:News, json:$.x, site.")
-@click.option("--when", default="", metavar="CONDITION", help="Report only when this begins to hold: 'price below 50'.")
-@click.option("--header", "headers", multiple=True, metavar="'K: V'", help="Send this header. $NAME is a variable.")
+@click.option("--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check each page at this interval.")
+@click.option("--part", default="", metavar="PART", help="Watch only a part: css:.price, heading:News, json:$.x, site.")
+@click.option("--when", default="", metavar="CONDITION", help="Report only when this becomes true: 'price below 50'.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'K: V'", help="Send this header; $NAME is read from the environment."
+)
 @click.option("--data", default="", metavar="BODY", help="Send a POST request with this body, for example JSON.")
 @click.option("--exec", "program", metavar="CMD", help="Run this shell command for each change; its input is the diff.")
 @click.option("--webhook", metavar="URL", help="Send each change to this URL as JSON, with a POST request.")
@@ -72,8 +74,8 @@ def watch_command(
 ) -> None:
     """Follow web pages, and report each change: the title, the facts that changed, and a diff.
 
-    The command of --exec gets the URL in the environment variable TIDINGS_URI. With --store FILE, changes between two
-    runs are reported, too.
+    With --exec, the shell command gets the URL in the environment variable TIDINGS_URI. With --store FILE, changes
+    between two runs are reported, too.
     """
     named = dict(_header(each) for each in headers)
     try:
