@@ -93,8 +93,8 @@ def command(ctx: click.Context, *, http: str | None, config: str | None, token: 
     """Make other MCP servers live, in both eras, behind one address.
 
     TARGET is a command in quotes, a URL, or a JSON file in the mcpServers format, all of whose servers are offered.
-    With several servers, names begin with the server's name: the tool list of "github" becomes github_list. When the
-    file changes, the bridge reads it again.
+    With a file or several servers, names begin with the server's name: the tool list of "github" becomes github_list.
+    When the file changes, the bridge reads it again.
 
     Without --http, the bridge speaks MCP over stdio, for a client that starts it. --config prints the configuration
     for such a client.
