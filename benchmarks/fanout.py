@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.lab import QUICK, DeliveryLost, Lab, Size
-from benchmarks.parts import burst, crowd, deliveries, interest, stall, stop, waking
+from benchmarks.parts import burst, crowd, deliveries, interest, stall, stop, waking, workers
 from benchmarks.process import ProcessFailed
 from benchmarks.report import Row, conclude
 
@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[Lab], list[Row]]] = {
     "stop": stop.measure,
     "crowd": crowd.measure,
     "waking": waking.measure,
+    "workers": workers.measure,
 }
 
 

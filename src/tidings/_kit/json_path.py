@@ -10,12 +10,12 @@ Key = int | str | None  # An index, a name, or None for all.
 _STEP: Final = re.compile(r"""(\.\.|\.)?(?:\[(?:(-?\d+)|'([^']*)'|"([^"]*)"|(\*))\]|(\*)|([^.\[\]'"*\s]+))""")
 
 
-class BadPath(ValueError):
+class BadJsonPath(ValueError):
     """A path is written in a way that is not understood. The message says what is."""
 
 
 class JsonPath:
-    """A path in JSON values. Raises `BadPath`."""
+    """A path in JSON values. Raises `BadJsonPath`."""
 
     def __init__(self, text: str) -> None:
         rest = text.strip().removeprefix("$")
@@ -24,7 +24,7 @@ class JsonPath:
             found = _STEP.match(rest)
             if found is None:
                 known = "use .name, [0], ['name'], [*] and ..name"
-                raise BadPath(f"{rest[:40]!r} is not understood in a JSON path: {known}")
+                raise BadJsonPath(f"{rest[:40]!r} is not understood in a JSON path: {known}")
             deep, index, single, double, _, _, name = found.groups()
             key = next((each for each in (single, double, name) if each is not None), None)
             self._steps.append((deep == "..", int(index) if index is not None else key))
@@ -64,7 +64,8 @@ def _keys(value: Any, key: Key) -> list[Any]:
 
 
 def _below(values: list[Any]) -> Iterator[Any]:
-    """Yields values and everything in them."""
-    for value in values:
-        yield value
-        yield from _below([value[key] for key in _keys(value, None)])
+    """Yields values and everything in them, however deep."""
+    waiting = values[::-1]
+    while waiting:
+        yield (value := waiting.pop())
+        waiting += [value[key] for key in _keys(value, None)][::-1]

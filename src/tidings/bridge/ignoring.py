@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_list
-from tidings._kit.json_path import BadPath, JsonPath
+from tidings._kit.json_path import BadJsonPath, JsonPath
 from tidings._kit.patterns import BadPattern, users_pattern
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Ignored:
         try:
             self._paths = [JsonPath(rule) for rule in rules if rule.startswith("$")]
             self._patterns = [users_pattern(rule) for rule in rules if not rule.startswith("$")]
-        except (BadPath, BadPattern) as error:
+        except (BadJsonPath, BadPattern) as error:
             raise ValueError(f"The ignore rule cannot be used: {error}.") from None
 
     def compared(self, contents: Any) -> Any:

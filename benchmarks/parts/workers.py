@@ -1,0 +1,146 @@
+"""Do deliveries a second grow with worker processes? One and two of them on one port, with a SQLite bus.
+
+The subscribers are bare sockets of this process, which counts what arrives and reads no JSON. Each change is of a
+resource of its own, so that none are merged.
+"""
+
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from benchmarks import wire
+from benchmarks.lab import MICRO, DeliveryLost, Lab
+from benchmarks.report import Row, Target, say
+from tidings import LiveServer
+from tidings.server import Coalesce, Limits
+
+STREAMS: Final = 400
+ROUNDS: Final = 5
+GROWS: Final = Target(1.3, "least", "x")
+_CHANGES: Final = 100
+_BUS: Final = "TIDINGS_BENCH_BUS"
+_EVENT: Final = b"notifications/resources/updated"
+_SECONDS: Final = 60.0
+
+
+def app() -> Any:
+    """What each worker serves."""
+    mcp: LiveServer[Any] = LiveServer("workers", bus=os.environ[_BUS], coalesce=Coalesce(0, 0), limits=Limits())
+
+    @mcp.resource("bench://{name}")
+    def resource(name: str) -> str:
+        return name
+
+    @mcp.tool()
+    async def change(turn: int) -> int:
+        """Publishes changes of as many resources."""
+        for number in range(_CHANGES):
+            await mcp.notify.resource_updated(f"bench://{turn}-{number}")
+        return os.getpid()
+
+    return mcp.asgi()
+
+
+def measure(_: Lab) -> list[Row]:
+    """Measures one worker, and two."""
+    rates = {}
+    for count in (1, 2):
+        say(f"workers: {count}, with {STREAMS} streams")
+        rates[count] = _rate(count)
+    grown = rates[2][0] / rates[1][0]
+    note = f"{rates[1][0]:,.0f} and {rates[2][0]:,.0f}; µs of CPU each: {rates[1][1]:.1f} and {rates[2][1]:.1f}"
+    cores = os.cpu_count() or 1
+    target = GROWS if cores > 1 else None
+    note = f"{note}; {cores} cores, which the sockets that read need, too"
+    return [
+        Row(
+            "workers", "deliveries a second with two workers, in those with one", None, grown, None, grown, target, note
+        )
+    ]
+
+
+def _rate(count: int) -> tuple[float, float]:
+    """Returns the deliveries a second, and the microseconds of CPU for each: the median of all rounds."""
+    with _served(count) as (port, processes), selectors.DefaultSelector() as selector:
+        number = STREAMS * _CHANGES
+        sockets = [_listen(port, each) for each in range(STREAMS)]
+        for each in sockets:
+            selector.register(each, selectors.EVENT_READ)
+        found = []
+        for turn in range(ROUNDS):
+            before = sum(sum(each.cpu_times()[:2]) for each in processes)
+            began = time.monotonic()
+            call = wire.modern(port, "tools/call", {"name": "change", "arguments": {"turn": turn}}, name="change")
+            with socket.create_connection(("127.0.0.1", port)) as caller:
+                caller.sendall(call)
+                _count(selector, number)
+            seconds = time.monotonic() - began
+            cpu = sum(sum(each.cpu_times()[:2]) for each in processes) - before
+            found.append((number / seconds, cpu / number * MICRO))
+        for each in sockets:
+            each.close()
+    return sorted(found)[ROUNDS // 2]
+
+
+def _count(selector: selectors.BaseSelector, wanted: int) -> None:
+    """Reads until so many notifications have come."""
+    count, rests = 0, dict[Any, bytes]()
+    buffer, until = bytearray(1 << 20), time.monotonic() + _SECONDS
+    while count < wanted:
+        for key, _ in selector.select(1.0):
+            size = key.fileobj.recv_into(buffer)  # type: ignore[union-attr]
+            data = rests.get(key.fd, b"") + buffer[:size]
+            count += data.count(_EVENT)
+            rests[key.fd] = data[1 - len(_EVENT) :]
+        if time.monotonic() > until:
+            raise DeliveryLost(f"workers: {count} of {wanted} deliveries arrived within {_SECONDS:g} s")
+
+
+def _listen(port: int, number: int) -> socket.socket:
+    opened = socket.create_connection(("127.0.0.1", port))
+    opened.settimeout(_SECONDS)
+    opened.sendall(wire.listen(port, number, ["bench://*"]))
+    data = b""
+    while b"acknowledged" not in data:
+        data += opened.recv(65_536)
+    return opened
+
+
+@contextmanager
+def _served(count: int) -> Generator[tuple[int, list[psutil.Process]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        log = Path(folder, "log")
+        words = [sys.executable, "-m", "uvicorn", "--factory", f"{__name__}:app", "--no-access-log"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*words, "--port", str(port), "--workers", str(count)],
+                env={**os.environ, _BUS: f"sqlite://{folder}/bus.db"},
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            until = time.monotonic() + _SECONDS
+            while log.read_text().count("startup complete") < count:
+                if process.poll() is not None or time.monotonic() > until:
+                    raise DeliveryLost(f"workers: they did not start: {log.read_text()[-500:]}")
+                time.sleep(0.05)
+            yield port, psutil.Process(process.pid).children(recursive=True)
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+            process.wait()
