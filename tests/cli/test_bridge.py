@@ -66,12 +66,17 @@ def test_mistakes_are_explained(tmp_path: Path, server: str) -> None:
     assert "Other machines can reach" in refused(server, "--http", "0.0.0.0:8000")
 
 
-def test_a_snippet_has_every_option(server: str) -> None:
-    options = ["--watch", "tool:read_file path=/a every=1m", "--deny", "write_*", "--interval", "10s", "--hints"]
-    result = bridge(server, *options, "--config", "claude-desktop")
+def test_a_snippet_has_every_option_and_absolute_paths(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mcp.json").write_text('{"mcpServers": {"a": {"command": "a"}}}')
+    options = ["--watch", "tool:files_read_file path=/a every=1m", "--deny", "write_*", "--interval", "10s", "--hints"]
+    result = bridge(server, "mcp.json", *options, "--record", "session.jsonl", "--config", "claude-desktop")
     assert result.exit_code == 0, result.stderr
     (entry,) = json.loads(result.stdout)["mcpServers"].values()
-    assert entry["args"] == ["bridge", server, *options[:4], *options[4:6], "--hints"]
+    recording = ["--record", str(tmp_path / "session.jsonl")]
+    assert entry["args"] == ["bridge", server, str(tmp_path / "mcp.json"), *options, *recording]
 
 
 async def test_a_session_is_recorded_for_the_inspector_and_for_a_mock(server: str, tmp_path: Path) -> None:

@@ -208,12 +208,16 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def print_snippet(client: str, options: BridgeOptions, specs: "Sequence[UpstreamSpec]") -> None:
-    """Prints the configuration that a client needs to use the bridge."""
-    argv = [*client_config.program("bridge"), "bridge", *options.targets]
+    """Prints the configuration that a client needs to use the bridge. Paths of files are absolute."""
+    from tidings.bridge.settings import is_file
+
+    targets = [str(Path(text).expanduser().absolute()) if is_file(text) else text for text in options.targets]
+    argv = [*client_config.program("bridge"), "bridge", *targets]
     for name in ("watch", "poll", "allow", "deny"):
         argv += [word for value in getattr(options, name) for word in (f"--{name}", value)]
     argv += ["--interval", options.interval] if options.interval != "5s" else []
     argv += ["--bus", options.bus] if options.bus else []
     argv += [word for word, given in (("--hints", options.hints), ("--pass-token", options.pass_token)) if given]
+    argv += ["--record", str(options.record.absolute())] if options.record else []
     name = client_config.server_name(specs[0].name if len(specs) == 1 else "bridge")
     client_config.print_snippet(client, name, argv, options.http, options.token)
