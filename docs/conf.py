@@ -51,6 +51,7 @@ nitpick_ignore_regex = [
     ("py:class", r"tidings\.client\.cache\.Kind"),  # one of four classes, which its functions name
     ("py:class", r"tidings\.client\.targets\..*"),  # the parsed form of a target, which `connect` describes
     ("py:class", r"tidings\.inspector\.catalog\..*"),  # an entry of the catalog, which its file describes
+    ("py:class", r"tidings\.server\.waking\.changes\.ChangedItem"),  # an item of the tool `changes`
     ("py:class", r"tidings\.web\.(library|store|watch)\..*"),  # behind `WebServer`: its properties say what for
 ]
 
