@@ -66,6 +66,13 @@ def test_mistakes_are_explained(tmp_path: Path, server: str) -> None:
     assert "Other machines can reach" in refused(server, "--http", "0.0.0.0:8000")
 
 
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    assert 'platformdirs): pip install "tidings[bridge]"' in refused(server)
+
+
 def test_a_snippet_has_every_option_and_absolute_paths(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from tidings._kit.lazy import not_installed, packages_missing
 from tidings.cli import client_config
 from tidings.cli.client_config import config_option
 from tidings.cli.exits import Refusal
@@ -159,6 +160,8 @@ def make_server(
     options: BridgeOptions, specs: "Sequence[UpstreamSpec]", recording: "SessionFile | None" = None
 ) -> "BridgeServer":
     """Makes the server. Without a bus, its log is in a file, so that waits survive a restart."""
+    if missing := not_installed(["platformdirs"]):
+        raise Refusal(packages_missing("The bridge", missing, extra="bridge"))
     import platformdirs
 
     from tidings.bridge import BridgeServer
