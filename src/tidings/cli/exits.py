@@ -46,7 +46,7 @@ EXITS: Final[dict[int, str]] = {  # Each exit code and its meaning
     4: "transport: the command did not start, the credentials were refused, or a message was too large",
     5: "timeout: no answer in time",
     6: "protocol: a message broke the MCP specification, or the server does not support the request",
-    7: "server error: the server answered with an error, or a task failed, was cancelled or is not known to it",
+    7: "server error: the server answered with an error, or a task failed, was cancelled or is unknown to the server",
     BUG: "internal error: a bug in Tidings; please report it",
     INTERRUPTED: "interrupted: Ctrl-C before the command was done",
     PIPE_CLOSED: "output closed: the program that read the output went away",
