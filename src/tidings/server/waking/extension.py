@@ -263,7 +263,9 @@ class WakingExtension:
                 raise _unknown() from None
         look: Look | None = (scope_of(ctx) or {}).get(LOOK_KEY)
         if look is not None:
-            look.key, look.record, look.expires = key, record, expiry_of(scope_of(ctx))
+            scope = scope_of(ctx)
+            look.key, look.record, look.expires = key, record, expiry_of(scope)
+            look.signed_in = bool(holder_of(scope))
         return record.details(params.task_id)
 
     async def state_of(self, ctx: RequestContext, key: str) -> TaskRecord:

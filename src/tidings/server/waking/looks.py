@@ -26,6 +26,7 @@ LOOK_KEY: Final = "tidings.look"  # In the scope of a request: its `Look`.
 _METHOD: Final = (b"mcp-method", b"tasks/get")
 _ID: Final = re.compile(rb'0|[1-9][0-9]{0,17}|"[ !#-\[\]-~]{0,256}"')  # Those that are the same in every JSON.
 _MOST: Final = 20_000  # Answers that are kept.
+_LONGER: Final = 4  # Times as long, an answer to nobody in particular may be repeated.
 _LARGEST: Final = 16_384  # Bytes of one. Tasks that are not over have short ones.
 # The length differs with the id.
 _DIFFERING: Final = frozenset({b"content-length", b"traceparent", b"tracestate", b"baggage"})
@@ -39,6 +40,7 @@ class Look:
     key: str = ""
     record: TaskRecord | None = None
     expires: float | None = None  # The end of the caller's token, in seconds since the epoch.
+    signed_in: bool = False  # The caller has rights, which may be revoked.
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class _Answer:
 
     before: bytes
     after: bytes
+    asked_with: tuple[object, ...]
     digest: bytes
     key: str
     record: TaskRecord
@@ -68,7 +71,7 @@ class _Answer:
 
 
 class QuickLooks:
-    """The answers to looks that may be repeated, each for `seconds` at most.
+    """The answers to looks that may be repeated: to a caller that has signed in for `seconds` at most, else for longer.
 
     `is_unchanged` returns whether a look at a task would find this record now.
     """
@@ -96,8 +99,8 @@ class QuickLooks:
     async def _look(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         received = [await receive()]
         body = _whole_body(received[0])
-        task, digest = header_of(scope, b"mcp-name") or b"", _digest(scope)
-        if (answer := self._find(task, digest)) is not None and (request_id := answer.id_in(body)) is not None:
+        task = header_of(scope, b"mcp-name") or b""
+        if (answer := self._find(task, scope)) is not None and (request_id := answer.id_in(body)) is not None:
             await answer.send(send, request_id)
             return
         scope[LOOK_KEY] = look = Look()
@@ -110,15 +113,18 @@ class QuickLooks:
         record, result = look.record, response.result
         if record is None or record.is_final or result is None or (around := _around_id(body)) is None:
             return
-        seconds = self._seconds if look.expires is None else min(self._seconds, look.expires - time.time())
+        seconds = self._seconds if look.signed_in else self._seconds * _LONGER
+        if look.expires is not None:
+            seconds = min(seconds, look.expires - time.time())
         until = time.monotonic() + seconds
-        self._answers[task] = _Answer(*around, digest, look.key, record, response.headers, result, until)
+        asked = _surroundings(scope), _digest(scope)
+        self._answers[task] = _Answer(*around, *asked, look.key, record, response.headers, result, until)
         if len(self._answers) > _MOST:
             self._answers.popitem(last=False)
 
-    def _find(self, task: bytes, digest: bytes) -> _Answer | None:
+    def _find(self, task: bytes, scope: Scope) -> _Answer | None:
         answer = self._answers.get(task)
-        if answer is None or answer.digest != digest:
+        if answer is None or (answer.asked_with != _surroundings(scope) and answer.digest != _digest(scope)):
             return None
         if time.monotonic() >= answer.until or not self._is_unchanged(answer.key, answer.record):
             del self._answers[task]
@@ -178,6 +184,11 @@ def _around_id(body: bytes) -> tuple[bytes, bytes] | None:
             if json.loads(b'%b"%b"%b' % (before, probe.encode(), after)).get("id") == probe:
                 return before, after
     return None
+
+
+def _surroundings(scope: Scope) -> tuple[object, ...]:
+    """Returns everything that surrounds the body of a request. Quicker to compare than a digest."""
+    return scope["headers"], scope["path"], scope.get("query_string"), (scope.get("client") or ("",))[0]
 
 
 def _digest(scope: Scope) -> bytes:
