@@ -186,39 +186,29 @@ _VERSION_2 = """
 """
 
 
-async def test_a_store_of_pages_by_their_claims_becomes_one_of_pages_by_their_urls(path: Path) -> None:
-    """Two URLs that claimed a third one were one page; one of them was watched. The third was never asked for."""
+async def test_a_store_of_pages_by_their_claims_keeps_what_was_watched_by_url(path: Path) -> None:
+    """Two URLs that claimed a third one were one page; one of them was watched."""
     one, two = f"{A}shirt?variant=1", f"{A}shirt?variant=2"
     clock = Clock()
     async with opened(path, clock=clock) as store:
         for number, url in enumerate((one, two, one)):
             options = {"url": url, "variant": f"v{url[-1]}"}
             await put(store, A, f"text {number}", BEGIN + number, fetched_by=url, options=options, etag='"1"')
-        await put(store, B, "given", fetched_by=None)
         plan = {"fetch": {"url": two, "variant": "v2"}, "every": 5.0}
-        assert await store.begin_watch(page_id_of(A), explicit=True, options=plan, next_at=BEGIN + 9)
+        assert await store.begin_watch(page_id_of(A), explicit=True, options=plan | {"since": {}}, next_at=BEGIN + 9)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(_VERSION_2)
     async with opened(path, clock=clock) as store:
-        first, second, given = [await store.page_of(each) for each in (one, two, B)]
-        assert first
-        assert second
-        assert given
-        assert await store.page_of(A) is None
-        assert (first.page_id, first.address, first.etag) == (page_id_of(one), one, '"1"')
-        assert [each.source_id for each in first.versions] == [source(A, "text 2"), source(A, "text 0")]
-        assert (second.page_id, second.address, second.etag) == (page_id_of(two), two, None)
-        assert [each.source_id for each in second.versions] == [source(A, "text 1")]
-        read = await store.part(first.versions[0].source_id, "packet")
-        assert read
-        assert first.versions[0].size == len(str(read[0]).encode())
+        assert await store.listing() == ([], None)
+        assert await store.page_of(one) is None
         (watch,) = await store.watches()
-        assert (watch.page_id, watch.url, watch.options, watch.next_at) == (page_id_of(two), two, plan, BEGIN + 9)
-        assert (first.watched, second.watched, given.url) == (False, True, None)
+        assert (watch.page_id, watch.url, watch.options, watch.state) == (page_id_of(two), two, plan, {})
+        (due,) = await store.due(9, 60.0)
+        assert due.page_id == page_id_of(two)
+        await put(store, two, "text", fetched_by=two, options={"url": two, "variant": "v2"})
         clock.now += 1000
         await store.prune()
-        assert await store.get(source(A, "text 1"))  # It is watched.
-        assert await store.get(source(A, "text 2")) is None
+        assert await store.get(source(two, "text"))  # It is watched.
 
 
 async def test_a_file_that_was_deleted_is_made_again(path: Path) -> None:

@@ -99,51 +99,23 @@ def _to_json(value: Any) -> bytes:
     return encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-_ASKED: Final = """SELECT page_id, json_extract(options, '$.url') AS url FROM entries WHERE url IS NOT NULL
-    UNION SELECT page_id, json_extract(options, '$.fetch.url') AS url FROM watchers WHERE url IS NOT NULL
-    UNION SELECT page_id, coalesce(json_extract(options, '$.url'), url) FROM pages WHERE url IS NOT NULL"""
-# The facts of a page are those of the URL that it was fetched by last.
-_MOVED: Final = (
-    """INSERT OR REPLACE INTO pages SELECT :new, :url, :url, iif(:last, content_hash, ''), checked_at,
-        iif(:last, etag, NULL), iif(:last, last_modified, NULL), iif(:last, options, :options),
-        iif(:last, variant, ''), seen, changed, changed_by, iif(:last, untold, 0) FROM pages WHERE page_id = :old""",
-    "UPDATE entries SET page_id = :new, address = :url WHERE page_id = :old AND json_extract(options, '$.url') = :url",
-    """UPDATE watchers SET page_id = :new WHERE page_id = :old
-        AND coalesce(json_extract(options, '$.fetch.url'), :url) = :url""",
-    """INSERT OR IGNORE INTO watches SELECT :new, next_at, wait, failures, state, NULL, 0, 0 FROM watches
-        WHERE page_id = :old""",
-)
-_SETTLED: Final = (
-    "DELETE FROM pages WHERE page_id NOT LIKE '+%' AND url IS NOT NULL",
-    *(
-        f"UPDATE OR REPLACE {table} SET page_id = substr(page_id, 2) WHERE page_id LIKE '+%'"  # noqa: S608 - constants
-        for table in ("pages", "entries", "watchers", "watches")
-    ),
-    "DELETE FROM entries WHERE page_id NOT IN (SELECT page_id FROM pages)",
-    "DELETE FROM parts WHERE source_id NOT IN (SELECT source_id FROM entries)",
-    "DELETE FROM watchers WHERE page_id NOT IN (SELECT page_id FROM pages)",
-    "DELETE FROM watches WHERE page_id NOT IN (SELECT page_id FROM watchers)",
-)
+WATCHES_OF_2: Final = """CREATE TEMP TABLE kept AS
+    SELECT coalesce(json_extract(w.options, '$.fetch.url'), p.url) AS url, json_remove(w.options, '$.since') AS options,
+    w.variant FROM watchers w JOIN pages p USING (page_id) WHERE owner = '' AND p.url IS NOT NULL"""
 
 
-def by_requested_url(connection: sqlite3.Connection) -> None:
-    """Gives each URL that was asked for a page of its own, and notes the sizes of packets.
+def begin_watches_again(connection: sqlite3.Connection) -> None:
+    """Puts what `WATCHES_OF_2` took out of a store of version 2 into the new tables.
 
-    Up to version 2 a page was identified by the URL that it claimed for itself, so that several URLs shared a row.
+    Up to that version a page was identified by the URL that it claimed for itself. All else there can be fetched again.
     """
     do = connection.execute
-    pages = do("SELECT page_id, url, options FROM pages WHERE url IS NOT NULL").fetchall()
-    last = {old: object_of(options).get("url", url) for old, url, options in pages}
-    for old, url in do(_ASKED).fetchall():
-        if old in last:
-            # The new id of one page may be the old id of another: the mark keeps them apart until all are moved.
-            values = {"old": old, "new": f"+{page_id(url)}", "url": url, "last": url == last[old]}
-            for statement in _MOVED:
-                do(statement, {**values, "options": options_text({"url": url})})
-    for statement in _SETTLED:
-        do(statement)
-    texts = "SELECT data FROM parts WHERE source_id = ? AND kind IN ('head', 'content') ORDER BY kind DESC"
-    for (source_id,) in do("SELECT source_id FROM entries").fetchall():
-        (head,), (content,) = do(texts, (source_id,)).fetchall()
-        size = len(encoded(packet_text(packet_of(head, content))))
-        do("UPDATE entries SET packet_size = ? WHERE source_id = ?", (size, source_id))
+    for number, (url, options, variant) in enumerate(do("SELECT url, options, variant FROM kept").fetchall()):
+        page, asked = page_id(url), options_text({"url": url})
+        do(
+            "INSERT OR IGNORE INTO pages VALUES (?, ?, ?, '', 0, NULL, NULL, ?, '', ?, 0, '', 0)",
+            (page, url, url, asked, number),
+        )
+        do("INSERT OR IGNORE INTO watchers VALUES (?, '', ?, ?, 0)", (page, options, variant))
+        do("INSERT OR IGNORE INTO watches VALUES (?, 0, 0, 0, '{}', NULL, 0, 0)", (page,))
+    do("DROP TABLE kept")

@@ -43,6 +43,8 @@ T = TypeVar("T")
 APPLICATION_ID: Final = 0x54494457  # marks a database as a store of web pages of Tidings ("TIDW")
 
 _STATEMENTS: Final = statements_in(Path(__file__).with_name("schema.sql"))
+_TABLES: Final = tuple(found[1] for each in _STATEMENTS if (found := re.match(r"\s*CREATE TABLE (\w+)", each)))
+_FIRST_COUNT: Final = "INSERT INTO counters VALUES (1, 0, 0, '')"
 _PIN: Final = """UPDATE entries SET pinned = page_id IN (SELECT page_id FROM watchers) AND variant IN (
         SELECT variant FROM watchers w WHERE w.page_id = entries.page_id
         UNION ALL
@@ -70,22 +72,21 @@ SCHEMA: Final = Schema(
     # fetched again.
     version=3,
     tables=(*_STATEMENTS, *_TRIGGERS),
-    fill=lambda connection: connection.execute("INSERT INTO counters VALUES (1, 0, 0, '')"),
+    fill=lambda connection: connection.execute(_FIRST_COUNT),
     # Damage is noticed now rather than later.
-    checked=[found[1] for each in _STATEMENTS if (found := re.match(r"\s*CREATE (?:TABLE|VIEW) (\w+)", each))],
-    # Unused pages are given back to the disk, a few at a time (`Database.free`).
+    checked=[*_TABLES, "watched"],
     upgrades={
         2: (
+            rows.WATCHES_OF_2,
             "DROP VIEW watched",
-            "DROP TABLE aliases",
-            "ALTER TABLE pages RENAME COLUMN canonical_url TO address",
-            "ALTER TABLE entries RENAME COLUMN canonical_url TO address",
-            "ALTER TABLE entries ADD COLUMN packet_size INTEGER NOT NULL DEFAULT 0",
-            rows.by_requested_url,
-            _PIN.format(page_id="page_id"),
-            *(each for each in _STATEMENTS if "CREATE VIEW" in each),
+            *(f"DROP TABLE {table}" for table in (*_TABLES, "aliases")),
+            *_STATEMENTS,
+            *_TRIGGERS,
+            _FIRST_COUNT,
+            rows.begin_watches_again,
         )
     },
+    # Unused pages are given back to the disk, a few at a time (`Database.free`).
     pragmas=("PRAGMA auto_vacuum = INCREMENTAL", f"PRAGMA journal_size_limit = {16 * 2**20}"),
 )
 _WORDING: Final = Wording(
