@@ -130,4 +130,4 @@ def test_what_was_found_can_be_imported_again_and_again(home: Path, project: Pat
     for _ in range(2):
         for each in find_clients(home, project, "linux", {}):
             catalog.import_entries(each.servers)
-        assert catalog.names() == ["files", "files (2)"]
+        assert [each.name for each in catalog.entries()] == ["files", "files (2)"]

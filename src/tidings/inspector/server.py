@@ -14,7 +14,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from itertools import count
@@ -168,12 +168,21 @@ class InspectedServer:
         await self._settled.wait()
 
     def start(self) -> None:
-        if self._connecting is None or self._connecting.done():
-            self._settled.clear()
-            if self.client is None:
-                self._made.clear()
-                self._record("state", {"state": State.CONNECTING.value, "signal": Signal.CONNECT.value})
-            self._connect_by(self._connect())
+        if self._connecting is not None and not self._connecting.done():
+            return
+        self._settled.clear()
+        if self.client is None:
+            self._made.clear()
+            self._record("state", {"state": State.CONNECTING.value, "signal": Signal.CONNECT.value})
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() and self.client is None:  # There is no client to report it.
+                self._record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
+            self._made.set()
+            self._settled.set()
+
+        self._connecting = asyncio.create_task(self._connect(), name=f"connecting to {self.name}")
+        self._connecting.add_done_callback(ended)
 
     async def disconnect(self) -> None:
         await self._stop_connecting()
@@ -183,21 +192,13 @@ class InspectedServer:
     async def reconnect(self) -> None:
         """Connects anew with the same subscriptions; or at once, if it waits for the next attempt."""
         client = self.client
-        if client is not None and client.connected:
-            subscriptions = client.subscriptions
-            await self.disconnect()
-            await self.connect()
-            for uri in subscriptions:
-                with contextlib.suppress(TidingsError):
-                    await self.subscribe(uri)
-            return
-        await self._stop_connecting()
-        if client is None:
-            self.start()
-        else:
-            self._settled.clear()
-            self._connect_by(self._retry(client))
-        await self._settled.wait()
+        is_connected = client is not None and client.connected
+        subscriptions = client.subscriptions if client is not None and is_connected else ()
+        await (self.disconnect() if is_connected else self._stop_connecting())
+        await self.connect()
+        for uri in subscriptions:
+            with contextlib.suppress(TidingsError):
+                await self.subscribe(uri)
 
     async def change(self, spec: ConnectionSpec) -> None:
         """Changes the address or the options. Connects anew if it was connected."""
@@ -219,33 +220,21 @@ class InspectedServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _connect_by(self, connecting: Coroutine[Any, Any, None]) -> None:
-        def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled() and self.client is None:  # There is no client to report it.
-                self._record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
-            self._made.set()
-            self._settled.set()
-
-        self._connecting = asyncio.create_task(connecting, name=f"connecting to {self.name}")
-        self._connecting.add_done_callback(ended)
-
     async def _connect(self) -> None:
         try:
             try:
-                client = self.client or await self._make_client()
+                known = self.client
+                client = known or await self._make_client()
             finally:
                 self._made.set()
+            if known is not None:
+                await known.reconnect()  # At once, even if the next attempt is due later.
             await client.connect()
             await self._follow_kept(client)
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
             if self.view.error is None:
                 state, signal = State.DISCONNECTED.value, Signal.GIVE_UP.value
                 self._record("state", {"state": state, "signal": signal, "error": self._error(error)})
-
-    async def _retry(self, client: "LiveClient") -> None:
-        with contextlib.suppress(TidingsError):  # The view shows it.
-            await client.reconnect()
-            await self._follow_kept(client)
 
     async def _make_client(self) -> "LiveClient":
         await asyncio.to_thread(import_client)

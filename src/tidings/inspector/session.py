@@ -293,7 +293,7 @@ class SessionServers:
         copy = replace(known, name=called or f"{name} copy")
         if catalog is None or not self.in_catalog(known):
             return await self._open(copy, connect=False, given=True)
-        copy = await asyncio.to_thread(lambda: catalog.add(copy) if called else catalog.clone(name))
+        copy = await asyncio.to_thread(catalog.add, copy, rename=not called, after=name)
         return await self._open(copy, connect=False)
 
     async def clients(self) -> list[FoundClient]:

@@ -281,10 +281,3 @@ def test_a_server_that_was_removed_is_gone_and_may_come_again() -> None:
     writer("server", what="added", entry={"name": "vault"})
     view = replay(writer.records)
     assert len(view.servers["vault"].logs) == 0
-
-
-def test_the_era_of_an_older_session_follows_from_its_version() -> None:
-    for version, era in (("2026-07-28", "modern"), ("2025-11-25", "legacy"), (None, None)):
-        writer = Writer()
-        writer("hello", protocol_version=version)
-        assert folded(writer).era == era

@@ -118,16 +118,8 @@ class Catalog:
     def entries(self) -> list[ServerEntry]:
         return self.listing()[0]
 
-    def names(self) -> list[str]:
-        return [entry.name for entry in self.entries()]
-
-    def get(self, name: str) -> ServerEntry:
-        found = {entry.name: entry for entry in self.entries()}
-        self._check_known(name, found)
-        return found[name]
-
-    def add(self, entry: ServerEntry, *, rename: bool = False) -> ServerEntry:
-        """Adds a server at the end. With `rename`, it becomes `name (2)` if its name is taken."""
+    def add(self, entry: ServerEntry, *, rename: bool = False, after: str | None = None) -> ServerEntry:
+        """Adds a server at the end, or after another. With `rename`, it becomes `name (2)` if its name is taken."""
         checked = self._checked(entry)
 
         def edit(servers: dict[str, Any]) -> str:
@@ -135,7 +127,10 @@ class Catalog:
                 taken = f"There is already a server called {checked.name!r}."
                 raise CatalogError(f"{taken} Use another name, such as {free_name(checked.name, servers)!r}.")
             name = free_name(checked.name, servers)
-            servers[name] = checked.raw()
+            if after in servers:
+                self._replace(servers, after, {after: servers[after], name: checked.raw()})
+            else:
+                servers[name] = checked.raw()
             return name
 
         return replace(checked, name=self._change(edit))
@@ -154,17 +149,6 @@ class Catalog:
 
         self._change(edit)
         return checked
-
-    def clone(self, name: str) -> ServerEntry:
-        """Adds a copy of a server right after it, as `name copy`."""
-
-        def edit(servers: dict[str, Any]) -> str:
-            self._check_known(name, servers)
-            copy = free_name(f"{name} copy", servers)
-            self._replace(servers, name, dict.fromkeys((name, copy), servers[name]))
-            return copy
-
-        return self.get(self._change(edit))
 
     def remove(self, name: str) -> None:
         def edit(servers: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
@@ -19,7 +20,7 @@ from tidings.inspector.view.view import ServerView, SessionView
 logger = logging.getLogger(__name__)
 
 _MOST_ASKED: Final = 10_000  # Requests on the wire without a response. The oldest beyond that are forgotten.
-_FIRST_MODERN: Final = "2026"  # Versions of the protocol are dates: the modern era begins with this year.
+_HELLO: Final = "transport", "era", "protocol_version", "server_info", "capabilities", "instructions", "pid"
 _SEPARATOR: Final = re.compile(r"[/?#]")
 _METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
 
@@ -85,16 +86,7 @@ def _state(view: ServerView, record: Record) -> None:
 
 
 def _hello(view: ServerView, record: Record) -> None:
-    data = record.data
-    view.transport = as_text(data.get("transport"))
-    view.protocol_version = version = as_text(data.get("protocol_version"))
-    view.era = as_text(data.get("era"))
-    if view.era is None and version is not None:  # A session of an older Tidings.
-        view.era = "modern" if version >= _FIRST_MODERN else "legacy"
-    view.server_info = as_dict(data.get("server_info")) or None
-    view.capabilities = as_dict(data.get("capabilities")) or None
-    view.instructions = as_text(data.get("instructions"))
-    view.pid = as_int(data.get("pid"))
+    items.take(view, {name: record.data.get(name) for name in _HELLO})
 
 
 def _message(view: ServerView, record: Record) -> None:
@@ -134,11 +126,6 @@ def _pair(view: ServerView, response: items.MessageView, known: str | int) -> No
         view.last_answer_ms = response.took * 1000
 
 
-def _answer_time(view: ServerView, record: Record) -> None:
-    view.last_answer_at = record.at
-    view.last_answer_ms = as_float(record.data.get("ms"))
-
-
 def _exchange(view: ServerView, record: Record) -> None:
     data = record.data
     if (known := as_int(data.get("id"))) is None:
@@ -155,28 +142,27 @@ def _exchange(view: ServerView, record: Record) -> None:
         del view.open_exchanges[known]
 
 
-def _notification(view: ServerView, record: Record) -> None:
-    data = record.data
-    method, params = as_text(data.get("method")) or "", as_dict_or_none(data.get("params"))
-    view.notifications.append(
-        items.NotificationView(record.seq, record.at, method, params), record.seq, as_size(data.get("size"))
-    )
+# By the kind of a record: the ring that gets an entry, and the entry to fill in.
+_ENTRIES: Final[dict[str, tuple[str, Callable[[int, float], items.Item]]]] = {
+    "notification": ("notifications", items.NotificationView),
+    "log": ("logs", items.LogView),
+    "stderr": ("stderr", items.LineView),
+    "garbage": ("stderr", partial(items.LineView, garbage=True)),
+}
 
 
-def _log(view: ServerView, record: Record) -> None:
-    data = record.data
-    level, name = as_text(data.get("level")) or "info", as_text(data.get("logger"))
-    log = items.LogView(record.seq, record.at, level, name, data.get("data"))
-    view.logs.append(log, record.seq, as_size(data.get("size")))
+def _entry(view: ServerView, record: Record) -> None:
+    (ring, make), data = _ENTRIES[record.kind], record.data
+    entry = make(record.seq, record.at)
+    items.take(entry, data)
+    getattr(view, ring).append(entry, record.seq, as_size(data.get("size")) or len(as_text(data.get("text")) or ""))
 
 
-def _line(view: ServerView, record: Record) -> None:
-    text = as_text(record.data.get("text")) or ""
-    view.stderr.append(items.LineView(record.seq, record.at, text, record.kind == "garbage"), record.seq, len(text))
-
-
-def _missed(view: ServerView, record: Record) -> None:
-    view.missed += as_size(record.data.get("count"))
+def _numbers(view: ServerView, record: Record) -> None:
+    if record.kind == "answer-time":
+        view.last_answer_at, view.last_answer_ms = record.at, as_float(record.data.get("ms"))
+    else:
+        view.missed += as_size(record.data.get("count"))
 
 
 def _change(view: ServerView, record: Record) -> None:
@@ -434,11 +420,8 @@ _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "list": _list,
     "message": _message,
     "exchange": _exchange,
-    "answer-time": _answer_time,
-    "notification": _notification,
-    "log": _log,
-    "stderr": _line,
-    "garbage": _line,
+    **dict.fromkeys(_ENTRIES, _entry),
+    **dict.fromkeys(("answer-time", "missed"), _numbers),
     "change": _change,
     "changes-missed": _changes_missed,
     "content": _content,
@@ -450,5 +433,4 @@ _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "task": _task,
     "question": _question,
     "answered": _answered,
-    "missed": _missed,
 }

@@ -130,8 +130,8 @@ class NotificationView(Item):
     KIND = "notification"
     ROW = ("method", "summary")
 
-    method: str
-    params: dict[str, Any] | None
+    method: str = ""
+    params: dict[str, Any] | None = None
 
     @property
     def summary(self) -> str:
@@ -147,9 +147,9 @@ class LogView(Item):
     KIND = "log"
     ROW = ("level", "logger", "text")
 
-    level: str
-    logger: str | None
-    data: Any
+    level: str = "info"
+    logger: str | None = None
+    data: Any = None
 
     @property
     def text(self) -> str:
@@ -166,7 +166,7 @@ class LineView(Item):
     KIND = "stderr"
     ROW = ("text", "garbage")
 
-    text: str
+    text: str = ""
     garbage: bool = False
 
 
