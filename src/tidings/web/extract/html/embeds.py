@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from tidings.web.extract.html.tree import Element, drop
 
+FORMULA_NAMES: Final = (b"math", b"MATH", b"arithmatex")  # A page with a formula has one of them.
 _DRAWN: Final = re.compile(r"(?:^|\s)(?:katex|katex-display|MathJax\w*|mwe-math-element)(?:\s|$)")
 _TO_DRAW: Final = re.compile(r"(?:^|\s)(?:math|arithmatex)(?:\s|$)")
 _MARKED_TEX: Final = re.compile(r"\\\((.*?)\\\)|\\\[(.*?)\\\]|\A\s*\$\$(.+?)\$\$\s*\Z|\A\s*\$([^$]+)\$\s*\Z", re.DOTALL)

@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import mail_date
 from tidings.web.extract.html.blocks import Blocks, PageBlock
-from tidings.web.extract.html.embeds import write_formulas
+from tidings.web.extract.html.embeds import FORMULA_NAMES, write_formulas
 from tidings.web.extract.html.hidden import hidden_texts, visibility_of
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import Element, parse
@@ -62,7 +62,8 @@ def read_page(body: bytes, url: str, without: Iterable[str] = (), bounds: TreeBo
     """Parses `body`, which is UTF-8, without the parts that these selectors match. Raises `Unparsable`."""
     root = parse(body, bounds)
     remove(root, without)
-    write_formulas(root)
+    if any(name in body for name in FORMULA_NAMES):
+        write_formulas(root)
     within = root.find("body")
     within = root if within is None else within
     parts: dict[str, list[Element]] = {tag: [] for tag in _TAGS}
