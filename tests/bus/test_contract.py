@@ -141,7 +141,6 @@ async def test_the_last_of_many_equal_changes_is_heard(bus_factory: BusFactory) 
         bus.subscribe(ear)
         cursors = await asyncio.gather(*(bus.publish(A) for _ in range(50)))
         await ear.until_after(max(cursors))
-        assert len(set(cursors)) == 50
         assert ear.in_order
         assert ear.heard[-1] == (max(cursors), A)
 

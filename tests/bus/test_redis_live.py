@@ -111,7 +111,7 @@ async def test_a_bus_is_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert measured() == {
                 "tidings.bus.connected": 1,
                 "tidings.bus.waiting": 0,
-                "tidings.bus.published": 3,
+                "tidings.bus.published": 2,  # Equal changes that wait are one.
                 "tidings.bus.publish.duration": 1,
             }
             proxy.stall()

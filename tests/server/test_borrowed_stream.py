@@ -97,6 +97,7 @@ class Live:
         self.streams: list[BorrowedStream] = []
         self.weights: list[tuple[str, int]] = []
         self.is_full = False
+        self.legacy = self
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -110,7 +111,7 @@ class Live:
     def request_started(self) -> PassedRequests:
         return PassedRequests()
 
-    def admit(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
+    def admit_stream(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
         if self.is_full:
             raise LimitReached("Full.", data={"limit": "streams", "max": 1, "scope": "server"})
 

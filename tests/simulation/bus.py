@@ -241,16 +241,16 @@ class SimulatedSession:
             raise
         self.listeners.call_all(news)
         self.waiting.done(batch)
-        for held, places in zip(batch, cursors, strict=True):
-            held.stored(places)
+        for held, cursor in zip(batch, cursors, strict=True):
+            held.stored(cursor)
 
-    def _exchange(self, batch: Sequence[Held]) -> tuple[list[list[Cursor]], NewEntries]:
+    def _exchange(self, batch: Sequence[Held]) -> tuple[list[Cursor], NewEntries]:
         """Stores what waits, and returns its cursors and all that is new to this replica. Runs at the broker."""
         now = self.clock()
         if batch and not self._has_term:
             self.broker.begin_term()
             self._has_term = True
-        cursors = [self.broker.append([held.change] * max(len(held.askers), 1), now) for held in batch]
+        cursors = self.broker.append([held.change for held in batch], now)
         news = self.broker.since(self.listeners.head)
         self.broker.trim(self.history, now)
         if batch:

@@ -8,9 +8,9 @@ the records that are in the file can still be read.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio.to_thread
 
@@ -23,6 +23,8 @@ from tidings.changes import Change, Cursor
 from tidings.errors import BusUnavailable, TransportError
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HISTORY: Final = History(entries=20_000, age=14 * 86_400.0)
 _EDITION: Final = "edition"
@@ -140,21 +142,13 @@ class LocalRecords:
 
     async def get(self, key: str) -> StoredRecord | None:
         found = None if self._bus.is_shared else await self._memory.get(key)
-        if found is not None:
-            return found
-        try:
-            return await self._file.get(key)
-        except TransportError as error:
-            if self._bus.is_shared:
-                self._bus.leave_file(error)
-            return None
+        return found or await self._in_file(self._file.get(key))
 
     async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         if self._bus.is_shared:
-            try:
-                return await self._file.put(key, value, seconds=seconds, revision=revision)
-            except TransportError as error:
-                self._bus.leave_file(error)
+            stored = await self._in_file(self._file.put(key, value, seconds=seconds, revision=revision))
+            if self._bus.is_shared:
+                return stored
         if revision is not None:
             there = await self.get(key)
             if revision != (there.revision if there else 0):
@@ -163,8 +157,13 @@ class LocalRecords:
 
     async def delete(self, key: str) -> None:
         if self._bus.is_shared:
-            try:
-                await self._file.delete(key)
-            except TransportError as error:
-                self._bus.leave_file(error)
+            await self._in_file(self._file.delete(key))
         await self._memory.delete(key)
+
+    async def _in_file(self, work: Awaitable[T]) -> T | None:
+        """Returns the result of `work`; None, and leaves the file, if it cannot be done."""
+        try:
+            return await work
+        except TransportError as error:
+            self._bus.leave_file(error)
+            return None

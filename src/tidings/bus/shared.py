@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, islice, repeat, takewhile
+from itertools import chain, islice, takewhile
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from tidings._kit.suggest import did_you_mean, there_are
@@ -372,21 +372,20 @@ class Held:
     """One distinct change that waits, and the publishers that wait for its cursor."""
 
     change: Change
-    askers: dict[asyncio.Future[Cursor], None] = field(default_factory=dict[asyncio.Future[Cursor], None])
+    askers: set[asyncio.Future[Cursor]] = field(default_factory=set[asyncio.Future[Cursor]])
 
-    def stored(self, cursors: Sequence[Cursor]) -> None:
-        """Answers the publishers: each with a cursor of its own as long as there are enough, else with the last one."""
-        askers = [asker for asker in self.askers if not asker.done()]
-        places = chain(cursors[-len(askers) :], repeat(cursors[-1]))
-        for asker, cursor in zip(askers, places, strict=False):
-            asker.set_result(cursor)
+    def stored(self, cursor: Cursor) -> None:
+        """Answers the publishers that have not given up."""
+        for asker in self.askers:
+            if not asker.done():
+                asker.set_result(cursor)
 
 
 class Waiting:
     """The changes that wait to be stored by a server: in order, each distinct one once, at most `limit` of them.
 
-    Equal changes are merged while they wait. A change stays here until it is known to be stored: if the connection
-    breaks while it is sent, it is given back and sent again. Storing it twice does no harm.
+    Equal changes are merged while they wait, and get one cursor. A change stays here until it is known to be stored: if
+    the connection breaks while it is sent, it is given back and sent again. Storing it twice does no harm.
 
     `added` is called whenever there is one more to send.
     """
@@ -413,13 +412,13 @@ class Waiting:
         try:
             async with asyncio.timeout(seconds):
                 held = self._held.get(change) or await self._admit(change)
-                held.askers[asker] = None
+                held.askers.add(asker)
                 return await asker
         except TimeoutError:
             raise NotStored(kept=held is not None) from None
         finally:
             if held is not None:
-                held.askers.pop(asker, None)
+                held.askers.discard(asker)
 
     async def _admit(self, change: Change) -> Held:
         room = self._room
@@ -452,8 +451,7 @@ class Waiting:
         self._under_way.difference_update(taken)
         for held in reversed(taken):
             if later := self._held.get(held.change):
-                # Publishers that gave up remove themselves from the other object, so they are left out here.
-                held.askers = {asker: None for asker in (*held.askers, *later.askers) if not asker.done()}
+                held.askers |= later.askers
                 self._room.release()
             self._held[held.change] = held
             self._held.move_to_end(held.change, last=False)

@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 # Keys in the scope of a request.
 SCOPE_KEY: Final = "tidings.stream"  # Its `BorrowedStream`, if its answer may carry changes.
-WRAPPED_KEY: Final = "tidings.wrapped"  # The lender of the wrapper through which it came.
+WRAPPED_KEY: Final = "tidings.wrapped"  # The register of the wrapper through which it came.
 COME_BACK: Final = b"retry: 5000\r\n\r\n"  # The pause before a client opens its stream again, in milliseconds.
 _PING: Final = b": ping\r\n\r\n"  # A comment, which keeps the connection alive.
 _PING_SECONDS: Final = 15.0  # Where the SDK's interval is not known.
@@ -331,25 +331,14 @@ class PassedRequests:
             transport.abort()
 
 
-class Lender(Protocol):
-    """The receiver of the streams that the SDK has opened: `Live`. It runs for the life of the application."""
+class Register(Protocol):
+    """The register of the streams that belong to legacy sessions: `LegacyEra`."""
 
-    def running(self) -> AbstractAsyncContextManager[object]: ...
-
-    async def aclose(self) -> None: ...
-
-    def admit(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
+    def admit_stream(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
         """Raises `LimitReached` if there is no room for a stream of this session, or one that begins a session."""
 
     def sse_message_came(self, session_id: str, weight: int) -> None:
         """A message of the SSE transport takes so many bytes. Raises `LimitReached` if there is no room for it."""
-
-    def request_started(self) -> "PassedRequests":
-        """A request is to be passed through. Returns where to note it."""
-        ...
-
-    def stream_started(self, stream: BorrowedStream) -> None:
-        """The SDK has accepted a request, and begun to answer with a stream."""
 
     def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
         """The stream belongs to a legacy session, which it may begin, and can be written to.
@@ -361,12 +350,31 @@ class Lender(Protocol):
         """The stream is over, or was never opened."""
 
 
+class Lender(Protocol):
+    """The receiver of the streams that the SDK has opened: `Live`. It runs for the life of the application."""
+
+    @property
+    def legacy(self) -> Register: ...
+
+    def running(self) -> AbstractAsyncContextManager[object]: ...
+
+    async def aclose(self) -> None: ...
+
+    def request_started(self) -> PassedRequests:
+        """A request is to be passed through. Returns where to note it."""
+        ...
+
+    def stream_started(self, stream: BorrowedStream) -> None:
+        """The SDK has accepted a request, and begun to answer with a stream."""
+
+
 class Borrowing:
     """The ASGI wrapper around an app that serves MCP."""
 
     def __init__(self, app: ASGIApp, lender: Lender, keep_alive: float | None = None) -> None:
         self.app = app
         self._lender = lender
+        self._register = lender.legacy
         self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -376,10 +384,10 @@ class Borrowing:
         if any(value[-1:] in (b" ", b"\t") for _, value in scope["headers"]):
             # The space around a value is not a part of it. Httptools leaves the space behind it.
             scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        if scope["type"] != "http" or scope.get(WRAPPED_KEY) is self._lender:
+        if scope["type"] != "http" or scope.get(WRAPPED_KEY) is self._register:
             await self.app(scope, receive, send)  # It is no request, or a wrapped app was wrapped again.
             return
-        scope[WRAPPED_KEY] = self._lender
+        scope[WRAPPED_KEY] = self._register
         weight = header_bytes(scope)
         if weight > MOST_HEADER_BYTES:
             await respond(send, 431, _TOO_MANY_HEADERS)
@@ -399,7 +407,7 @@ class Borrowing:
 
         def check(weight: int) -> None:
             if over_sse is not None:
-                self._lender.sse_message_came(over_sse[1].decode(), weight)
+                self._register.sse_message_came(over_sse[1].decode(), weight)
 
         def say(message: Message) -> Awaitable[None]:
             # Other servers may begin a stream with its first event, so that a client cannot tell a lost one by its
@@ -439,7 +447,7 @@ class Borrowing:
                 raise
         finally:
             stream.over()
-            self._lender.stream_closed(stream)
+            self._register.stream_closed(stream)
 
     async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive) -> None:
         async def weigh() -> Message:
@@ -491,7 +499,7 @@ class Borrowing:
                     await send(message)
 
     def _admit(self, scope: Scope, stream: BorrowedStream, start: Message) -> None:
-        self._lender.admit(_session_of(scope, start), stream, scope)
+        self._register.admit_stream(_session_of(scope, start), stream, scope)
 
     def _started(self, scope: Scope, stream: BorrowedStream, start: Message) -> None:
         self._lender.stream_started(stream)
@@ -500,7 +508,7 @@ class Borrowing:
 
         def opened(session_id: str, *, begins: bool = False) -> None:
             stream.session_id = session_id
-            self._lender.stream_opened(session_id, stream, scope, begins=begins)
+            self._register.stream_opened(session_id, stream, scope, begins=begins)
 
         def find_session(event: bytes) -> None:
             if found := SSE_ENDPOINT.fullmatch(event):

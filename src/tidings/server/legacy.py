@@ -171,14 +171,12 @@ class LegacyEra:
     def __init__(
         self,
         core: Core,
-        lender: object,
         shared: SharedSessions | None = None,
         *,
         channel: Callable[[str], Channel | None] = lambda session_id: None,
         lighten: Callable[[Connection], None] = lambda connection: None,
     ) -> None:
         self._core = core
-        self._lender = lender
         self._shared = shared
         self._channel = channel
         self._lighten = lighten
@@ -246,7 +244,7 @@ class LegacyEra:
         self._register(ctx, connection)
 
     def _is_wrapped(self, ctx: RequestContext) -> bool:
-        return ctx.request is not None and ctx.request.scope.get(WRAPPED_KEY) is self._lender
+        return ctx.request is not None and ctx.request.scope.get(WRAPPED_KEY) is self
 
     def initialized(self, ctx: RequestContext) -> None:
         """Registers a client that has completed its handshake: it receives list changes from now on."""

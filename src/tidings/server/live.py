@@ -34,7 +34,7 @@ from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Waking
 from tidings.server.core import AskModel, Core, invalid_params
 from tidings.server.hooks import Hook, HookEvent
-from tidings.server.http_exchange import ASGIApp, Scope
+from tidings.server.http_exchange import ASGIApp
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra, is_modern
 from tidings.server.notify import REVOKED, TASKS, Notifier
@@ -87,9 +87,7 @@ class Live:
             else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
-        self._legacy = LegacyEra(
-            self._core, self, self._sessions, channel=channel, lighten=partial(lighten, self._server)
-        )
+        self.legacy = LegacyEra(self._core, self._sessions, channel=channel, lighten=partial(lighten, self._server))
         self._waking_settings = waking
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
@@ -106,8 +104,8 @@ class Live:
         adapter.watch(self.notify.soon)
         server = self._server
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._modern.listen)
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._legacy.subscribe)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._legacy.unsubscribe)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self.legacy.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self.legacy.unsubscribe)
         server.middleware.append(self._middleware)
         server.middleware.insert(0, self._admit_session)
         theirs = server.lifespan
@@ -125,7 +123,7 @@ class Live:
     async def _admit_session(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         # Before all other middleware: the SDK keeps a session whose handshake was refused by any.
         if ctx.method == "initialize":
-            self._legacy.admit(ctx)
+            self.legacy.admit(ctx)
         return await call_next(ctx)
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -142,12 +140,12 @@ class Live:
             result = await self._calls.run(ctx, served)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
-            self._legacy.advertise(ctx, answer)
-            await self._legacy.begin(ctx, answer)
+            self.legacy.advertise(ctx, answer)
+            await self.legacy.begin(ctx, answer)
         elif ctx.method == "logging/setLevel":
-            await self._legacy.set_level(ctx)
+            await self.legacy.set_level(ctx)
         elif ctx.method == "notifications/initialized":
-            self._legacy.initialized(ctx)
+            self.legacy.initialized(ctx)
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
@@ -155,7 +153,7 @@ class Live:
             self._waking.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
-            self._legacy.revoked(principal)
+            self.legacy.revoked(principal)
             self._core.revoked(principal)
         elif self._sessions is not None and (uri is None or not uri.startswith(TASKS)):
             self._sessions.noticed(uri)
@@ -400,21 +398,9 @@ class Live:
         self._signals.install(only_if_handled=True)
         return self._requests
 
-    def admit(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
-        self._legacy.admit_stream(session_id, stream, scope)
-
-    def sse_message_came(self, session_id: str, weight: int) -> None:
-        self._legacy.sse_message_came(session_id, weight)
-
     def stream_started(self, stream: BorrowedStream) -> None:
         self._signals.install(only_if_handled=True)
         stream.give_up_after(self._core.policy.limits.liveness)
-
-    def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
-        self._legacy.stream_opened(session_id, stream, scope, begins=begins)
-
-    def stream_closed(self, stream: BorrowedStream) -> None:
-        self._legacy.stream_closed(stream)
 
 
 async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: str) -> None:

@@ -80,13 +80,6 @@ class TaskFrame(Frame):
         return {**self._state, "_meta": meta}
 
 
-class Feed(Protocol):
-    """Delivers frames to a stream by itself."""
-
-    def close(self) -> None:
-        """Ends this."""
-
-
 class TaskSource(Protocol):
     """The tasks of this server."""
 
@@ -97,8 +90,10 @@ class TaskSource(Protocol):
         """
         ...
 
-    def follow(self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[Frame], None]) -> Feed:
-        """Delivers the changes of these tasks."""
+    def follow(
+        self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[Frame], None]
+    ) -> Callable[[], None]:
+        """Delivers the changes of these tasks. Returns the function that ends this."""
         ...
 
 
@@ -110,7 +105,7 @@ class ListenStream(Subscriber):
     """
 
     era = "modern"
-    __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "ended", "feed")
+    __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "end_feed", "ended")
 
     def __init__(self, ctx: RequestContext, server: Server[Any], **details: Any) -> None:
         scope = scope_of(ctx)
@@ -128,7 +123,7 @@ class ListenStream(Subscriber):
         self._frame_end = json.dumps(ctx.request_id).encode() + FRAME_END
         self._last = b""  # The event that ends it, if it has to end as soon as it is open.
         self.ended: asyncio.Future[None] | None = None
-        self.feed: Feed | None = None  # Of the tasks that it follows.
+        self.end_feed: Callable[[], None] | None = None  # Of the tasks that it follows.
         if self.stream is None:
             self.ended = asyncio.get_running_loop().create_future()
 
@@ -192,8 +187,8 @@ class ListenStream(Subscriber):
 
     def gone(self) -> None:
         super().gone()
-        if self.feed is not None:
-            self.feed.close()
+        if self.end_feed is not None:
+            self.end_feed()
 
     def _cut(self) -> None:
         if self.stream is not None:
@@ -309,7 +304,7 @@ class ModernEra:
                 **({} if tasks is None else {_TASK_IDS: list(tasks)}),
             )
             if tasks and self._tasks is not None:
-                stream.feed = self._tasks.follow(ctx, tasks, stream.deliver)
+                stream.end_feed = self._tasks.follow(ctx, tasks, stream.deliver)
             if core.policy.asks and not wanted.bounded:
                 behind = False  # What only a prefix matches may never be sent.
             await stream.acknowledge(ctx, honoured, core.cursor_text(cursor), recovered=recovered, behind=behind)

@@ -5,13 +5,13 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from tidings._kit.tasks import retrieve
+from tidings._kit.tasks import SingleFlight
 from tidings.bus import Entry
-from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription, end
+from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription
 from tidings.bus.nats.errors import Interrupted, NatsTimeout
 from tidings.bus.nats.log import Log
 from tidings.bus.nats.stream import Mark, NatsStream, StreamState, Subjects, change_in, payload
@@ -185,16 +185,11 @@ class StreamLink:
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A change that was sent, once for each publisher that waits for a cursor."""
+    """A change that was sent."""
 
     held: Held
     at: float
-    copies: int
-    seqs: list[int] = field(default_factory=list[int])
-
-    @property
-    def stored(self) -> bool:
-        return len(self.seqs) == self.copies
+    seq: int = 0  # Its number in the stream; 0 until it is stored.
 
 
 class Sender:
@@ -224,7 +219,7 @@ class Sender:
                 while self._on_the_way < _WINDOW and not self.waiting.idle:
                     now = asyncio.get_running_loop().time()
                     held = self.waiting.take(_WINDOW - self._on_the_way)
-                    taken = [_Sent(each, now, copies=max(1, len(each.askers))) for each in held]
+                    taken = [_Sent(each, now) for each in held]
                     # All are noted before the first is sent: its failure must not lose the others.
                     self._sent |= {sent.held: sent for sent in taken}
                     for sent in taken:
@@ -234,10 +229,8 @@ class Sender:
 
     async def _send(self, connection: NatsConnection, sent: _Sent) -> None:
         change = sent.held.change
-        subject, body = self._subjects.of(change), payload(change)
-        for _ in range(sent.copies):
-            self._on_the_way += 1
-            await connection.post(subject, body, partial(self._answered, connection, sent))
+        self._on_the_way += 1
+        await connection.post(self._subjects.of(change), payload(change), partial(self._answered, connection, sent))
 
     def _answered(self, connection: NatsConnection, sent: _Sent, answer: Answer) -> None:
         self._on_the_way -= 1
@@ -245,23 +238,22 @@ class Sender:
             # It is not stored, and the next would not be. If the connection has ended, this has no effect.
             connection.fail(_NOT_STORED if isinstance(answer, NatsTimeout) else answer)
             return
-        sent.seqs.append(answer["seq"])
+        sent.seq = answer["seq"]
         self.stored += 1
         self._more.set()
-        if sent.stored:
-            self._log.when(max(sent.seqs), partial(self._stored, sent))
+        self._log.when(sent.seq, partial(self._stored, sent))
 
     def _stored(self, sent: _Sent) -> None:
         del self._sent[sent.held]
         self.waiting.done([sent.held])
-        sent.held.stored([self._log.cursor(seq) for seq in sorted(sent.seqs)])
-        self._engine.stored(sent.copies, asyncio.get_running_loop().time() - sent.at)
+        sent.held.stored(self._log.cursor(sent.seq))
+        self._engine.stored(1, asyncio.get_running_loop().time() - sent.at)
         self._engine.back()
         self._progress.set()
 
     def is_late(self, seconds: float) -> bool:
         """Returns whether the broker has not acknowledged a message for this long."""
-        oldest = next((sent for sent in self._sent.values() if not sent.stored), None)
+        oldest = next((sent for sent in self._sent.values() if not sent.seq), None)
         return oldest is not None and asyncio.get_running_loop().time() - oldest.at > seconds
 
     def take_back(self, *, everything: bool) -> None:
@@ -270,7 +262,7 @@ class Sender:
         With `everything`, also what was stored and not received yet, because the log was lost.
         """
         self._on_the_way = 0
-        held = [sent.held for sent in self._sent.values() if everything or not sent.stored]
+        held = [sent.held for sent in self._sent.values() if everything or not sent.seq]
         for one in held:
             del self._sent[one]
         self.waiting.give_back(held)
@@ -296,17 +288,13 @@ class Past:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._turn = asyncio.Lock()
-        self._question: asyncio.Task[StreamState] | None = None
-        self._questions: set[asyncio.Task[StreamState]] = set()
+        self._questions: SingleFlight[StreamState] = SingleFlight()
+        self._number = 0  # Of the next question to the broker. Questions at the same time share one.
 
     async def since(self, link: StreamLink, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the changes after `cursor`; None if they are not known. Raises the reason of the connection's end."""
         log, tail, version = self._log, self._log.tail, cursor.version
-        if self._question is None:  # Questions at the same time share one.
-            self._question = asyncio.get_running_loop().create_task(self._ask(link))
-            self._questions.add(self._question)
-            self._question.add_done_callback(self._answered)
-        found = await asyncio.shield(self._question)
+        found = await self._questions.share(self._number, lambda _: self._ask(link))
         if cursor.epoch != log.place.epoch or not 0 <= version <= log.place.seq or not log.mark.terms.know(cursor):
             return None
         tail.expire(found.now)
@@ -321,8 +309,7 @@ class Past:
     async def _ask(self, link: StreamLink) -> StreamState:
         """Returns the state of the stream, once everything up to its end was received."""
         await asyncio.sleep(0)
-        # A question from now on needs a later state.
-        self._question = None
+        self._number += 1  # A question from now on needs a later state.
         found = await link.stream.find()
         if found.created != link.found.created or self._log.mark.seq < found.first or found.narrow:
             link.connection.fail(Interrupted("the stream was emptied, replaced, or has other limits."))
@@ -333,10 +320,6 @@ class Past:
         if not arrived.done():
             raise link.connection.ended.result()
         return found
-
-    def _answered(self, question: asyncio.Task[StreamState]) -> None:
-        self._questions.discard(question)
-        retrieve(question)
 
     async def _remember(self, link: StreamLink, version: int) -> None:
         """Reads the entries after `version` that were not known so far."""
@@ -372,5 +355,4 @@ class Past:
             tail.prepend(older, version)
 
     async def stop(self) -> None:
-        for question in tuple(self._questions):
-            await end(question)
+        await self._questions.aclose()

@@ -10,10 +10,10 @@ the log is looked at regularly in any case.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Final
 
 from tidings._kit.backoff import Pauses
@@ -40,6 +40,7 @@ class RedisSession:
 
     server: Server
     log: RedisLog
+    past: RedisLog  # The same, for questions about the past: they hold up no changes.
     records: RedisRecords
     _: KW_ONLY
     listeners: Listeners
@@ -52,7 +53,7 @@ class RedisSession:
         self._more = asyncio.Event()
         self._announced: Cursor | None = None
         self._due = 0.0
-        self._questions: deque[tuple[Cursor, asyncio.Future[Sequence[Entry] | None]]] = deque()
+        self._question = asyncio.Lock()
         self._finishing = False
         self._tasks: list[asyncio.Task[None]] = []
         self.waiting = Waiting(self.buffer, self._added)
@@ -83,6 +84,7 @@ class RedisSession:
         try:
             await asyncio.wait(self._tasks[:1], timeout=_LEAVE_SECONDS)
         finally:
+            await self.past.calls.close()
             await self.records.close()
             for task in self._tasks:
                 task.cancel()
@@ -108,18 +110,15 @@ class RedisSession:
         """Returns the same as `RedisLog.since`; None while the server is out of reach."""
         if self._finishing or not self.connected:
             return None
-        answer: asyncio.Future[Sequence[Entry] | None] = asyncio.get_running_loop().create_future()
-        self._questions.append((cursor, answer))
-        self._more.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.server.timeout):
-                return await answer
+        with suppress(TimeoutError, BusUnavailable, BusMismatch):
+            async with asyncio.timeout(self.server.timeout), self._question:
+                return await self.past.since(cursor)
         return None
 
     async def _run(self) -> None:
         pauses = Pauses(PAUSES, below=0.5)
         try:
-            while not (self._finishing and (self._idle or not self.connected)):
+            while not (self._finishing and (self.waiting.idle or not self.connected)):
                 try:
                     await self._turn()
                 except Exception as error:  # noqa: BLE001 - the next turn may succeed
@@ -129,16 +128,11 @@ class RedisSession:
                     self.engine.back()
                     pauses.reset()
         finally:
-            self._give_up_questions()
             await self.log.calls.close()
-
-    @property
-    def _idle(self) -> bool:
-        return self.waiting.idle and not self._questions
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._idle and not self._news and not self._finishing:
+        if self.waiting.idle and not self._news and not self._finishing:
             self._more.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(self._due):
@@ -150,22 +144,21 @@ class RedisSession:
             await self._send()
         elif self._news or loop.time() >= self._due:
             await self._look()
-        await self._answer()
 
     async def _send(self) -> None:
         began = asyncio.get_running_loop().time()
         batch = self.waiting.take(_BATCH)
         try:
-            places, news = await self.log.append(batch, self.listeners.head)
+            cursors, news = await self.log.append([held.change for held in batch], self.listeners.head)
             await self._call_with_all(news)
         except BaseException:
             self.waiting.give_back(batch)
             raise
         self.waiting.done(batch)
-        for held, cursors in zip(batch, places, strict=True):
-            held.stored(cursors)
+        for held, cursor in zip(batch, cursors, strict=True):
+            held.stored(cursor)
         self.engine.waiting(len(self.waiting))
-        self.engine.stored(sum(map(len, places)), asyncio.get_running_loop().time() - began)
+        self.engine.stored(len(batch), asyncio.get_running_loop().time() - began)
 
     async def _look(self) -> None:
         # A message from now on may be newer than what this call finds.
@@ -182,26 +175,10 @@ class RedisSession:
             news = await self.log.look(self.listeners.head)
         self._due = asyncio.get_running_loop().time() + self.poll
 
-    async def _answer(self) -> None:
-        """Answers one question. The others wait for the next turn, so that they do not block publishers."""
-        if self._questions:
-            cursor, answer = self._questions[0]
-            found = None if answer.done() else await self.log.since(cursor)
-            self._questions.popleft()
-            if not answer.done():
-                answer.set_result(found)
-
-    def _give_up_questions(self) -> None:
-        while self._questions:
-            _, answer = self._questions.popleft()
-            if not answer.done():
-                answer.set_result(None)
-
     async def _failed(self, error: Exception) -> None:
         if not isinstance(error, BusUnavailable | BusMismatch) and str(error) != self.engine.state.reason:
             logger.error("The bus at %s failed unexpectedly", self.engine.place, exc_info=error)
         self.engine.away(error)
-        self._give_up_questions()
         self._announced = NOWHERE
         if self.log.calls.connected:
             # It refuses this call, so publishers need not wait; and changes of others may still be read.
@@ -314,9 +291,11 @@ class RedisBus(BrokerBus):
             raise ValueError(f"poll must be more than 0 seconds, not {poll}")
         server = Server(url, timeout=timeout)
         super().__init__("redis", server.place, buffer=buffer, timeout=timeout)
+        log = partial(RedisLog, server, prefix=prefix, history=history or History(), durable=durable)
         self._new_session = lambda: RedisSession(
             server,
-            RedisLog(server, prefix=prefix, history=history or History(), durable=durable),
+            log(),
+            log(),
             RedisRecords(server, prefix),
             listeners=self._listeners,
             engine=self._engine,

@@ -3,7 +3,7 @@ local told_epoch, told, told_by_us = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 local fresh, durable, probe, channel = ARGV[4], ARGV[5] == '1', ARGV[6] == '1', ARGV[7]
 local page, most, age = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local fresh_term, known_term, has_term = ARGV[11], ARGV[12], ARGV[13] == '1'
-local FIRST_KEY = 14  -- then: key, how many versions, key, how many versions ...
+local FIRST_KEY = 14  -- then the keys of the changes
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -59,16 +59,14 @@ if probe then
 end
 
 -- The changes.
-local places = {}
 local now
 if appending then
   local time = redis.call('TIME')
   now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-  for n = FIRST_KEY, #ARGV, 2 do
-    version = version + tonumber(ARGV[n + 1])
+  for n = FIRST_KEY, #ARGV do
+    version = version + 1
     entries = entries + redis.call('ZADD', CHANGES, text(version), ARGV[n])
     redis.call('HSET', TIMES, ARGV[n], string.format('%.6f', now))
-    places[#places + 1] = text(version)
   end
 end
 
@@ -81,7 +79,7 @@ end
 -- What the history has no room for, from the oldest on. Entries whose time is wrong, because the clock was, can keep
 -- others for longer, but never beyond the number. If there is very much to trim, the next calls go on with it.
 if appending then
-  for _ = 1, #places + 1000 do
+  for _ = 1, #ARGV + 1000 do
     local oldest = redis.call('ZRANGE', CHANGES, 0, 0, 'WITHSCORES')
     local at = tonumber(redis.call('HGET', TIMES, oldest[1]) or 0)
     if entries <= most and at >= now - age then break end
@@ -94,4 +92,4 @@ end
 if appending or begun or probe then redis.call('PUBLISH', channel, epoch .. ' ' .. text(version)) end
 
 -- One text, which is quicker to read than many.
-return cjson.encode({epoch, text(version), news, places, term, terms})
+return cjson.encode({epoch, text(version), news, term, terms})

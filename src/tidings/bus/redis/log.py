@@ -37,7 +37,7 @@ it stores, and so does a new run of the server.
 
 Records
 -------
-They have connections of their own, so that large ones do not hold up changes. Redis drops a record when its time is
+They have a connection of their own, so that large ones do not hold up changes. Redis drops a record when its time is
 over. The keys have the hash tag of the log:
 - `{prefix}:record:` and the key of a record, a hash: its value and its revision;
 - `{prefix}:records`, a hash: the newest revision of any record.
@@ -57,8 +57,8 @@ from typing import Any, Final, TypeVar
 
 from tidings.bus import Entry, History, StoredRecord
 from tidings.bus.redis.connection import RedisConnection, Server, exceptions
-from tidings.bus.shared import MOST_TERMS, NOWHERE, Held, NewEntries, Terms, new_term
-from tidings.changes import Cursor, change_from_key, change_key
+from tidings.bus.shared import MOST_TERMS, NOWHERE, NewEntries, Terms, new_term
+from tidings.changes import Change, Cursor, change_from_key, change_key
 from tidings.errors import BusMismatch, BusUnavailable
 
 SCHEMA: Final = "1"
@@ -227,27 +227,22 @@ class RedisLog:
                     raise
             await asyncio.sleep(_LOADING_PAUSE)
 
-    async def append(self, held: Sequence[Held], told: Cursor) -> tuple[list[list[Cursor]], NewEntries]:
-        """Stores changes, all or none. Returns the cursors of each, and what is new after `told`."""
-        numbers = [max(len(each.askers), 1) for each in held]
-        words = [word for each, number in zip(held, numbers, strict=True) for word in (change_key(each.change), number)]
-        news, lasts = await self.calls.do(lambda connection: self._run(connection, told, *words))
+    async def append(self, changes: Sequence[Change], told: Cursor) -> tuple[list[Cursor], NewEntries]:
+        """Stores distinct changes, all or none. Returns their cursors, and what is new after `told`."""
+        news = await self.calls.do(lambda connection: self._run(connection, told, *map(change_key, changes)))
         self._has_term = True
-        places = [
-            [self._cursor(news.head.epoch, last - number + n) for n in range(1, number + 1)]
-            for last, number in zip(lasts, numbers, strict=True)
-        ]
-        return places, news
+        before = news.head.version - len(changes)
+        return [self._cursor(news.head.epoch, before + n) for n in range(1, len(changes) + 1)], news
 
     async def look(self, told: Cursor) -> NewEntries:
         """Returns what is new after `told`, a cursor of this log."""
-        return (await self.calls.do(partial(self._run, told=told)))[0]
+        return await self.calls.do(partial(self._run, told=told))
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the newest entry of each distinct change after `cursor`, a cursor from outside; None if unknown."""
         found: dict[Any, Entry] = {}
         while True:
-            news, _ = await self.calls.do(partial(self._run, told=cursor, told_by_us=False))
+            news = await self.calls.do(partial(self._run, told=cursor, told_by_us=False))
             if news.entries is None:
                 return None
             for entry in news.entries:
@@ -271,7 +266,7 @@ class RedisLog:
                 self._server.place,
                 policy,
             )
-        return (await self._run(connection, NOWHERE, probe=True))[0]
+        return await self._run(connection, NOWHERE, probe=True)
 
     async def _check_durable(self, connection: RedisConnection) -> None:
         place = self._server.place
@@ -291,10 +286,10 @@ class RedisLog:
         self,
         connection: RedisConnection,
         told: Cursor,
-        *changes: str | int,
+        *changes: str,
         told_by_us: bool = True,
         probe: bool = False,
-    ) -> tuple[NewEntries, list[int]]:
+    ) -> NewEntries:
         words: list[str | bytes | int] = [
             # A cursor from outside may contain what cannot be encoded.
             *(told.epoch.encode(errors="surrogatepass"), told.version, int(told_by_us)),
@@ -308,8 +303,8 @@ class RedisLog:
     def _cursor(self, epoch: str, version: int) -> Cursor:
         return Cursor(epoch, version, self._terms[1].at(version))
 
-    def _read(self, answer: bytes, told: Cursor) -> tuple[NewEntries, list[int]]:
-        epoch, version, found, lasts, term, terms = json.loads(answer)
+    def _read(self, answer: bytes, told: Cursor) -> NewEntries:
+        epoch, version, found, term, terms = json.loads(answer)
         if terms is not False:
             self._terms = (term, Terms.parse(terms))
         head = self._cursor(epoch, int(version))
@@ -327,10 +322,9 @@ class RedisLog:
                     f"{error}. {_START_AFRESH}"
                 ) from error
         more = bool(entries) and len(entries) == PAGE and entries[-1][0] < head
-        return NewEntries(head, entries, more), [int(last) for last in lasts]
+        return NewEntries(head, entries, more)
 
 
-_CONNECTIONS: Final = 4  # At most, while many ask at once.
 _SCRIPT: Final = Script(Path(__file__).with_name("records.lua").read_text(encoding="utf-8"))
 
 
@@ -340,9 +334,8 @@ class RedisRecords:
     def __init__(self, server: Server, prefix: str) -> None:
         self._server = server
         self._prefix = prefix
-        self._all = [RedisCalls(server) for _ in range(_CONNECTIONS)]
-        self._idle = self._all[:]
-        self._room = asyncio.Semaphore(_CONNECTIONS)
+        self._calls = RedisCalls(server)
+        self._turn = asyncio.Lock()
         self._closed = False
 
     async def get(self, key: str) -> StoredRecord | None:
@@ -359,21 +352,18 @@ class RedisRecords:
 
     async def close(self) -> None:
         self._closed = True
-        for calls in self._all:
-            await calls.close()
+        await self._calls.close()
 
     async def _run(self, key: str, *words: str | bytes | int) -> Any:
         keys = (f"{{{self._prefix}}}:record:{key}", f"{{{self._prefix}}}:records")
         try:
-            async with asyncio.timeout(self._server.timeout), self._room:
+            async with asyncio.timeout(self._server.timeout), self._turn:
                 if self._closed:
                     raise BusUnavailable(f"The bus at {self._server.place} was closed before it answered.")
-                calls = self._idle.pop()  # The one that was used last: most of the time, one connection is enough.
                 try:
-                    return await calls.do(lambda connection: _SCRIPT.run(connection, keys, *words))
+                    return await self._calls.do(lambda connection: _SCRIPT.run(connection, keys, *words))
                 finally:
-                    self._idle.append(calls)
                     if self._closed:  # Meanwhile: what this call has opened is closed, too.
-                        await calls.close()
+                        await self._calls.close()
         except TimeoutError as error:
             raise explain(error, self._server) from None

@@ -48,13 +48,7 @@ class RecordJob(NamedTuple):
     answer: asyncio.Future[StoredRecord | None]
 
 
-class Stop(NamedTuple):
-    """Asks to finish earlier requests, close the file and end the thread."""
-
-    answer: asyncio.Future[None]
-
-
-Job = PublishJob | ReadJob | RecordJob | Stop
+Job = PublishJob | ReadJob | RecordJob
 Request = Job | None
 """None asks to look for new changes: there is a listener from now on."""
 
@@ -82,6 +76,7 @@ class SqliteThread:
         # A daemon: a program that never closes its bus must still be able to end. Nothing is lost then.
         self._thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
         self._opened: asyncio.Future[Cursor] = self._loop.create_future()
+        self._is_over = False
 
     def start(self) -> asyncio.Future[Cursor]:
         """Opens the log in the thread. The result is its head, or the error with which the thread ended."""
@@ -98,9 +93,17 @@ class SqliteThread:
         self._requests.put(job(*about, answer))
         return answer
 
+    def end(self) -> asyncio.Future[None]:
+        """Finishes earlier requests, closes the file and ends the thread."""
+        return self.ask(ReadJob, self._end)
+
     def join(self) -> None:
-        """Waits for the end of the thread, which follows at once on the answer to `Stop`."""
+        """Waits for the end of the thread, which follows at once on the result of `end`."""
         self._thread.join()
+
+    def _end(self, log: SqliteLog) -> None:
+        self._is_over = True
+        log.close()
 
     def _run(self) -> None:
         try:
@@ -117,17 +120,15 @@ class SqliteThread:
             self._post(None, [(self._opened, error)])
             return
         self._post(None, [(self._opened, told)])
-        while True:
+        while not self._is_over:
             requests = self._take()
             news, replies = self._store([each for each in requests if isinstance(each, PublishJob)], told)
             told = news.head if news else told
-            replies += [self._read(each) for each in requests if isinstance(each, ReadJob)]
             replies += self._do_records([each for each in requests if isinstance(each, RecordJob)])
+            for job in requests:
+                if isinstance(job, ReadJob):
+                    replies += self._replies([job], lambda work=job.work: [work(self._log)])
             self._post(news, replies)
-            if stops := [request for request in requests if isinstance(request, Stop)]:
-                self._log.close()
-                self._post(None, [(stop.answer, None) for stop in stops])
-                return
 
     def _take(self) -> list[Request]:
         """Returns all requests that wait; none if it is time to look."""
@@ -141,26 +142,29 @@ class SqliteThread:
     def _store(self, jobs: Sequence[PublishJob], told: Cursor) -> tuple[NewEntries | None, list[Reply]]:
         if not jobs:
             return self._look(told), []
-        try:
-            cursors, news = self._log.append([job.key for job in jobs], told)
-        except Exception as error:  # noqa: BLE001 - passed to the caller
-            return None, [(job.answer, error) for job in jobs]
-        return news, [(job.answer, cursor) for job, cursor in zip(jobs, cursors, strict=True)]
+        news: NewEntries | None = None
 
-    def _read(self, job: ReadJob) -> Reply:
-        try:
-            return job.answer, job.work(self._log)
-        except Exception as error:  # noqa: BLE001 - passed to the caller
-            return job.answer, error
+        def store() -> Sequence[Cursor]:
+            nonlocal news
+            cursors, news = self._log.append([job.key for job in jobs], told)
+            return cursors
+
+        replies = self._replies(jobs, store)
+        return news, replies
 
     def _do_records(self, jobs: Sequence[RecordJob]) -> list[Reply]:
         """Does all in one transaction: if the file is locked, they wait for it together."""
         sizes = [job.size for job in jobs if job.size is not None]
+        return self._replies(
+            jobs, lambda: self._log.records([job.work for job in jobs], sum(sizes) if sizes else None) if jobs else []
+        )
+
+    def _replies(self, jobs: Sequence[Job], work: Callable[[], Sequence[object]]) -> list[Reply]:
+        """Returns the results of `work`, one for each job, or its error for all of them."""
         try:
-            found = self._log.records([job.work for job in jobs], sum(sizes) if sizes else None) if jobs else []
-        except Exception as error:  # noqa: BLE001 - passed to the caller
+            return [(job.answer, result) for job, result in zip(jobs, work(), strict=True)]
+        except Exception as error:  # noqa: BLE001 - passed to the callers
             return [(job.answer, error) for job in jobs]
-        return [(job.answer, record) for job, record in zip(jobs, found, strict=True)]
 
     def _look(self, told: Cursor) -> NewEntries | None:
         """Returns what other processes published. Nobody waits for it: a failure is logged once, until it is over."""
@@ -311,7 +315,7 @@ class SqliteBus(SharedBus[SqliteThread]):
             self._listeners.head = await session.start()
         except BaseException:
             self._session = None
-            session.ask(Stop)
+            session.end()
             raise
         self._engine.entered()
 
@@ -319,7 +323,7 @@ class SqliteBus(SharedBus[SqliteThread]):
         session, self._session = self._session, None
         if session is None:
             return
-        await session.ask(Stop)
+        await session.end()
         session.join()
         self._listeners.clear()
         self._engine.left(lost=0)

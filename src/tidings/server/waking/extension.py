@@ -342,8 +342,10 @@ class WakingExtension:
                 known[task] = key
         return known
 
-    def follow(self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[TaskFrame], None]) -> TaskFeed:
-        return TaskFeed(self._store, partial(self.state_of, ctx), tasks, deliver)
+    def follow(
+        self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[TaskFrame], None]
+    ) -> Callable[[], None]:
+        return TaskFeed(self._store, partial(self.state_of, ctx), tasks, deliver).close
 
 
 async def _no_tools(_: RequestContext, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
