@@ -28,6 +28,7 @@ else:  # pragma: no cover - Windows
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Flags to open what may turn out to be a pipe: does not wait for a program that writes into it."""
 
+_NOT_JSON: Final = ValueError, OverflowError, RecursionError
 _MOUNTS: Final = Path("/proc/self/mounts")
 _REMOTE: Final = {"9p", "afpfs", "cifs", "davfs", "fuse.rclone", "fuse.sshfs", "nfs", "nfs4", "smb3", "vboxsf"}
 
@@ -156,7 +157,7 @@ def read_json(path: Path, largest: int) -> dict[str, Any]:
     """Returns the JSON object in a file; an empty one if there is none, or it cannot be read."""
     try:
         return as_dict(json.loads(read_file(path, largest)[0].decode()))
-    except (OSError, ValueError, OverflowError, RecursionError):
+    except (OSError, *_NOT_JSON):
         return {}
 
 
@@ -164,11 +165,17 @@ def read_json(path: Path, largest: int) -> dict[str, Any]:
 def editing_json(path: Path, largest: int, timeout: float) -> Generator[dict[str, Any]]:
     """Yields the JSON object in a file, and writes it back as it was changed, one program at a time.
 
-    A file that cannot be read counts as empty. Raises `OSError` if it cannot be written.
+    A file that is not JSON, or too large, is set aside as `name.broken`. Raises `OSError` if it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(path.with_name(f".{path.name}.lock"), timeout):
-        document = read_json(path, largest)
+        document: dict[str, Any] = {}
+        try:
+            document = as_dict(json.loads(read_file(path, largest)[0].decode()))
+        except FileNotFoundError:
+            pass
+        except _NOT_JSON:
+            path.replace(path.with_name(f"{path.name}.broken"))
         yield document
         replace_file(path, dumps(document).encode(), always=True)
 

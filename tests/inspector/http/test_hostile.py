@@ -7,6 +7,7 @@ import json
 import math
 import shlex
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -22,7 +23,7 @@ import pytest
 from tests.inspector.http.page import PATIENCE, Page, finished, opened, plan_in
 from tidings.inspector.http.api.saved_sessions import imported
 from tidings.inspector.http.context import SavedCalls
-from tidings.inspector.http.exchange import unknown
+from tidings.inspector.http.exchange import ApiProblem, unknown
 from tidings.inspector.http.serve import ServePlan
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.journal import Journal
@@ -121,17 +122,59 @@ def test_a_record_that_cannot_be_written_costs_only_itself(tmp_path: Path) -> No
     assert math.isnan(found[4].at)
 
 
-def test_two_inspectors_that_save_calls_at_the_same_time_lose_none(tmp_path: Path) -> None:
+SAVER = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tidings.inspector.http.context import SavedCalls
+saved, name = SavedCalls(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+
+def save(number):
+    call = saved.add(f"{name}{number}", "s", "read", {})
+    assert number % 3 or saved.remove(call["id"])
+
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(save, range(30)))
+"""
+
+
+def test_two_inspectors_that_save_and_delete_calls_at_the_same_time_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "saved.json"
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    savers = [subprocess.Popen([sys.executable, "-c", SAVER, str(path), name], **pipes) for name in "ab"]
+    try:
+        for saver in savers:
+            assert saver.stdout is not None
+            assert saver.stdout.readline() == "ready\n"
+        for saver in savers:
+            assert saver.stdin is not None
+            saver.stdin.write("go\n")
+            saver.stdin.flush()
+        assert [saver.wait(PATIENCE) for saver in savers] == [0, 0]
+    finally:
+        for saver in savers:
+            saver.kill()
+            saver.communicate()
+    names = sorted(each["name"] for each in SavedCalls(path).all())
+    assert names == sorted(f"{name}{number}" for name in "ab" for number in range(30) if number % 3)
 
-    def save_some(name: str) -> None:
-        saved = SavedCalls(path)
-        for number in range(20):
-            saved.add(f"{name} {number}", "s", "read", {})
 
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(save_some, ("one", "two", "three")))
-    assert len(SavedCalls(path).all()) == 60
+def test_saved_calls_that_cannot_be_written_last_until_the_end_and_deleting_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    saved = SavedCalls(path)
+    kept = saved.add("kept", "s", "read", {})
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ApiProblem, match="saved until the inspector ends"):
+        saved.add("for now", "s", "read", {})
+    assert [each["name"] for each in saved.all()] == ["for now"]
+    with pytest.raises(ApiProblem, match="It is not deleted"):
+        saved.remove(kept["id"])
+    path.rmdir()
+    saved.add("later", "s", "read", {})
+    assert [each["name"] for each in SavedCalls(path).all()] == ["for now", "later"]
 
 
 @pytest.mark.parametrize("content", ['{"saved": ["x", 1, null, {}]}', '{"saved": 7}', "[]", "{", "\ufeff{}"])
@@ -142,6 +185,10 @@ def test_saved_calls_that_are_none_are_passed_over(tmp_path: Path, content: str)
     assert saved.all() == []
     saved.add("n", "s", "read", {})
     assert [each["name"] for each in SavedCalls(path).all()] == ["n"]
+    # What is not JSON was perhaps edited by hand, and is not lost.
+    assert path.with_name("saved.json.broken").exists() == (
+        content not in ('{"saved": 7}', "[]") and "x" not in content
+    )
 
 
 def test_two_inspectors_save_calls_in_one_file(tmp_path: Path) -> None:

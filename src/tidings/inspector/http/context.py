@@ -2,11 +2,12 @@
 
 import asyncio
 import secrets
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from starlette.requests import Request
 
@@ -17,6 +18,8 @@ from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session, SessionServers
+
+T = TypeVar("T")
 
 KINDS: Final = ("call", "read", "prompt", "request")
 _MOST_SAVED: Final = 500
@@ -31,6 +34,7 @@ class SavedCalls:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._unwritten: dict[str, dict[str, Any]] = {}  # Calls that are not in the file.
+        self._changing = threading.Lock()  # Among the threads of this inspector.
 
     def all(self) -> list[dict[str, Any]]:
         """Returns the calls in the order in which they were saved."""
@@ -39,34 +43,37 @@ class SavedCalls:
 
     def add(self, name: str, server: str, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """Saves a call. Raises `ApiProblem` if it is too large, there are too many, or it cannot be written."""
-        if len(self.all()) >= _MOST_SAVED:
-            raise ApiProblem(409, "too-many-saved", f"There are {_MOST_SAVED} saved calls already.", "Delete some.")
         if weigh(data, _LARGEST_CALL) > _LARGEST_CALL:
             raise ApiProblem(413, "body-too-large", "It is too large to be saved.", "Save it without its large values.")
         call = {"id": secrets.token_hex(8), "name": name[:200], "server": server, "kind": kind, "data": data}
-        self._unwritten[str(call["id"])] = call
-        self._write()
+
+        def put(calls: dict[str, dict[str, Any]]) -> None:
+            if len(calls) >= _MOST_SAVED:
+                raise ApiProblem(409, "too-many-saved", f"There are {_MOST_SAVED} saved calls already.", "Delete some.")
+            calls[str(call["id"])] = call
+
+        self._change(put, "saved until the inspector ends")
         return call
 
     def remove(self, known: str) -> bool:
-        found = any(each["id"] == known for each in self.all())
-        self._unwritten.pop(known, None)
-        if found:
-            self._write(removed=known)
-        return found
+        return self._change(lambda calls: calls.pop(known, None), "not deleted") is not None
 
-    def _write(self, removed: str = "") -> None:
-        if self._path is None:
-            return
-        try:
-            with files.editing_json(self._path, _LARGEST_FILE, _LOCK_SECONDS) as document:
-                calls = {**_calls(document), **self._unwritten}
-                calls.pop(removed, None)
-                document["saved"] = list(calls.values())
-            self._unwritten = {}
-        except OSError as error:
-            message = f"It is saved until the inspector ends: {self._path} cannot be written ({error.strerror})."
-            raise ApiProblem(500, "not-saved", message, "Check its permissions.", who="this program") from None
+    def _change(self, edit: Callable[[dict[str, dict[str, Any]]], T], outcome: str) -> T:
+        """Lets `edit` change the calls. `outcome` is for the error if the file cannot be written."""
+        with self._changing:
+            if self._path is None:
+                return edit(self._unwritten)
+            try:
+                with files.editing_json(self._path, _LARGEST_FILE, _LOCK_SECONDS) as document:
+                    calls = {**_calls(document), **self._unwritten}
+                    result = edit(calls)
+                    document["saved"] = list(calls.values())
+                self._unwritten = {}
+            except OSError as error:
+                edit(self._unwritten)
+                message = f"It is {outcome}: {self._path} cannot be written ({error.strerror})."
+                raise ApiProblem(500, "not-saved", message, "Check its permissions.", who="this program") from None
+            return result
 
 
 def _calls(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
