@@ -34,17 +34,15 @@ async def fetched(server: Chat, place: Site) -> dict[str, str]:
     return (await server.call("fetch", urls=[place.url()]))["_meta"]["dev.tidings/data"]["pages"][0]
 
 
-@pytest.mark.parametrize("kind", ["page_uri", "diff_uri"])
-async def test_a_wait_that_a_killed_process_left_sees_that_the_page_is_another(
-    tmp_path: Path, place: Site, kind: str
-) -> None:
+async def test_waits_that_a_killed_process_left_see_that_the_page_is_another(tmp_path: Path, place: Site) -> None:
     async with web(tmp_path) as first:
         page = await fetched(first, place)
-        task = await first.wait(page[kind])
+        tasks = {page[kind]: await first.wait(page[kind]) for kind in ("page_uri", "diff_uri")}
         await first.kill()
     place.pages["/"] = html(STORY, NEWS)
     async with web(tmp_path) as second:
-        assert page[kind] in await second.outcome(task)
+        for uri, task in tasks.items():
+            assert uri in await second.outcome(task)
         found = (await second.call("changes"))["structuredContent"]
         assert [item["uri"] for item in found["changed"]] == [page["page_uri"]]
         assert place.url() in found["changed"][0]["title"]
