@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -10,11 +9,11 @@ import pytest
 
 from tests.web.fetch.servers import Ask, in_turn, leads_to, silent, text
 from tests.web.shelf import Changing, InThread, Shelf, both, shelf
-from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning
+from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractWarning
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.request import BadRequest, FetchError, Request, ResponseTooLarge, Unreachable
 from tidings.web.library import Fetched, WebLibrary
-from tidings.web.page_options import FetchOptions, RenderOptions
+from tidings.web.page_options import Extraction, FetchOptions, RenderOptions
 from tidings.web.pages import HttpFailed, NoRenderer
 from tidings.web.refresh import PageUnknown
 from tidings.web.resources import reading
@@ -106,7 +105,7 @@ async def test_no_freshness_is_taken_for_granted_when_the_caller_wants_none() ->
     [
         {"headers": {"accept-language": "de"}},
         {"user_agent": "Other"},
-        {"extraction": ExtractOptions(remove_selectors=("nav",))},
+        {"extraction": Extraction(remove_selectors=["nav"])},
         {"mode": "http"},
     ],
 )
@@ -374,7 +373,7 @@ async def test_a_library_that_tells_nobody_works_as_well() -> None:
 
 async def test_selectors_that_are_not_understood_are_an_error_of_the_request() -> None:
     async with shelf({"/": html(ARTICLE)}) as here:
-        options = FetchOptions(extraction=ExtractOptions(remove_selectors=("p:hover",)))
+        options = FetchOptions(extraction=Extraction(remove_selectors=["p:hover"]))
         with pytest.raises(BadRequest, match="not supported"):
             await here.library.fetch(here.site.url(), options)
 
@@ -587,7 +586,7 @@ async def test_without_a_renderer_what_needs_one_is_refused_with_a_cure(options:
 async def test_a_packed_page_is_read() -> None:
     packed = text(gzip.compress(ARTICLE.encode()), Content_Type="text/html", Content_Encoding="gzip")
     async with shelf({"/": packed}) as here:
-        fetched = await here.library.fetch(here.site.url(), replace(FetchOptions(), include_raw_excerpt=True))
+        fetched = await here.library.fetch(here.site.url(), FetchOptions(include_raw_excerpt=True))
 
         assert "raining" in fetched.entry.packet["content"]
         assert "On rain" in fetched.entry.packet["raw_excerpt"]

@@ -13,9 +13,8 @@ pay for each word.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from secrets import token_bytes
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,16 +26,11 @@ WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
 
 STRICT = ConfigDict(extra="forbid", frozen=True)  # for arguments of tools that are objects of their own
 
-_STORED = (
-    "mode",
-    "user_agent",
-    "respect_robots",
-    "max_bytes",
-    "include_raw_excerpt",
-    "part",
-    "login",
-    "body",
-)  # kept as they are
+# The options that are kept, as far as they differ from the default.
+_KEPT = {
+    *("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt", "part", "login", "body"),
+    *("render", "extraction"),
+}
 _SALT = token_bytes(16)  # so that a password in a header cannot be guessed from its hash in the store
 
 
@@ -66,30 +60,28 @@ class Extraction(BaseModel):
     links: Literal["inline", "footnotes", "off"] = "inline"
     images: bool = True
 
-    def options(self) -> ExtractOptions:
-        """Returns the options of the extraction; its bounds are the server's."""
-        return _extract_options(self.model_dump())
 
-
-@dataclass(frozen=True)
-class FetchOptions:
+class FetchOptions(BaseModel):
     """The options of a fetch. None: as the server's limits have it."""
 
+    model_config = ConfigDict(frozen=True)
+
     mode: Mode = "auto"
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = {}
     timeout: float | None = None
     max_bytes: int | None = None
     max_redirects: int | None = None
     user_agent: str | None = None
     respect_robots: bool = True
     cache_ttl: float | None = None  # seconds for which a version is fresh: it is answered without a request to the site
-    render: RenderOptions = field(default_factory=RenderOptions)
-    extraction: ExtractOptions = field(default_factory=ExtractOptions)
+    render: RenderOptions = RenderOptions()
+    extraction: Extraction = Extraction()
     keep_raw: bool = False  # keep the bytes as they came, too
     include_raw_excerpt: bool = False
     part: str = ""  # the part of the page that is asked for, see `extract.part`: it is a page of its own
-    login: Mapping[str, str] = field(default_factory=dict[str, str])  # headers that are kept
+    login: Mapping[str, str] = {}  # headers that are kept
     body: str = ""  # the body of a POST request
+    memory: str = ""  # of the last look, if there was one: see `extract.html.memory`
 
     def variant(self, url: str) -> str:
         """Returns a text that is the same for two requests that are answered with the same packet."""
@@ -97,7 +89,7 @@ class FetchOptions:
         if self.headers:
             pairs = sorted((name.lower(), value) for name, value in self.headers.items())
             digest = hashlib.sha256(_SALT + json.dumps(pairs).encode()).hexdigest()
-        text = json.dumps([url, self._unusual(), digest], sort_keys=True)
+        text = json.dumps([url, self._kept(), digest], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def address(self, url: str) -> str:
@@ -108,16 +100,16 @@ class FetchOptions:
 
     def to_json(self, url: str) -> dict[str, Any]:
         """Returns what the store keeps of a request: the URL, its `variant`, and all that differs from the default."""
-        return {**self._unusual(), "url": url, "variant": self.variant(url)}
+        return {**self._kept(), "url": url, "variant": self.variant(url)}
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> "FetchOptions":
         """Returns the options that were stored; unknown ones are ignored."""
-        render: dict[str, Any] = {n: v for n, v in stored.get("render", {}).items() if n in RenderOptions.model_fields}
-        render["selector"] = render.get("selector") or ""
-        plain: dict[str, Any] = {name: stored[name] for name in _STORED if name in stored}
-        extraction = _extract_options(stored.get("extraction", {}))
-        return FetchOptions(**plain, render=RenderOptions.model_construct(**render), extraction=extraction)
+        kept = {name: value for name, value in stored.items() if name in _KEPT}
+        for name, kind in (("render", RenderOptions), ("extraction", Extraction)):
+            given: Mapping[str, Any] = kept.get(name, {})
+            kept[name] = {key: value for key, value in given.items() if key in kind.model_fields and value is not None}
+        return FetchOptions(**kept)
 
     def request(self, url: str) -> Request:
         """Returns the request for `url` with these options."""
@@ -132,32 +124,18 @@ class FetchOptions:
             user_agent=self.user_agent,
         )
 
+    def reading(self) -> ExtractOptions:
+        """Returns the options of the extraction; its bounds are the server's."""
+        given = self.extraction.model_dump()
+        given["remove_selectors"] = tuple(given["remove_selectors"])
+        return ExtractOptions(**given, part=self.part, prior=self.memory)
+
     def without(self, selectors: tuple[str, ...]) -> "FetchOptions":
         """Returns the same options, with these parts of the page left out as well."""
-        more = (*self.extraction.remove_selectors, *(s for s in selectors if s not in self.extraction.remove_selectors))
-        return replace(self, extraction=replace(self.extraction, remove_selectors=more))
+        all_of_them = list(dict.fromkeys((*self.extraction.remove_selectors, *selectors)))
+        extraction = self.extraction.model_copy(update={"remove_selectors": all_of_them})
+        return self.model_copy(update={"extraction": extraction})
 
-    def after(self, memory: str) -> "FetchOptions":
-        """Returns the same options for the look after the one with this memory."""
-        return replace(self, extraction=replace(self.extraction, prior=memory, part=self.part))
-
-    def _unusual(self) -> dict[str, Any]:
-        usual, mine = _plain(FetchOptions()), _plain(self)
-        return {name: value for name, value in mine.items() if value != usual[name]}
-
-
-def _plain(options: FetchOptions) -> dict[str, Any]:
-    extraction = {name: getattr(options.extraction, name) for name in Extraction.model_fields}
-    extraction["remove_selectors"] = list(options.extraction.remove_selectors)
-    render = options.render if options.mode != "http" else RenderOptions()
-    return {
-        **{name: getattr(options, name) for name in _STORED},
-        "render": {**render.model_dump(), "selector": render.selector or None},
-        "extraction": extraction,
-    }
-
-
-def _extract_options(stored: Mapping[str, Any]) -> ExtractOptions:
-    known = {name: value for name, value in stored.items() if name in Extraction.model_fields}
-    known["remove_selectors"] = tuple(cast("list[str]", known.get("remove_selectors", ())))
-    return ExtractOptions(**known)
+    def _kept(self) -> dict[str, Any]:
+        hidden = {"render"} if self.mode == "http" else set[str]()
+        return self.model_dump(include=_KEPT - hidden, exclude_defaults=True)

@@ -185,7 +185,7 @@ class Fetching:
 
         `before` is the last version: what was chosen then is chosen again as long as it is there.
         """
-        options = options.after(before.memory if before else "")
+        options = options.model_copy(update={"memory": before.memory if before else ""})
         etag, modified = (known.etag, known.last_modified) if known else (None, None)
         request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
         if options.mode == "render" or options.part == "site":
@@ -206,7 +206,7 @@ class Fetching:
             response = await self.fetcher.fetch(replace(request, etag=None, last_modified=None), progress)
         if response.status >= 400 or response.not_modified:
             raise failed(response)
-        extracted = await self._read(response.body, response.content_type, response.url, options.extraction)
+        extracted = await self._read(response.body, response.content_type, response.url, options.reading())
         extracted = _with(extracted, *unseen)
         if extracted.empty and options.mode == "auto" and self.renderer is not None and not options.body:
             try:
@@ -225,7 +225,7 @@ class Fetching:
 
     async def given(self, body: bytes, content_type: str, url: str, options: FetchOptions) -> Got:
         """Returns the version of bytes that the caller has. Raises `ExtractionFailed` if they could not be read."""
-        extracted = await self._read(body, content_type, url, options.extraction)
+        extracted = await self._read(body, content_type, url, options.reading())
         response = Response(url, url, 200, {}, body, content_type, datetime.now(UTC))
         got = await self._made(extracted, response, options)
         return replace(got, facts=PageFacts(None, options.address(url)))
@@ -261,7 +261,7 @@ class Fetching:
                 url=request.url,
             )
         page = await self.renderer.render(request.url, options.render, request)
-        extracted = _with(await self._read(page.html, _HTML, page.url, options.extraction), *page.warnings)
+        extracted = _with(await self._read(page.html, _HTML, page.url, options.reading()), *page.warnings)
         if extracted.empty and page.missing:
             extracted = _with(extracted, ExtractWarning("notice", page.missing))
         response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))

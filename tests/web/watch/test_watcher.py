@@ -11,9 +11,9 @@ import pytest
 
 from tests.web.fetch.servers import Ask, FetchLimits, leads_to, silent, site, text
 from tests.web.shelf import BEGINNING, PACE, Changing, Clock, InThread, both, shelf
-from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions
+from tidings.web.extract.model import Extracted, ExtractionFailed
 from tidings.web.ignore import IgnoreRules
-from tidings.web.page_options import FetchOptions
+from tidings.web.page_options import Extraction, FetchOptions
 from tidings.web.refresh import PageUnknown
 from tidings.web.store.model import StoredWatch, StoreError
 from tidings.web.watch.state import WatchPlan, WatchState
@@ -1100,13 +1100,13 @@ async def test_a_rule_that_takes_too_long_is_named_in_the_log(
 async def test_a_wish_and_a_state_are_the_same_after_they_were_kept() -> None:
     page = Changing("one")
     async with shelf({"/": page}) as here:
-        page_id = await here.fetch(options=FetchOptions(extraction=ExtractOptions(keep_tables=False)))
+        page_id = await here.fetch(options=FetchOptions(extraction=Extraction(keep_tables=False)))
         ignore = IgnoreRules(selectors=(".x",), patterns=("y+",), ready=("dates",))
         watch = await here.watcher.begin(page_id, TOOL, ignore=ignore, every=20.0)
         wish = WatchPlan.from_json(watch.options, "?")
 
         assert (wish.url, wish.ignore, wish.every) == (here.site.url(), ignore, 20.0)
-        assert wish.options == FetchOptions(extraction=ExtractOptions(keep_tables=False, remove_selectors=(".x",)))
+        assert wish.options == FetchOptions(extraction=Extraction(keep_tables=False, remove_selectors=[".x"]))
         assert WatchPlan.from_json(wish.to_json(), "?") == wish
         await here.later()
         kept = await here.store.watch_of(page_id)

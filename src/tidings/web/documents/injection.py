@@ -92,53 +92,49 @@ Place = tuple[int, int]
 _ESCAPED = re.compile(r"\\([\\`*_\[\]])")
 _WITHIN_WORDS = re.compile(r"(?<=[^\W_])(?:\*{1,3}|~~|</?(?:[abius]|em|span|strong|wbr)>)(?=[^\W_])")
 _MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
-_WIDE = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff\u2018\u2019\u02bc]")
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_PLAIN: dict[int, int | str] = {
-    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
-    **dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'"),
-    **{0x1D400 + number: (_LETTERS.upper() + _LETTERS)[number % 52] for number in range(13 * 52)},
-}
+_APOSTROPHES = re.compile("[\u2018\u2019\u02bc]")
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁһтвкмнοαενιρτυχκ", "aeopcyxijsdhtbkmhoaeviptuxk")  # Cyrillic and Greek
 _MIXED = re.compile(f"[a-z][{''.join(map(chr, _LOOKALIKES))}]|[{''.join(map(chr, _LOOKALIKES))}][a-z]")
 
 
-def _decorated_letters() -> Iterable[tuple[int, str]]:
-    """Yields letters with accents, in circles, raised: each with its plain letter."""
-    ranges = ((0xC0, 0x24F), (0x2B0, 0x2E4), (0x1D2C, 0x1DBF), (0x1E00, 0x1EFF), (0x2071, 0x214F), (0x249C, 0x24E9))
-    for first, last in ranges:
-        for code in range(first, last + 1):
-            inner = [one for one in unicodedata.normalize("NFKD", chr(code)).lower() if one.isalpha()]
-            if len(inner) == 1 and inner[0].isascii():
-                yield code, inner[0]
-    for first in (0x1F110, 0x1F130, 0x1F150, 0x1F170, 0x1F1E6):
-        yield from ((first + number, letter) for number, letter in enumerate(_LETTERS))
-    yield from zip(map(ord, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ"), "abcdefghijklmnoprstuvwyz", strict=True)
+class _PlainCharacters(dict[int, str]):
+    """Plain characters for those that are wide, raised, in circles or with accents; others stay as they are."""
+
+    def __missing__(self, code: int) -> str:
+        inner = unicodedata.normalize("NFKD", chr(code)).lower()
+        found = "".join(filter(str.isalpha, inner)) or inner
+        found = found if len(found) == 1 and found.isascii() else chr(code)
+        if code < 0x20000:  # Bounds what is kept.
+            self[code] = found
+        return found
 
 
-_DECORATED = dict(_decorated_letters())
-_ANY_DECORATED = re.compile(f"[{''.join(map(chr, _DECORATED))}]")
+_PLAIN = _PlainCharacters(
+    {
+        **dict(zip(map(ord, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ"), "abcdefghijklmnoprstuvwyz", strict=True)),
+        # In black circles and squares, and those of flags.
+        **{first + number: chr(97 + number) for first in (0x1F150, 0x1F170, 0x1F1E6) for number in range(26)},
+    }
+)
 
 
 def plain(text: str) -> str:
-    """Returns a text for matching: visible characters only, no emphasis inside of words, plain letters."""
+    """Returns a text for matching: visible characters only, no emphasis inside of words."""
     text = _WITHIN_WORDS.sub("", _ESCAPED.sub(r"\1", stripped(text)))
     if text.isascii():
         return text
     if _MARKS.search(text):
         # Marks that form a letter of a language are composed with it; those that are left are only obstacles.
         text = _MARKS.sub("", unicodedata.normalize("NFC", text))
-    return text.translate(_PLAIN) if _WIDE.search(text) else text
+    return _APOSTROPHES.sub("'", text)
 
 
 def plain_letters(lower: str) -> str | None:
     """Returns a lower-case text of the same length with plain letters for lookalikes; None if it has none."""
     if lower.isascii():
         return None
-    mixed, decorated = _MIXED.search(lower), _ANY_DECORATED.search(lower)
-    if mixed:
-        lower = lower.translate(_LOOKALIKES)
-    return lower.translate(_DECORATED) if decorated else lower if mixed else None
+    found = (lower.translate(_LOOKALIKES) if _MIXED.search(lower) else lower).translate(_PLAIN)
+    return None if found == lower else found
 
 
 class InjectionHit(NamedTuple):

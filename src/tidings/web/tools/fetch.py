@@ -279,7 +279,7 @@ class FetchTools:
             respect_robots=settings.robots != "ignore" if respect_robots is None else respect_robots,
             cache_ttl=settings.cache_ttl if cache_ttl_s is None else cache_ttl_s,
             render=render,
-            extraction=extraction.options(),
+            extraction=extraction,
             keep_raw=format.output == "raw",
             include_raw_excerpt=format.include_raw_excerpt,
         )
@@ -337,7 +337,7 @@ class FetchTools:
     ) -> CallToolResult:
         """Read the bytes of a page, a PDF or a feed that you have, as `fetch` would; a url alone is fetched."""
         options = FetchOptions(
-            extraction=extraction.options(),
+            extraction=extraction,
             keep_raw=format.output == "raw",
             include_raw_excerpt=format.include_raw_excerpt,
             respect_robots=self._settings.robots != "ignore",
