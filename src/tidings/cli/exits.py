@@ -1,8 +1,8 @@
 """Exit codes, and the end of a command: every outcome becomes an exit code and, if needed, a message on standard error.
 
-`EXITS` is the one table for `--help`, the documentation and the code. Signals that ask a process to end are raised as
-exceptions, so that every server that was started is stopped. A command that handles SIGTERM itself gets SIGHUP as
-SIGTERM.
+`EXITS` is the one table for `--help`, the documentation and the code. Signals that ask a process to end become a
+`KeyboardInterrupt`, so that every server that was started is stopped. A command that handles SIGTERM itself gets SIGHUP
+as SIGTERM.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from collections.abc import Generator
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from textwrap import indent
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import click
@@ -189,14 +190,10 @@ def payload_text(payload: Any, longest: int = 4_000) -> str:
     return f"{text[:longest]}\n… ({len(text) - longest:,} more characters; --verbose shows every message)"
 
 
-class Terminated(BaseException):
-    """A signal asked this process to end."""
-
-
 @contextlib.contextmanager
 def ending(*, as_json: bool = False) -> Generator[None]:
     """Turns every outcome of the block into an exit code and, if needed, a message on standard error."""
-    with _signals_raised():
+    with _signals_raised() as terminated:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # A character that the encoding lacks is written as an escape.
                 stream.reconfigure(errors="backslashreplace")
@@ -211,11 +208,11 @@ def ending(*, as_json: bool = False) -> Generator[None]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(PIPE_CLOSED)
         except (KeyboardInterrupt, click.Abort):
+            if terminated:
+                sys.exit(TERMINATED)
             if sys.stderr.isatty():
                 click.echo("\nInterrupted.", err=True)
             sys.exit(INTERRUPTED)
-        except Terminated:
-            sys.exit(TERMINATED)
         except Exception as error:  # noqa: BLE001 - users get a message, not a traceback
             _end(_internal_error(error), as_json=as_json)
 
@@ -261,14 +258,21 @@ def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _signals_raised() -> Generator[None]:
-    """Raises `Terminated` on SIGTERM and SIGHUP. A SIGHUP that is ignored, as under `nohup`, stays so."""
+def _signals_raised() -> Generator[list[int]]:
+    """Makes SIGTERM and SIGHUP do what Ctrl-C does. Yields the list of those that came.
+
+    A SIGHUP that is ignored, as under `nohup`, stays so.
+    """
+    terminated: list[int] = []
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
-        yield
+        yield terminated
         return
 
-    def terminate(*_: object) -> NoReturn:
-        raise Terminated
+    def terminate(number: int, frame: FrameType | None) -> None:
+        terminated.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # As in a shell's background job.
+            signal.default_int_handler(number, frame)
+        signal.raise_signal(signal.SIGINT)
 
     def pass_on(*_: object) -> None:
         signal.raise_signal(signal.SIGTERM)
@@ -277,7 +281,7 @@ def _signals_raised() -> Generator[None]:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, pass_on)
     try:
-        yield
+        yield terminated
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -6,7 +6,6 @@ Ctrl-C, SIGTERM and SIGHUP cancel what runs; then the connection is closed, and 
 import asyncio
 import contextlib
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -16,7 +15,7 @@ from typing import Any, Self, TypeVar
 import click
 
 from tidings._kit.text import harmless
-from tidings.cli.exits import OneShotFailed, Terminated
+from tidings.cli.exits import OneShotFailed
 from tidings.cli.oneshot import OneShotOptions, ServerSummary
 from tidings.cli.terminal import styled
 from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
@@ -87,44 +86,6 @@ def _print(text: str, style: str) -> None:
     click.echo(styled(text, style, sys.stderr), err=True)
 
 
-class Loop:
-    """An event loop for a command. SIGTERM cancels what runs on it, so that it ends in good order."""
-
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
-        self._terminated = False
-        self._task: asyncio.Task[Any] | None = None
-
-    def __enter__(self) -> Self:
-        def terminate() -> None:
-            self._terminated = True
-            if self._task is not None:
-                self._task.cancel()
-
-        loop = self._runner.get_loop()
-        if sys.platform != "win32":
-            with contextlib.suppress(RuntimeError, ValueError):  # Not in the main thread.
-                loop.add_signal_handler(signal.SIGTERM, terminate)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._runner.close()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        async def running() -> T:
-            self._task = asyncio.current_task()
-            return await work
-
-        try:
-            return self._runner.run(running())
-        except asyncio.CancelledError:
-            if self._terminated:
-                raise Terminated from None
-            raise
-        finally:
-            self._task = None
-
-
 class LiveConversation:
     """One connection by the live client, with one request after the other. Entering it connects."""
 
@@ -133,7 +94,7 @@ class LiveConversation:
     def __init__(self, options: OneShotOptions) -> None:
         once = Backoff(tries=0, lost_tries=0)
         config = ClientConfig(timeouts=timeouts(options), backoff=once, list_changed=NO_LISTS)
-        self._loop = Loop()
+        self._runner = asyncio.Runner()
         self._calls: set[Any] = set()
         self._garbage = ""
         self.client = live_client(options, config, on_message=self._keep_answer)
@@ -151,10 +112,9 @@ class LiveConversation:
         self._garbage = self._garbage or event.text[:200]
 
     def __enter__(self) -> Self:
-        self._loop.__enter__()
         began = time.monotonic()
         try:
-            self._loop.run(self.client.connect())
+            self._runner.run(self.client.connect())
         except BaseException:
             self.__exit__()
             raise
@@ -173,22 +133,22 @@ class LiveConversation:
 
     def __exit__(self, *_: object) -> None:
         try:
-            with contextlib.suppress(KeyboardInterrupt, Terminated, asyncio.CancelledError):
-                self._loop.run(self.client.aclose())
+            with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+                self._runner.run(self.client.aclose())
         finally:
-            self._loop.__exit__()
+            self._runner.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Returns the result of `work`. A timeout quotes output that was not a message: it may have been the answer."""
         try:
-            return self._loop.run(work)
+            return self._runner.run(work)
         except RequestTimedOut as error:
             if self._garbage:
                 error.message += f" It sent an invalid message: {self._garbage!r}."
             raise
 
     def ping(self) -> float:
-        return self._loop.run(self.client.ping())
+        return self._runner.run(self.client.ping())
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return self.run(self._request(method, params))

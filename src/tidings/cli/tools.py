@@ -15,7 +15,7 @@ from tidings._kit.bounded_json import as_dict
 from tidings._kit.text import counted
 from tidings.cli.contents import dumped, show_result
 from tidings.cli.conversation import ListedItems
-from tidings.cli.exits import BAD_ANSWER, INTERRUPTED, OneShotFailed, exit_code_of, malformed
+from tidings.cli.exits import BAD_ANSWER, OneShotFailed, exit_code_of, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
 from tidings.cli.task import ProgressLine, follow, no_tasks_by_id, show_detached
 from tidings.cli.terminal import DrawnLine, bar, styled, table
@@ -158,16 +158,16 @@ def load_command(
     Prints the calls per second, percentiles of the response time, and the errors by kind. The calls are real: choose a
     tool that does no harm.
     """
-    from tidings.cli.live_conversation import Loop
+    from asyncio import Runner
 
     if requests is not None and seconds is not None:
         raise click.UsageError("--requests and --seconds exclude each other.")
     given = document_of(pairs, document)
     load = Load(options, tool, concurrency, (requests or _REQUESTS) if seconds is None else None, seconds)
     interrupted = False
-    with Loop() as loop:
+    with Runner() as runner:
         try:
-            loop.run(load.run(pairs, given))
+            runner.run(load.run(pairs, given))
         except KeyboardInterrupt:
             interrupted = True  # The calls until then are reported.
     if not load.times and interrupted:
@@ -178,7 +178,7 @@ def load_command(
         load.show()
     sys.stdout.flush()
     if interrupted:
-        sys.exit(INTERRUPTED)
+        raise KeyboardInterrupt
     if load.errors:
         sys.exit(load.exit_codes[load.errors.most_common(1)[0][0]])
 

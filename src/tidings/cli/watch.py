@@ -41,15 +41,12 @@ def command(
     server is back. With --json, it prints one line each time. With --exec, the shell command gets the URI in the
     environment variable TIDINGS_URI.
     """
-    from tidings.cli.live_conversation import Loop
-
     if diff and program is not None:
         raise OneShotFailed("--diff and --exec exclude each other: the command of --exec gets the whole content.")
     if words := [uri for uri in uris if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri)]:
         cure = "Put a command in quotes with all its words: tidings watch 'tidings vault Notes' vault://recent"
         raise OneShotFailed(f"{words[0]!r} is not a URI: it has no scheme. {cure}")
-    with Loop() as loop:
-        loop.run(_Watch(options, uris, diff=diff, program=program).run(count))
+    asyncio.run(_Watch(options, uris, diff=diff, program=program).run(count))
 
 
 @dataclass(eq=False, repr=False)

@@ -14,13 +14,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from queue import Empty, SimpleQueue
-from threading import TIMEOUT_MAX, Semaphore, Thread
-from typing import IO, Any, Final, Self, cast
+from collections.abc import Mapping, Sequence
+from queue import Empty, Queue
+from threading import TIMEOUT_MAX, Thread
+from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
 from tidings._kit.bounded_json import as_dict, as_texts
-from tidings._kit.process import GRACE, end_group, explain_start, signal_group
+from tidings._kit.process import GRACE, end_group, signal_group
 from tidings._version import __version__
 from tidings.cli.exits import invalid_answer
 from tidings.cli.oneshot import OneShotOptions, ServerSummary
@@ -32,8 +32,10 @@ from tidings.errors import (
     NotSupported,
     RequestTimedOut,
     TidingsError,
-    UnsupportedVersion,
 )
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: Final = ("2026-07-28",)  # The protocol versions of the two eras, oldest first
@@ -45,7 +47,7 @@ _TASKS: Final[dict[str, Any]] = {"extensions": {_META + "tasks": {}}}
 _CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 
 _MAX_MESSAGE: Final = 32 * 2**20
-_CHUNK: Final = 64 * 2**10
+_LONGEST_SENT: Final = 8 * 2**10
 _MOST_LINES: Final = 100
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
@@ -71,7 +73,7 @@ class _Refused(Exception):
 
 
 class CommandPipe:
-    """A running command and the lines that go both ways, without an event loop: a thread serves each of its pipes.
+    """A running command and the lines that go both ways, without an event loop: a thread reads each of its outputs.
 
     The command runs in a process group of its own, which `close` ends.
     """
@@ -79,15 +81,14 @@ class CommandPipe:
     def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(  # noqa: S603 - the command that the user gave
-            words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=dict(env), cwd=cwd, start_new_session=True
+            words, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), cwd=cwd, start_new_session=True
         )
-        self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()  # None: close the input
-        self._incoming: SimpleQueue[bytes | Exception] = SimpleQueue()  # An exception ends the lines
-        self._room = Semaphore(_MOST_LINES)  # Without it, a command that never stops writing would fill the memory
+        # Bounded, as otherwise a command that never stops writing would fill the memory. Nothing: it has ended.
+        self._lines: Queue[bytes] = Queue(_MOST_LINES)
         self._closing = False
         self._stderr = b""
-        self._threads = [Thread(target=work, daemon=True) for work in (self._write, self._read, self._read_stderr)]
-        for thread in self._threads:
+        self._readers = [Thread(target=work, daemon=True) for work in (self._read, self._read_stderr)]
+        for thread in self._readers:
             thread.start()
 
     @property
@@ -95,60 +96,55 @@ class CommandPipe:
         return self._stderr.decode(errors="replace").strip()
 
     def send(self, line: bytes) -> None:
-        self._outgoing.put(line + b"\n")
+        """Sends a line. One that a pipe may not hold is not for this client."""
+        if len(line) > _LONGEST_SENT:
+            raise Unusual
+        pipe = cast("IO[bytes]", self._process.stdin)
+        with contextlib.suppress(OSError):
+            pipe.write(line + b"\n")
+            pipe.flush()
 
     def line(self, deadline: float) -> bytes:
         """Returns the next line of output. Raises `TimeoutError`, `EOFError`, or `OverflowError` if it is too long."""
         try:
-            found = self._incoming.get(timeout=min(max(deadline - time.monotonic(), 0), TIMEOUT_MAX))
+            found = self._lines.get(timeout=min(max(deadline - time.monotonic(), 0), TIMEOUT_MAX))
         except Empty:
             raise TimeoutError from None
-        if isinstance(found, Exception):
-            self._incoming.put(found)
-            raise found
-        self._room.release()
+        if not found:
+            self._lines.put(found)
+            raise EOFError
+        if len(found) > _MAX_MESSAGE:
+            raise OverflowError
         return found
 
-    def _write(self) -> None:
-        with cast("IO[bytes]", self._process.stdin) as pipe, contextlib.suppress(OSError):
-            while line := self._outgoing.get():
-                while line:  # Without a buffer, a full pipe takes a part of it.
-                    line = line[pipe.write(line) :]
-
     def _read(self) -> None:
-        rest = bytearray()
-        for data in _pieces(self._process.stdout):
-            *whole, last = data.split(b"\n")
-            for piece in whole:
+        with cast("IO[bytes]", self._process.stdout) as pipe, contextlib.suppress(OSError):
+            while (line := pipe.readline(_MAX_MESSAGE + 1)) or not self._closing:
                 if not self._closing:
-                    self._room.acquire()
-                    self._incoming.put(bytes(rest + piece))
-                rest.clear()
-            rest += last
-            if len(rest) > _MAX_MESSAGE:
-                self._incoming.put(OverflowError())
-                rest.clear()
-        if rest:
-            self._incoming.put(bytes(rest))
-        self._incoming.put(EOFError())
+                    self._lines.put(line)
+                if not line:
+                    break
 
     def _read_stderr(self) -> None:
-        for data in _pieces(self._process.stderr):
-            self._stderr = (self._stderr + data)[-4096:]
+        with cast("BufferedReader", self._process.stderr) as pipe, contextlib.suppress(OSError):
+            while data := pipe.read1(4096):
+                self._stderr = (self._stderr + data)[-4096:]
 
     def exit_code(self) -> int | None:
         """Reads the rest of standard error and returns the exit code; None if the command still runs."""
         until = time.monotonic() + GRACE / 2
-        self._threads[-1].join(GRACE / 2)
+        self._readers[-1].join(GRACE / 2)
         return self._wait(max(until - time.monotonic(), 0.05))
 
     def close(self) -> None:
         """Ends the command: closes its input, asks it to end, kills it, with a second for each step."""
         process, pid = self._process, self._process.pid
         try:
-            self._outgoing.put(None)
             self._closing = True
-            self._room.release()  # Its output is read on: a command that cannot write may never end.
+            while not self._lines.empty():  # Its output is read on: a command that cannot write may never end.
+                self._lines.get_nowait()
+            with contextlib.suppress(OSError):
+                cast("IO[bytes]", process.stdin).close()
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
                     signal_group(pid, number)
@@ -164,13 +160,6 @@ class CommandPipe:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
-
-
-def _pieces(source: IO[bytes] | None) -> Iterator[bytes]:
-    """Yields what comes out of a pipe, until it ends, and closes it."""
-    with cast("IO[bytes]", source) as pipe, contextlib.suppress(OSError):
-        while data := pipe.read(_CHUNK):
-            yield data
 
 
 class WireClient:
@@ -197,14 +186,12 @@ class WireClient:
         return masked(text, self._secrets)
 
     def __enter__(self) -> Self:
-        entry, env = self._entry, environment(self._entry.env)
+        entry = self._entry
         self._began = time.monotonic()
         try:
-            self._pipe = CommandPipe((entry.command or "", *entry.args), env, entry.cwd)
-        except (OSError, ValueError) as error:
-            reason = explain_start(entry.command or "", entry.cwd, env, error)
-            message = self._clean(f"{self._name} could not be started: {reason}")
-            raise CommandFailed(message, server=self._name) from error
+            self._pipe = CommandPipe((entry.command or "", *entry.args), environment(entry.env), entry.cwd)
+        except (OSError, ValueError):
+            raise Unusual from None  # The live client says why it cannot be started.
         try:
             if self._era == "legacy" or not self._discover():
                 self._initialize()
@@ -229,9 +216,8 @@ class WireClient:
         except TimeoutError:
             pass
         except _Refused as refusal:
-            supported = as_texts(as_dict(refusal.data).get("supported"))
-            if refusal.code == _UNSUPPORTED_VERSION and supported and not set(supported) & set(LEGACY):
-                raise _named(refusal, "server/discover") from None
+            if refusal.code == _UNSUPPORTED_VERSION:
+                raise Unusual from None
         mutual = [each for each in MODERN if each in as_texts(found.get("supportedVersions"))]
         if not mutual or not isinstance(found.get("capabilities"), dict):
             self._version = ""
@@ -246,8 +232,8 @@ class WireClient:
         params = {"protocolVersion": LEGACY[-1], "capabilities": self._capabilities, "clientInfo": _CLIENT_INFO}
         try:
             found = self._ask("initialize", params, self._began + self._connect_seconds)
-        except _Refused as refusal:
-            raise _named(refusal, "initialize") from None
+        except _Refused:
+            raise Unusual from None
         except TimeoutError:
             raise ConnectTimedOut(
                 f"{self._name} did not answer within {self._connect_seconds:.3g} s. If it is an MCP server, give it "
@@ -256,14 +242,8 @@ class WireClient:
                 elapsed=self._connect_seconds,
             ) from None
         version = found.get("protocolVersion")
-        if not isinstance(version, str) or not isinstance(found.get("capabilities"), dict):
-            raise invalid_answer("initialize", "it has no protocolVersion or no capabilities", found)
-        if version not in LEGACY:
-            raise UnsupportedVersion(
-                f"{self._name} speaks protocol version {version}; Tidings speaks {LEGACY[0]} to {MODERN[-1]}. "
-                "Upgrade the older of the two.",
-                server=self._name,
-            )
+        if not isinstance(version, str) or version not in LEGACY or not isinstance(found.get("capabilities"), dict):
+            raise Unusual
         self._take(found, version, "legacy", found.get("serverInfo"))
         self._send({"method": "notifications/initialized"})
 
@@ -320,7 +300,7 @@ class WireClient:
             params = {**params, "_meta": {_META + key: value for key, value in stamp.items()}}
         self._send({"id": number, "method": method, **({"params": params} if params else {})})
         while True:
-            message = self._receive(method, deadline)
+            message = self._receive(deadline)
             if "method" in message:
                 self._answer(message)
             elif message.get("id") == number:
@@ -336,18 +316,15 @@ class WireClient:
     def _send(self, message: dict[str, Any]) -> None:
         self._pipe.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def _receive(self, method: str, deadline: float) -> dict[str, Any]:
+    def _receive(self, deadline: float) -> dict[str, Any]:
         while True:
             if time.monotonic() > deadline:  # Also if lines keep coming.
                 raise TimeoutError
             try:
                 line = self._pipe.line(deadline)
             except OverflowError:
-                raise MessageTooLarge(
-                    f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit.",
-                    server=self._name,
-                    method=method,
-                ) from None
+                text = f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit."
+                raise MessageTooLarge(text, server=self._name) from None
             except EOFError:
                 raise self._ended() from None
             try:
