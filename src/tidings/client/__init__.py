@@ -9,7 +9,7 @@
 | `connection`, `link`, `http_health`, `failures` | one link after another, and the errors by name |
 | `sdk_seam` | the SDK's private parts, and its log kept quiet |
 | `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
-| `tasks`, `task_wire`, `task_stream`, `legacy_tasks` | calls that the server runs as tasks, in both eras |
+| `tasks`, `task_wire`, `task_stream` | calls that the server runs as tasks, in both eras |
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
 | `subscriptions`, `watching`, `batches` | what is subscribed to, known to be current, read again, and handed out |
 | `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |

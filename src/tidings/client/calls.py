@@ -21,14 +21,13 @@ from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
 from tidings.client.failures import AWAY, is_broken_off
-from tidings.client.legacy_tasks import LegacyForm, begin_task, demands_task
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
 from tidings.client.pending import PendingRequest
 from tidings.client.queue import QueueEntry, RequestQueue, Status
 from tidings.client.requests import OnProgress, Requests
 from tidings.client.subscriptions import Subscriptions
-from tidings.client.task_wire import BecameTask, TaskForm
+from tidings.client.task_wire import BecameTask, LegacyForm, TaskForm, begin_task, demands_task
 from tidings.client.tasks import RemoteTask, Tasks
 from tidings.errors import MalformedMessage, RequestCancelled, ResourceNotFound, TidingsError
 

@@ -256,27 +256,18 @@ class Lists:
 
     @property
     def _offered(self) -> Filter:
-        can = self._capabilities
-        return Filter(tools=can.tools is not None, resources=can.resources is not None, prompts=can.prompts is not None)
+        return _each(lambda name: getattr(self._capabilities, name) is not None)
 
     @property
     def _mirrored(self) -> Filter:
         chosen, offered = self._chosen, self._offered
-        return Filter(
-            tools=chosen.tools and offered.tools,
-            resources=chosen.resources and offered.resources,
-            prompts=chosen.prompts and offered.prompts,
-        )
+        return _each(lambda name: getattr(chosen, name) and getattr(offered, name))
 
     @property
     def wanted(self) -> Filter:
         """The lists whose changes are subscribed to."""
         can, anyway, mirrored = self._capabilities, self._chosen.unadvertised, self._mirrored
-        return Filter(
-            tools=mirrored.tools and bool(anyway or (can.tools and can.tools.list_changed)),
-            resources=mirrored.resources and bool(anyway or (can.resources and can.resources.list_changed)),
-            prompts=mirrored.prompts and bool(anyway or (can.prompts and can.prompts.list_changed)),
-        )
+        return _each(lambda name: getattr(mirrored, name) and (anyway or bool(getattr(can, name).list_changed)))
 
     def changed(self, change: Change) -> None:
         if self.wanted.wants(change):
@@ -324,6 +315,11 @@ class Lists:
     async def aclose(self) -> None:
         for mirror in self:
             await mirror.aclose()
+
+
+def _each(choose: Callable[[str], bool]) -> Filter:
+    """Returns the filter for the lists that `choose` chooses."""
+    return Filter(tools=choose("tools"), prompts=choose("prompts"), resources=choose("resources"))
 
 
 def _id(item: Tool | Resource | ResourceTemplate | Prompt) -> str:

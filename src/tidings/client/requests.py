@@ -20,10 +20,10 @@ from tidings.client.config import Timeouts
 from tidings.client.connection import Connection
 from tidings.client.events import EventHub, ProgressMade
 from tidings.client.failures import AWAY, is_broken_off, is_lost_session
-from tidings.client.legacy_tasks import related_task
 from tidings.client.link import Link
 from tidings.client.pending import Kind, Params
 from tidings.client.queue import QueueEntry, RequestQueue
+from tidings.client.task_wire import related_task
 from tidings.client.transports.http import current_call
 from tidings.errors import (
     ConnectionLost,

@@ -234,14 +234,10 @@ class _File:
         mine = self._identity
         row = connection.execute("SELECT writer FROM states WHERE identity = ?", (mine,)).fetchone()
         before = self._subscriptions if row == (self._writer,) else None
-        if before is None:
-            connection.execute("DELETE FROM subscriptions WHERE identity = ?", (mine,))
-            before = frozenset[str]()
         if before is not batch.subscriptions:
-            gone = [(mine, uri) for uri in before - batch.subscriptions]
-            new = [(mine, uri) for uri in batch.subscriptions - before]
-            connection.executemany("DELETE FROM subscriptions WHERE identity = ? AND uri = ?", gone)
-            connection.executemany("INSERT INTO subscriptions VALUES (?, ?)", new)
+            connection.execute("DELETE FROM subscriptions WHERE identity = ?", (mine,))
+            rows = [(mine, uri) for uri in batch.subscriptions]
+            connection.executemany("INSERT INTO subscriptions VALUES (?, ?)", rows)
         connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (mine, self._writer, batch.cursor))
         connection.execute("INSERT OR REPLACE INTO servers VALUES (?, ?)", (mine, batch.server))
 
