@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import random
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -18,6 +20,7 @@ from tests.bus.processes import python
 from tests.client.cutting import Cut, cable
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, on_the_web
 from tidings.client import Backoff, ChangeBatch, ClientConfig, LiveClient, Poll, connect
+from tidings.client import batches as batches_module
 from tidings.errors import Disconnected, InvalidUri, NoConnection, NotConnected, ResourceNotFound
 
 pytestmark = pytest.mark.anyio
@@ -300,6 +303,24 @@ async def test_the_least_time_between_batches_holds_over_restarts(tmp_path: Path
         async with connect(url, state=path) as client, taking(client, at_most_every=1) as agent:
             assert await agent.next() == {ONE: ("0", "1")}
             assert anyio.current_time() > began + 0.8
+
+
+@pytest.mark.parametrize("jump", [3600, -3600])
+async def test_a_clock_that_is_set_changes_nothing_about_the_time_between_batches(
+    jump: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library()
+    library.texts[ONE] = "0"
+    async with connected(library) as client, taking(client, at_most_every=0.5) as agent:
+        await library.write(ONE, "1")
+        await agent.next()
+        began = anyio.current_time()
+        agent.done.release()
+        clock = SimpleNamespace(time=lambda: time.time() + jump, monotonic=time.monotonic)
+        monkeypatch.setattr(batches_module, "time", clock)
+        await changed(client, library, ONE, "2")
+        assert await agent.next() == {ONE: ("1", "2")}
+        assert anyio.current_time() >= began + 0.4
 
 
 @ERAS

@@ -267,6 +267,62 @@ async def test_an_older_statement_does_not_replace_a_newer_one() -> None:
             await failure(call)
 
 
+async def test_an_answer_about_another_task_is_not_taken_for_this_one() -> None:
+    get = state("completed", result=DONE, taskId="t 2")
+    with anyio.fail_after(SECONDS):
+        async with met(peer(get)) as (_, client):
+            error = await failure(client.call_tool("tool"), SECONDS)
+            assert isinstance(error, MalformedMessage)
+            assert "'t 2'" in error.message
+
+
+@pytest.mark.parametrize("stops_for", ["nothing", "a question"])
+async def test_a_server_whose_clock_is_set_back_is_heard_all_the_same(stops_for: str) -> None:
+    question = {
+        "method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
+    }
+    answers: list[Any] = []
+    before = "2026-11-17T10:00:00Z"
+
+    async def update(asked: Asked) -> None:
+        answers.append(asked.message["params"]["inputResponses"])
+        await asked.result(resultType="complete")
+
+    async def get(asked: Asked) -> None:
+        asks = stops_for == "a question" and not answers
+        now = state("input_required", inputRequests={"q": question}) if asks else state("completed", result=DONE)
+        await asked.result(**{**now, "lastUpdatedAt": before})
+
+    with anyio.fail_after(SECONDS):
+        async with met(peer(get, **{"tasks/update": update}), answer=lambda _: {}) as (_, client):
+            assert text(await client.call_tool("tool")) == "done"
+
+
+@pytest.mark.parametrize("status", ["completed", "failed"])
+async def test_an_end_that_is_announced_without_its_outcome_is_looked_up(status: str) -> None:
+    over = False
+
+    async def listening(asked: Asked) -> None:
+        nonlocal over
+        await acknowledge(asked)
+        if "taskIds" in asked.message["params"]["notifications"]:
+            over = True
+            await event(asked, {"method": "notifications/tasks", "params": state(status)})
+        await silence(asked)
+
+    async def get(asked: Asked) -> None:
+        ends = {"completed": {"result": DONE}, "failed": {"error": {"code": 1, "message": "worn out"}}}
+        await asked.result(**(state(status, **ends[status]) if over else state()))
+
+    with anyio.fail_after(SECONDS):
+        async with met(peer(get, **{"subscriptions/listen": listening})) as (_, client):
+            if status == "completed":
+                assert text(await client.call_tool("tool")) == "done"
+            else:
+                assert "worn out" in str(await failure(client.call_tool("tool"), SECONDS))
+
+
 async def test_a_question_that_the_protocol_does_not_know_ends_the_task() -> None:
     get = state("input_required", inputRequests={"q": {"method": "dance/begin"}})
     with anyio.fail_after(SECONDS):

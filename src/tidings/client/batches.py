@@ -8,6 +8,7 @@ one: a loop that fails gets it again. With a state file, the record outlives the
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -78,7 +79,7 @@ class HandedOut:
     def __init__(self, store: "StateFile | None") -> None:
         self._store = store
         self._contents: dict[tuple[str, str], _Handed] = {}
-        self._times: dict[str, float] = {}
+        self._last: dict[str, float] = {}  # For each loop, when it was last given something, by the monotonic clock.
 
     def restore(self, rows: Mapping[str, str]) -> None:
         for key, row in rows.items():
@@ -91,7 +92,9 @@ class HandedOut:
                     handed = _Handed(as_text(saved.get("digest")), as_text(saved.get("text")))
                     self._contents.setdefault((name, uri), handed)
                 case [str(name)]:
-                    self._times.setdefault(name, as_float(saved.get("at")) or 0.0)
+                    # The clock may have been set back.
+                    ago = max(time.time() - (as_float(saved.get("at")) or 0.0), 0.0)
+                    self._last.setdefault(name, time.monotonic() - ago)
                 case _:
                     pass
 
@@ -100,12 +103,12 @@ class HandedOut:
 
     def seconds_since(self, name: str) -> float:
         """Returns the seconds since a loop of this name was last given something."""
-        return max(time.time() - self._times.get(name, 0.0), 0.0)  # The clock may have been set back.
+        return time.monotonic() - self._last.get(name, -math.inf)
 
     async def note_time(self, name: str) -> None:
         """Notes that a loop is given something, be it confirmed later or not."""
-        self._times[name] = now = time.time()
-        self._save([name], {"at": now})
+        self._last[name] = time.monotonic()
+        self._save([name], {"at": time.time()})
         await self.flush()
 
     def note(self, name: str, uri: str, read: ResourceRead | None) -> None:

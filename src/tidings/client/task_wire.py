@@ -76,6 +76,11 @@ class TaskState:
     def over(self) -> bool:
         return self.status in ("completed", "failed", "cancelled")
 
+    @property
+    def lacks_outcome(self) -> bool:
+        """True if the task is over, and its result or error is not told."""
+        return (self.status == "completed" and self.result is None) or (self.status == "failed" and self.error is None)
+
     def is_older_than(self, other: "TaskState") -> bool:
         """Returns whether the server made this statement before the other one, as far as it says so."""
         return self.updated_at is not None and other.updated_at is not None and self.updated_at < other.updated_at

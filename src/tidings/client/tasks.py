@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
@@ -56,6 +57,7 @@ _CARRIED_POLL: Final = 30.0  # Seconds between looks at a task that a stream car
 _RETRIES: Final = (0.5, 1.0, 2.0, 5.0, 15.0)
 _MOST_REFUSALS: Final = 5  # Answers in a row that are errors without a name, before the task is given up.
 _CANCEL_SECONDS: Final = 2.0  # For the server to hear that a task was cancelled.
+_MOST_OUTDATED: Final = 2  # Statements in a row that count as older than the last one.
 TASKS_KEPT: Final = "task"  # The kind of their rows in the state file.
 _INPUT_REQUEST: Final[TypeAdapter[InputRequest]] = TypeAdapter(InputRequest)
 
@@ -167,6 +169,7 @@ class Tasks:
     def __post_init__(self) -> None:
         self._known: dict[str, RemoteTask] = {}
         self._followers: dict[str, TaskFollower] = {}
+        self._outdated: Counter[str] = Counter()  # For each task, the statements in a row that seemed to be older.
         self.stream = TaskStream(self.connection, self.requests.timeouts.request, heard=self._heard, look=self._carried)
 
     # The tasks that there are.
@@ -338,7 +341,13 @@ class Tasks:
 
     async def look(self, task: RemoteTask) -> TaskState:
         entry = None if task.call is None else task.call.entry
-        return await task.form.look(partial(self.ask, task, behalf=entry), lambda: self._look_again(task.id))
+        state = await task.form.look(partial(self.ask, task, behalf=entry), lambda: self._look_again(task.id))
+        if state.task_id != task.id:
+            text = (
+                f"Asked about the task {task.id}, the server told of {state.task_id!r}. This is a fault of the server."
+            )
+            raise self._cleaned(MalformedMessage(text, method="tasks/get", server=self.connection.name))
+        return state
 
     async def cancel(self, task: RemoteTask) -> None:
         await self.ask(task, "tasks/cancel")
@@ -356,11 +365,20 @@ class Tasks:
     # News.
 
     def absorb(self, task: RemoteTask, state: TaskState) -> None:
-        """Takes the server's statement about a task, unless a newer one is known."""
+        """Takes the server's statement about a task, unless a newer one is known.
+
+        The end of a task is always the newest. If several statements in a row seem to be older, the server's clock was
+        set back.
+        """
         before = task.state
-        if before is not None and (before.over or state.is_older_than(before)):
+        if before is not None and before.over:
+            return
+        seems_older = before is not None and not state.over and state.is_older_than(before)
+        if seems_older and self._outdated[task.id] < _MOST_OUTDATED:
+            self._outdated[task.id] += 1
             return
         task.state = state
+        del self._outdated[task.id]
         if task.id in self._known and (before is None or before.ttl != state.ttl):
             self._save(task)
         if before is None or (before.status, before.message, before.ttl) != (state.status, state.message, state.ttl):
@@ -368,9 +386,10 @@ class Tasks:
 
     def _heard(self, state: TaskState) -> None:
         if (follower := self._followers.get(state.task_id)) is not None:
-            self.absorb(follower.task, state)
+            if not state.lacks_outcome:
+                self.absorb(follower.task, state)
             follower.in_contact()
-            follower.wake(look=False)
+            follower.wake(look=state.lacks_outcome)
 
     def _carried(self, task_id: str) -> None:
         if (follower := self._followers.get(task_id)) is not None:
