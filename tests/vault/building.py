@@ -20,7 +20,7 @@ def build(
     unsettled: list[str] = []
     done = 0
     for batch in read_all(vault, todo.changed, stopped=stopped):
-        index.apply(batch.entries, batch.gone, batch.same)
+        index.apply(batch.entries, batch.gone)
         unsettled += batch.unsettled
         done += sum(map(len, batch))
         on_progress(done, len(todo.changed))

@@ -121,8 +121,8 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable], work: int = WORK
     return _Comparison(before, [numbers.setdefault(item, len(numbers)) for item in new], work).run()
 
 
-def common_start(before: Sequence[str], after: Sequence[str]) -> int:
-    """Returns how many characters (or lines) both texts begin with. Compares slices, which is fast."""
+def common_start(before: Sequence[str] | bytes, after: Sequence[str] | bytes) -> int:
+    """Returns how many characters (or lines, or bytes) both texts begin with. Compares slices, which is fast."""
     most = min(len(before), len(after))
     start, step = 0, most
     while step:

@@ -32,7 +32,6 @@ from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.read_file import Same
 from tidings.vault.index.scan import ScanBatch, ScanPlan, look, plan, read_all
 from tidings.vault.index.walk import VaultAway
 from tidings.vault.notes.model import IndexEntry
@@ -100,7 +99,6 @@ class Indexer:
         self._listener = listener
         self.status = IndexStatus("indexing")
         self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries).whole, uri))
-        self._status_detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
         self.complete = asyncio.Event()  # Set once the index has been equal to the disk.
         self.lost: str | None = None  # Why the folder in the vault's place is not the vault, in words for the user.
         self.index: Index
@@ -312,7 +310,7 @@ class Indexer:
 
         try:
             while batch := await self.in_thread(following):
-                await self._store(batch.entries, [*gone, *batch.gone], batch.same, fresh=fresh)
+                await self._store(batch.entries, [*gone, *batch.gone], fresh=fresh)
                 gone = []
                 unsettled += batch.unsettled
                 done += sum(map(len, batch))
@@ -328,14 +326,11 @@ class Indexer:
             await self._store([], gone, fresh=fresh)
         return unsettled
 
-    async def _store(
-        self, entries: Sequence[IndexEntry], gone: Sequence[str], same: Sequence[Same] = (), *, fresh: bool
-    ) -> None:
+    async def _store(self, entries: Sequence[IndexEntry], gone: Sequence[str], *, fresh: bool) -> None:
         if self._refreshed and not fresh:
             # Something newer was stored in the meantime.
             entries = [entry for entry in entries if entry.path not in self._refreshed]
             gone = [path for path in gone if path not in self._refreshed]
-            same = [each for each in same if each.path not in self._refreshed]
         subscriptions = self._interest.remembered()
 
         # In the first build everything is new, and nothing has changed, but for what was seen to change meanwhile.
@@ -344,7 +339,7 @@ class Indexer:
         def compare_and_store() -> tuple[dict[str, str], bool, dict[str, str]]:
             what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
             before = self._texts_before(what, subscriptions)
-            store = partial(self.index.apply, entries, gone, same)
+            store = partial(self.index.apply, entries, gone)
             found = self.detector.around(self.index.queries, what, subscriptions, store)
             return {**found, **({} if is_building else what.files)}, what.moved, before
 
@@ -376,9 +371,8 @@ class Indexer:
         def compare() -> dict[str, str]:
             queries = self.index.queries
             what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
-            found = self._status_detector.around(queries, what, subscriptions, become)
-            self._status_detector.forget(list(found))  # What it remembers, the other one may have changed since.
-            return found
+            detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
+            return detector.around(queries, what, subscriptions, become)
 
         subscriptions = self._interest.remembered()
         await self._publish(FoundChanges(await self.in_thread(compare), local=True))

@@ -258,20 +258,6 @@ def test_tidying_up_comes_to_an_end_and_changes_nothing(index: Index) -> None:
     assert contents(index) == before
 
 
-def test_a_long_log_is_worked_into_the_file_when_there_is_time(
-    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tidings.vault.index.index._LONG_LOG", 200_000)
-    index = Index(vault, tmp_path / "cache")
-    assert index.place
-    index.apply([entry(f"{number}.md", f"{NOTE} {number} " * 20) for number in range(50)])
-    size = index.place.stat().st_size
-    while index.tidy():
-        pass
-    assert index.place.stat().st_size > size
-    index.close()
-
-
 def test_an_index_that_cannot_be_read_is_damaged(index: Index) -> None:
     index.queries.connection.execute("DROP TABLE files")
     index.queries.connection.execute("DROP TABLE meta")

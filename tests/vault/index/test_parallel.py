@@ -7,12 +7,12 @@ import pytest
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
-from tidings.vault.index.read_file import LARGEST, Missed, Same, WalkedFile, read_file
+from tidings.vault.index.read_file import LARGEST, Missed, WalkedFile, read_file
 from tidings.vault.index.scan import index_pool, read_all, tasks_of
 from tidings.vault.index.walk import FolderWalk
 from tidings.vault.notes.model import IndexEntry, Stamp
 
-Item = IndexEntry | Missed | Same
+Item = IndexEntry | Missed
 
 
 @pytest.fixture

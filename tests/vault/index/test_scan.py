@@ -334,36 +334,17 @@ def test_after_a_build_nothing_is_different_but_what_was_touched_just_before(
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["all", "some"])
-def test_what_is_read_again_and_is_the_same_is_not_parsed_again(
+def test_what_is_read_again_and_is_the_same_stays_as_it_is(
     root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     changed = put(root / "a.md", "#tag [[b]]").stat().st_mtime
     read_at(monkeypatch, changed)
     build(vault, index)
     read_at(monkeypatch, changed + 3)
-    with monkeypatch.context() as patched:
-        patched.setattr(parse, "parse", None)
-        found = plan(vault, index) if whole else look(vault, index, ["a.md"])
-        (batch,) = read_all(vault, found.changed)
-    assert ([each.path for each in batch.same], batch.entries) == (["a.md"], [])
-    index.apply([], [], batch.same)
+    (batch,) = read_all(vault, (plan(vault, index) if whole else look(vault, index, ["a.md"])).changed)
+    index.apply(batch.entries)
     assert plan(vault, index) == ([], [])
     assert (index.queries.text("a.md"), index.queries.stats()["tags"]) == ("#tag [[b]]", 1)
-
-
-def test_that_a_file_is_the_same_says_nothing_of_what_is_known_by_then(
-    root: Path, vault: Vault, index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changed = put(root / "a.md", "one").stat().st_mtime
-    read_at(monkeypatch, changed)
-    build(vault, index)
-    read_at(monkeypatch, changed + 3)
-    (batch,) = read_all(vault, plan(vault, index).changed)
-    put(root / "a.md", "other")
-    build(vault, index)
-    index.apply([], [], batch.same)
-    assert index.queries.text("a.md") == "other"
-    assert index.stamps()["a.md"].size == 5
 
 
 def test_a_change_that_leaves_size_and_time_as_they_were_is_seen_after_a_recent_change(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tidings.vault.notes.edits import (
     Edit,
     EditRefused,
-    RemoveProperty,
     ReplaceBlock,
     ReplaceLines,
     ReplaceSection,
@@ -265,12 +264,12 @@ def test_a_block_that_is_not_clear_is_refused() -> None:
 
 
 def test_properties_are_set_and_removed_and_the_rest_stays() -> None:
-    changed = apply_edits(NOTE, [SetProperty("status", "open"), RemoveProperty("tags")])
+    changed = apply_edits(NOTE, [SetProperty("status", "open"), SetProperty("tags", None)])
     assert "tags:" not in changed
     assert "status: open\n" in changed
     assert '# A comment\ntitle:   "Plan"   # kept\n' in changed
     assert changed.endswith(NOTE[NOTE.index("# Project") :])
-    assert apply_edits(NOTE, [RemoveProperty("missing")]) == NOTE
+    assert apply_edits(NOTE, [SetProperty("missing", None)]) == NOTE
     with pytest.raises(EditRefused):
         apply_edits("---\na: [\n---\n", [SetProperty("b", 1)])
 
@@ -427,7 +426,7 @@ def test_adding_loses_nothing(text: str, content: str) -> None:
 )
 def test_setting_and_removing_properties_leaves_the_text_alone(text: str, keys: list[str], value: object) -> None:
     body = text.rpartition("---\n")[2] if text.startswith("---") else text
-    edits: list[Edit] = [SetProperty(key, value) for key in keys] + [RemoveProperty(key) for key in keys[:2]]
+    edits: list[Edit] = [SetProperty(key, value) for key in keys] + [SetProperty(key, None) for key in keys[:2]]
     assert apply_edits(text, edits).endswith(body)
 
 
@@ -454,7 +453,7 @@ EDITS = st.one_of(
     st.builds(
         SetProperty, st.sampled_from(["status", "tags", "new one"]), st.sampled_from(["x", 3, ["a", "b: c"], None])
     ),
-    st.builds(RemoveProperty, st.sampled_from(["status", "tags"])),
+    st.builds(SetProperty, st.sampled_from(["status", "tags"]), st.none()),
     st.builds(ReplaceBlock, st.sampled_from(["one", "two", "three"]), st.sampled_from(["new", "two\nlines"])),
     st.builds(ReplaceText, st.just("change me"), st.sampled_from(["changed", "a\nb", ""]), st.just(True)),
     st.builds(
@@ -494,7 +493,7 @@ ODD_EDITS = st.one_of(
     ),
     st.builds(ReplaceBlock, ODD | st.just("a"), ODD),
     st.builds(SetProperty, ODD, ODD),
-    st.builds(RemoveProperty, ODD),
+    st.builds(SetProperty, ODD, st.none()),
     st.builds(ReplaceLines, st.integers(-1, 5), st.integers(-1, 5), ODD),
 )
 

@@ -1,14 +1,14 @@
 """`Disk`: the files of a vault, read and changed one at a time: locked, version-checked, replaced in one step.
 
-Every write begins with `one` or `everything`, which refuse on a read-only server. Within this process one writer at a
-time works in each folder, or one alone in the whole vault.
+Every write begins with `one` or `everything`, which refuse on a read-only server. Within this process one writer works
+at a time; writers of other processes are kept out folder by folder (see `OpenFolder.lock`).
 """
 
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -77,35 +77,6 @@ def _updated(path: str, now: FileContent, update: Callable[[str], str]) -> str:
     return text
 
 
-class Locks:
-    """Locks by key. The key None stands for all of them."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._held: set[Hashable] = set()
-        self._waiting = 0  # Threads that wait for all keys.
-
-    @contextmanager
-    def held(self, what: Hashable) -> Generator[None]:
-        with self._changed:
-            self._waiting += what is None
-            try:
-                self._changed.wait_for(lambda: self._is_free(what))
-            finally:
-                self._waiting -= what is None
-            self._held.add(what)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._held.remove(what)
-                self._changed.notify_all()
-
-    def _is_free(self, what: Hashable) -> bool:
-        # Who wants all goes first, or would wait for ever while others come and go.
-        return not self._held if what is None else not self._waiting and self._held.isdisjoint({what, None})
-
-
 class Disk:
     """The files of a vault. `texts` keeps what callers have read, `journal` what is written."""
 
@@ -116,19 +87,19 @@ class Disk:
         self.journal = journal or WriteJournal()
         self.read_only = read_only
         self.texts = texts or Texts()
-        self._locks = Locks()
+        self._lock = threading.Lock()
 
     @contextmanager
     def one(self, path: str, *, creating: bool = False) -> Generator[OpenedFile]:
         self.check_allowed()
         place = self.place(path, creating=creating)
-        with self._locks.held((place.mount.root, place.folder)):
+        with self._lock:
             yield place
 
     @contextmanager
     def everything(self) -> Generator[None]:
         self.check_allowed()
-        with self._locks.held(None):
+        with self._lock:
             yield
 
     def check_allowed(self) -> None:

@@ -3,7 +3,6 @@
 A missing setting or a broken file means Obsidian's default.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tidings._kit.bounded_json import as_dict, as_dicts, as_text, as_texts
-from tidings._kit.files import read_file
+from tidings._kit.files import read_json
 from tidings._kit.patterns import BadPattern, Pattern, compiled
 from tidings.vault.files.moment import moment_format
 from tidings.vault.notes.model import key
@@ -63,8 +62,10 @@ class ObsidianSettings:
     @classmethod
     def read(cls, root: Path) -> "ObsidianSettings":
         folder = root / ".obsidian"
-        app, daily, templates = (_load(folder / f"{name}.json") for name in ("app", "daily-notes", "templates"))
-        plugin = _load(folder / "plugins/periodic-notes/data.json")
+        app, daily, templates = (
+            read_json(folder / f"{name}.json", _LARGEST_FILE) for name in ("app", "daily-notes", "templates")
+        )
+        plugin = read_json(folder / "plugins/periodic-notes/data.json", _LARGEST_FILE)
         # Its newer version has sets of settings, and other names in them.
         sets = as_dicts(plugin.get("calendarSets"))
         plugin = next(
@@ -135,13 +136,6 @@ def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: da
         return moment_format(moved, match["format"] or formats.get(name, settings.date_format))
 
     return _VARIABLE.sub(value, text)
-
-
-def _load(file: Path) -> dict[str, Any]:
-    try:
-        return as_dict(json.loads(read_file(file, _LARGEST_FILE)[0].decode("utf-8-sig")))
-    except (OSError, OverflowError, ValueError, RecursionError):
-        return {}
 
 
 def _periodic(name: str, plugin: dict[str, Any], core: dict[str, Any]) -> PeriodicNotes:

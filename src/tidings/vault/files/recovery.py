@@ -6,10 +6,10 @@ new contents, unless somebody has changed them since. To undo an operation, all 
 
 import logging
 import os
-from bisect import bisect_left
 from contextlib import suppress
 from typing import Literal
 
+from tidings._kit.diff import common_start
 from tidings._kit.text import counted
 from tidings.vault.files import outcomes
 from tidings.vault.files.disk import LARGEST_READ, Disk, OpenedFile
@@ -83,15 +83,10 @@ def _reached(disk: Disk, step: Step) -> Reached:
         return "before"
     if content is not None and step.before is not None:
         # It may have been changed in place: its beginning is new, and the rest is old.
-        new = _common(content, step.after)
+        new = common_start(content, step.after)
         if new and content[new:] == step.before[new:] and len(content) == max(new, len(step.before)):
             return "torn"
     return "neither"
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Returns the number of bytes with which both begin."""
-    return bisect_left(range(min(len(one), len(other))), 1, key=lambda end: one[: end + 1] != other[: end + 1])
 
 
 def _clear(disk: Disk, place: OpenedFile, step: Step, operation: Operation) -> None:

@@ -75,39 +75,24 @@ def between(queries: Queries, start: str, end: str) -> list[str] | None:
     if mount_name(queries, end) != mount:
         return None
     names = LinkNames(queries, mount)
-    # From both ends, so that only files near one of them are looked at.
-    near, far = _Reached(start), _Reached(end)
-    while not (met := near.came_from.keys() & far.came_from.keys()):
-        if not near.edge or not far.edge:
+    # From both ends, so that only files near one of them are looked at. Each file, and the one it was reached from.
+    reached: list[dict[str, str | None]] = [{start: None}, {end: None}]
+    edges = [{start}, {end}]  # The files of the last step.
+    while not (met := reached[0].keys() & reached[1].keys()):
+        if not all(edges):
             return None
-        side = near if len(near.edge) <= len(far.edge) else far
-        side.widen(_neighbours(queries, names, mount, side.edge))
-    middle = min(met)
-    return [*reversed(near.way(middle)), *far.way(middle)[1:]]
-
-
-class _Reached:
-    """The files that links connect with one file, step by step, in either direction."""
-
-    def __init__(self, start: str) -> None:
-        self.came_from: dict[str, str | None] = {start: None}
-        self.edge = {start}  # The files of the last step.
-
-    def widen(self, neighbours: Iterable[tuple[str, str, str]]) -> None:
-        """Goes one step further. `neighbours` are those of the files of the edge."""
+        side = len(edges[0]) > len(edges[1])
         new: dict[str, str] = {}
-        for path, neighbour, _ in neighbours:
-            if neighbour not in self.came_from:
-                # Of several shortest paths, always the same.
-                new[neighbour] = min(path, new.get(neighbour, path))
-        self.came_from |= new
-        self.edge = set(new)
-
-    def way(self, path: str) -> list[str]:
-        way = [path]
-        while (before := self.came_from[way[-1]]) is not None:
+        for path, neighbour, _ in _neighbours(queries, names, mount, edges[side]):
+            if neighbour not in reached[side]:
+                new[neighbour] = min(path, new.get(neighbour, path))  # Of several shortest paths, always the same.
+        reached[side] |= new
+        edges[side] = set(new)
+    ways = [[min(met)], [min(met)]]
+    for way, came_from in zip(ways, reached, strict=True):
+        while (before := came_from[way[-1]]) is not None:
             way.append(before)
-        return way
+    return [*reversed(ways[0]), *ways[1][1:]]
 
 
 def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str]) -> Iterator[tuple[str, str, str]]:

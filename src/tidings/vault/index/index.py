@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +18,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import database
 from tidings.vault.index.database import ROWS
 from tidings.vault.index.queries import Queries, upward
-from tidings.vault.index.read_file import Row, Same, name_key
+from tidings.vault.index.read_file import Row, name_key
 from tidings.vault.index.words import folded
 from tidings.vault.notes.model import SEARCHED, IndexEntry, Stamp
 
@@ -32,7 +31,6 @@ INSERTS: Final = {
     "words": "INSERT OR IGNORE INTO words (word) VALUES (?)",
     **{table: f"INSERT INTO {table} VALUES (?, ?{', ?' * columns})" for table, columns in ROWS.items()},  # noqa: S608
 }
-_LONG_LOG: Final = 4 * 2**20  # Bytes of the write-ahead log that is moved into the main file in idle times.
 _MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
 
 
@@ -206,27 +204,17 @@ class Index:
         return self._database.explained(error)
 
     def tidy(self) -> bool:
-        """Does some maintenance early, which would happen in any case later. Returns whether there is more."""
+        """Merges a part of the full text early, which would happen in any case later. Returns whether there is more."""
         with self._database.transaction() as connection:
             before = connection.total_changes
             connection.execute("INSERT INTO fts (fts, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))
-            # The statement itself counts as one.
-            if connection.total_changes - before > 1:
-                return True
-        with suppress(OSError, sqlite3.Error):
-            if self.place is not None and self.place.with_name(f"{self.place.name}-wal").stat().st_size > _LONG_LOG:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        return False
+            return connection.total_changes - before > 1  # The statement itself counts as one.
 
     def stamps(self, path: str = "") -> dict[str, Stamp]:
         """Returns the stamps of all files as they were read, or of a path and everything below it."""
         below = "WHERE path = :path OR (path >= :path || '/' AND path < :path || '0')" if path else "WHERE :path = ''"
         rows = self._ask(f"SELECT path, size, mtime, ctime, inode FROM files {below}", {"path": path})  # noqa: S608
         return {path: Stamp(*stamp) for path, *stamp in rows}
-
-    def hashes(self, paths: Iterable[str]) -> dict[str, str | None]:
-        some = "SELECT path, hash FROM files WHERE path IN (SELECT value FROM json_each(?))"
-        return dict(self._ask(some, (json.dumps([*paths]),)))
 
     def sharing(self, inodes: Iterable[int]) -> list[str]:
         shared = "SELECT path FROM files WHERE inode IN (SELECT value FROM json_each(?))"
@@ -251,22 +239,16 @@ class Index:
         self.is_built = True
         self._words.clear()
 
-    def apply(self, entries: Sequence[IndexEntry], gone: Sequence[str] = (), same: Sequence[Same] = ()) -> None:
-        """Stores files that were read, and forgets those that are `gone`. Of the `same`, only the stamps are stored."""
+    def apply(self, entries: Sequence[IndexEntry], gone: Sequence[str] = ()) -> None:
+        """Stores files that were read, and forgets those that are `gone`."""
         try:
-            self._apply(entries, gone, same)
+            self._apply(entries, gone)
         except UnicodeEncodeError:
-            self._apply(entries, gone, same, clean=True)
+            self._apply(entries, gone, clean=True)
 
-    def _apply(
-        self, entries: Sequence[IndexEntry], gone: Sequence[str], same: Sequence[Same], *, clean: bool = False
-    ) -> None:
+    def _apply(self, entries: Sequence[IndexEntry], gone: Sequence[str], *, clean: bool = False) -> None:
         new = {entry.path: entry for entry in entries}
         with self._database.transaction() as connection:
-            connection.executemany(
-                "UPDATE files SET size = ?, mtime = ?, ctime = ?, inode = ? WHERE path = ? AND hash = ?",
-                [(*each.stamp, each.path, each.hash) for each in same],
-            )
             found = connection.execute(
                 "SELECT path, id, kind, hash, problem FROM files WHERE path IN (SELECT value FROM json_each(?))",
                 (json.dumps([*new, *gone]),),

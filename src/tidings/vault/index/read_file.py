@@ -52,7 +52,6 @@ class WalkedFile(NamedTuple):
     stamp: Stamp
     root: str  # The vault's folder.
     inner: str  # The path within it.
-    hash: str | None = None  # Its hash when it was last read, if it seems unchanged: reading it may return `Same`.
     emptied: bool = False  # It had a text when it was last read.
 
 
@@ -61,14 +60,6 @@ class Missed(NamedTuple):
 
     path: str
     why: Literal["gone", "unsettled"]  # Unsettled: it kept changing, or its disk has an error. It is to be read later.
-
-
-class Same(NamedTuple):
-    """A file that was read again and has not changed."""
-
-    path: str
-    stamp: Stamp
-    hash: str
 
 
 def make_entry(
@@ -167,12 +158,12 @@ def answer(files: list[WalkedFile]) -> bytes:
     return pickle.dumps(read_files(files), pickle.HIGHEST_PROTOCOL)
 
 
-def read_files(files: list[WalkedFile]) -> list[IndexEntry | Missed | Same]:
+def read_files(files: list[WalkedFile]) -> list[IndexEntry | Missed]:
     """Reads files."""
     return list(map(read_file, files))
 
 
-def read_file(seen: WalkedFile) -> IndexEntry | Missed | Same:
+def read_file(seen: WalkedFile) -> IndexEntry | Missed:
     """Reads a file."""
     try:
         for _ in range(_ATTEMPTS):
@@ -254,15 +245,7 @@ def _settled(stamp: Stamp, now: int) -> Stamp:
     return stamp
 
 
-def is_same_but_racy(before: Stamp, now: Stamp) -> bool:
-    """Returns whether a file is read again only because it had just changed when it was read."""
-    return before.ctime == READ_AGAIN and before._replace(ctime=now.ctime) == now
-
-
-def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry | Same:
-    version = version_of(data)
-    if version == seen.hash and stamp[:2] == seen.stamp[:2]:
-        return Same(seen.path, stamp, version)
+def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry:
     text, problem = decode(data)
     note = None
     try:
@@ -273,7 +256,7 @@ def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry | Same:
     except Exception as error:
         logger.exception("the text of %r could not be parsed", seen.path)
         problem = f"Its text could not be parsed ({type(error).__name__}: {error})."
-    return make_entry(seen.path, seen.kind, stamp, version=version, text=text, note=note, problem=problem)
+    return make_entry(seen.path, seen.kind, stamp, version=version_of(data), text=text, note=note, problem=problem)
 
 
 def _canvas(text: str, path: str) -> tuple[Note, str]:

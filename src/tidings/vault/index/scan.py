@@ -3,7 +3,7 @@
     todo = plan(vault, index)                     # or look(vault, index, paths), where only some may differ
     index.apply([], todo.gone)
     for batch in read_all(vault, todo.changed):
-        index.apply(batch.entries, batch.gone, batch.same)    # batch.unsettled is to be looked at later
+        index.apply(batch.entries, batch.gone)    # batch.unsettled is to be looked at later
 
 The stamp of a file decides whether it is read. A file that changed just before it was read is read once more at the
 next occasion: it may change again unnoticed within the same tick of the clock.
@@ -25,11 +25,11 @@ from tidings._kit.worker import WorkerLimits
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import read_file
 from tidings.vault.index.index import Index
-from tidings.vault.index.read_file import Missed, Same, WalkedFile
+from tidings.vault.index.read_file import Missed, WalkedFile
 from tidings.vault.index.walk import FolderWalk, VaultAway, identities, is_within
 from tidings.vault.notes.model import IndexEntry, Stamp, key
 
-Answer = list[IndexEntry | Missed | Same]
+Answer = list[IndexEntry | Missed]
 
 MANY_FILES, MANY_BYTES = 500, 5_000_000  # From this many files or bytes on, worker processes read them.
 _CHUNK_FILES, _CHUNK_BYTES = 50, 500_000  # The size of one task of a worker process.
@@ -56,7 +56,6 @@ class ScanBatch(NamedTuple):
     entries: list[IndexEntry]
     gone: list[str]
     unsettled: list[str]  # Files that could not be read for now. Their entries stay until they are looked at again.
-    same: Sequence[Same] = ()  # Files that were read again and have not changed.
 
 
 def plan(vault: Vault, index: Index, give_way: Callable[[], None] = lambda: None) -> ScanPlan:
@@ -83,7 +82,7 @@ def plan(vault: Vault, index: Index, give_way: Callable[[], None] = lambda: None
             cure = "its disk seems to be missing. Its index is kept until there are files."
             raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: {cure}")
     index.keep_roots(roots)
-    return ScanPlan(_with_known(changed, before, index), [path for path in known if not walking.is_unread(path)])
+    return ScanPlan(_marked(changed, before), [path for path in known if not walking.is_unread(path)])
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
@@ -164,33 +163,25 @@ def _attachments(files: Sequence[WalkedFile]) -> Answer:
 
 
 def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
-    batch, same, most = ScanBatch([], [], []), list[Same](), _FIRST_BATCH
-    size = 0
+    batch, most, size = ScanBatch([], [], []), _FIRST_BATCH, 0
     for answer in answers:
         for item in answer:
             if isinstance(item, Missed):
                 (batch.gone if item.why == "gone" else batch.unsettled).append(item.path)
-            elif isinstance(item, Same):
-                same.append(item)
             else:
                 batch.entries.append(item)
                 size += len(item.text)
         if len(batch.entries) >= most or size > _BATCH_CHARACTERS:
-            yield batch._replace(same=same)
-            batch, same, most, size = ScanBatch([], [], []), [], min(2 * most, _BATCH_FILES), 0
-    if any(batch) or same:
-        yield batch._replace(same=same)
+            yield batch
+            batch, most, size = ScanBatch([], [], []), min(2 * most, _BATCH_FILES), 0
+    if any(batch):
+        yield batch
 
 
-def _with_known(files: list[WalkedFile], before: Mapping[str, Stamp], index: Index) -> list[WalkedFile]:
-    """Returns files with what is known of them: that they were emptied; their hashes, if read again only to be sure."""
-    emptied = {seen.path for seen in files if not seen.stamp.size and seen.path in before and before[seen.path].size}
-    hashes = index.hashes(
-        seen.path for seen in files if seen.path in before and read_file.is_same_but_racy(before[seen.path], seen.stamp)
-    )
-    if not (hashes or emptied):
-        return files
-    return [seen._replace(hash=hashes.get(seen.path), emptied=seen.path in emptied) for seen in files]
+def _marked(files: Iterable[WalkedFile], before: Mapping[str, Stamp]) -> list[WalkedFile]:
+    """Marks the files that were emptied since they were read."""
+    emptied = {path for path, stamp in before.items() if stamp.size}
+    return [seen._replace(emptied=not seen.stamp.size and seen.path in emptied) for seen in files]
 
 
 class _Look:
@@ -215,7 +206,7 @@ class _Look:
             self.add(path)
         while self._waiting:
             self._look(self._waiting.pop())
-        changed = _with_known([self._changed[path] for path in sorted(self._changed)], self._before, self._index)
+        changed = _marked([self._changed[path] for path in sorted(self._changed)], self._before)
         return ScanPlan(changed, sorted(self._gone - set(self._changed)))
 
     def _look(self, path: str) -> None:

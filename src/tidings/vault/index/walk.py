@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 Identity = tuple[int, int]  # The device and inode of a folder.
 
 _FORBIDDEN: Final = {errno.EACCES, errno.EPERM}
-_ON_WINDOWS: Final = os.name == "nt"
 
 
 class VaultAway(Exception):
@@ -57,7 +56,7 @@ class FolderWalk:
                         logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, entry.name)
                 elif _is_folder(entry):
                     folders.append(inner)
-                elif seen := self._file(mount, inner, entry):
+                elif seen := self.file(inner):
                     yield seen
 
     def file(self, path: str) -> WalkedFile | None:
@@ -76,18 +75,6 @@ class FolderWalk:
         if not stat.S_ISREG(status.st_mode):
             return None
         return WalkedFile(path, kind_of(path), stamp_of(status), str(mount.root), inner)
-
-    def _file(self, mount: Mount, path: str, entry: "os.DirEntry[str]") -> WalkedFile | None:
-        try:
-            if entry.is_symlink() or _ON_WINDOWS:  # There, an entry lacks a part of the stamp.
-                return self.file(path)
-            status = entry.stat(follow_symlinks=False)
-        except OSError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        inner = path[len(mount.name) + 1 :] if mount.name else path
-        return WalkedFile(path, kind_of(entry.name), stamp_of(status), str(mount.root), inner)
 
     def _list(self, mount: Mount, folder: str, before: Identity) -> "list[os.DirEntry[str]]":
         place = os.path.join(mount.root, self._vault.split(folder)[1])  # noqa: PTH118

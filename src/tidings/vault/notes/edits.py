@@ -80,17 +80,10 @@ class ReplaceBlock:
 
 @dataclass(frozen=True, slots=True)
 class SetProperty:
-    """Sets a property, new or not."""
+    """Sets a property, new or not; None removes it, if it exists."""
 
     key: str
     value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveProperty:
-    """Removes a property, if it exists."""
-
-    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,7 @@ class ReplaceLines:
     content: str
 
 
-Edit = ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | RemoveProperty | ReplaceLines
+Edit = ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | ReplaceLines
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
@@ -130,9 +123,7 @@ def _check_size(text: str, changes: Sequence[TextChange]) -> None:
         raise EditRefused(f"The text would have {size:,} characters, and {allowed}")
 
 
-def _changes(
-    text: str, edit: ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | RemoveProperty
-) -> list[TextChange]:
+def _changes(text: str, edit: ReplaceText | ReplaceSection | ReplaceBlock | SetProperty) -> list[TextChange]:
     match edit:
         case ReplaceText():
             return _replace_text(text, edit)
@@ -140,7 +131,7 @@ def _changes(
             return [sections.section_change(text, edit.heading, edit.content, edit.mode, create=edit.create)]
         case ReplaceBlock():
             return [_replace_block(text, edit)]
-        case SetProperty() | RemoveProperty():
+        case SetProperty():
             return _change_property(text, edit)
 
 
@@ -181,10 +172,10 @@ def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:
     return TextChange(found.start, found.end, content)
 
 
-def _change_property(before: str, edit: SetProperty | RemoveProperty) -> list[TextChange]:
+def _change_property(before: str, edit: SetProperty) -> list[TextChange]:
     try:
-        remove = isinstance(edit, RemoveProperty)
-        after = remove_property(before, edit.key) if remove else set_property(before, edit.key, edit.value)
+        removed = edit.value is None
+        after = remove_property(before, edit.key) if removed else set_property(before, edit.key, edit.value)
     except ValueError as error:
         raise EditRefused(str(error)) from error
     if before == after:

@@ -3,18 +3,19 @@
 The list begins with the resources of which there is one; then come all files in the order of their paths. A page begins
 after the path in the cursor, so pages neither repeat nor skip a file, even if others come and go.
 
-Completions begin with values that start with the typed text; then come values of which a part does (a file's name, a
+Completions begin with values that start with the typed text; then come values of which a word does (a file's name, a
 nested tag), then those that contain it. Case is ignored. Paths for a template have `?`, `#` and `%` encoded.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Final
 from urllib.parse import unquote
 
 import mcp_types as types
 
-from tidings.server.families import MOST_COMPLETIONS, best_first, completion, cursor_after, key_before
+from tidings.server.families import best_first, completion, cursor_after, key_before
 from tidings.vault.bases.base import parse_base
 from tidings.vault.files.paths import uri
 from tidings.vault.notes.model import key
@@ -81,12 +82,15 @@ def complete(
 ) -> types.Completion:
     """Returns the values that an argument of a prompt or a template may become."""
     typed = _clean(argument.value)
-    values: list[str] = []
+    values: Iterable[str] = ()
+    is_template = isinstance(ref, types.ResourceTemplateReference)
     match argument.name:
         case "path":
-            return _paths(view, ref, typed)
+            kind = re.match(r"(?:vault://)?([a-z]*)", ref.uri) if is_template else None
+            values = _stored(view, _PATHS.get(kind[1], _FILES) if kind else _NOTES)
         case "tag":
-            return _stored(view, _TAGS, typed.lstrip("#"))
+            typed = typed.lstrip("#")
+            values = _stored(view, _TAGS)
         case "date" | "since":
             day = today or local_today()
             days = sorted({day, *daily_dates(view, day + timedelta(_COMING_DAYS))}, reverse=True)
@@ -95,39 +99,16 @@ def complete(
             path = _clean(((context.arguments if context else None) or {}).get("path", ""))
             found = view.queries.find(unquote(path)) if path else []
             values = [each.name for each in parse_base(view.queries.text(found[0]) or "").views] if found else []
-        case name if name in CHOICES:
-            values = list(CHOICES[name])
-        case _:
-            pass
-    return completion(best_first(values, typed, key))
+        case name:
+            values = CHOICES.get(name, ())
+    found = best_first(values, typed, lambda text: key(text).replace("/", " "))
+    if argument.name == "path" and is_template:
+        found = [path.replace("%", "%25").replace("?", "%3F").replace("#", "%23") for path in found]
+    return completion(found)
 
 
-def _paths(view: VaultView, ref: Reference, typed: str) -> types.Completion:
-    if isinstance(ref, types.PromptReference):
-        return _stored(view, _NOTES, typed)
-    kind = re.match(r"(?:vault://)?([a-z]*)", ref.uri)
-    found = _stored(view, _PATHS.get(kind[1] if kind else "", _FILES), typed)
-    return found.model_copy(
-        update={"values": [path.replace("%", "%25").replace("?", "%3F").replace("#", "%23") for path in found.values]}
-    )
-
-
-def _stored(view: VaultView, source: str, value: str) -> types.Completion:
-    """Completes from the index, ranked by the database."""
-    connection = view.queries.connection
-    column, plain = "path", value
-    if not value.isascii():
-        # LIKE knows the cases of ASCII alone.
-        connection.create_function("key", 1, key, deterministic=True)
-        column, plain = "key(path)", key(value)
-    text = re.sub(r"([\\%_])", r"\\\1", plain)
-    within = f"%{text}%"
-    seen = f"FROM (SELECT path, {column} AS text FROM ({source})) WHERE text LIKE ? ESCAPE '\\'"  # noqa: S608 - texts of our own
-    total: int = connection.execute(f"SELECT count(*) {seen}", (within,)).fetchone()[0]
-    rank = "CASE WHEN text LIKE ? ESCAPE '\\' THEN 0 WHEN text LIKE ? ESCAPE '\\' THEN 1 ELSE 2 END"
-    sql = f"SELECT path {seen} ORDER BY {rank}, path LIMIT ?"
-    rows = connection.execute(sql, (within, f"{text}%", f"%/{text}%", MOST_COMPLETIONS))
-    return completion([path for (path,) in rows], total)
+def _stored(view: VaultView, source: str) -> list[str]:
+    return [path for (path,) in view.queries.connection.execute(f"{source} ORDER BY path")]
 
 
 def _clean(text: str) -> str:

@@ -12,14 +12,14 @@ from typing import Final
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.read_file import UTF16, Missed, Same, WalkedFile, read_bytes, read_file, text_of
+from tidings.vault.index.read_file import UTF16, Missed, WalkedFile, read_bytes, read_file, text_of
 from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.notes.model import SEARCHED, IndexEntry
-from tidings.vault.search.matching import Deadline, Finder
+from tidings.vault.search.matching import forms_of
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.search import SearchPage, search
 from tidings.vault.search.sql import Sort
-from tidings.vault.search.tree import And, Case, Fact, Not, Or, Phrase, Property, Query, TagTerm, Within, Word
+from tidings.vault.search.tree import And, Case, Fact, Or, Phrase, Property, Query, TagTerm, Within, Word, inside
 
 _SECONDS: Final = 15.0  # Of reading. A vault that takes longer has so many notes that a part of the index is of use.
 _MOST_CHARACTERS: Final = 60_000_000  # Of texts in memory.
@@ -27,7 +27,8 @@ _MOST_PARSED: Final = 2_000  # Files whose tags, tasks … are needed. Parsing m
 # The letters outside ASCII whose lower case contains ASCII.
 _ASCII_IN_LOWER_CASE: Final = ("\u0130".encode(), "\u212a".encode())
 
-May = Callable[[str, str], bool]  # Returns whether a file with this title and text may match.
+May = Callable[[str, bytes], bool]  # Returns whether a note with this title and content, in lower case, may match.
+_STRUCTURE: Final = ("section", "task", "task-todo", "task-done")
 
 
 def cold_search(
@@ -46,23 +47,21 @@ def cold_search(
 
 def _entries(vault: Vault, query: Query) -> list[IndexEntry] | None:
     """Returns the files that may match; None if there are too many."""
-    may, parsed, deadline = _may(query, Deadline(_SECONDS)), _is_about_structure(query), time.monotonic() + _SECONDS
-    needed = _needed(query)
+    may, parsed, deadline = _may(query), _is_about_structure(query), time.monotonic() + _SECONDS
     entries: list[IndexEntry] = []
     size = 0
     try:
         for seen in FolderWalk(vault).everything():
             if time.monotonic() > deadline:
                 return None
-            data = read_bytes(seen) if seen.kind in SEARCHED else b""
+            is_text = seen.kind in SEARCHED
+            data = read_bytes(seen) if is_text else b""
             name = seen.path.rpartition("/")[2]
-            title = name.rpartition(".")[0] if seen.kind in SEARCHED else name
-            if seen.kind == "note" and _lacks(needed, title, data):
-                continue
+            title = name.rpartition(".")[0] if is_text else name
+            if seen.kind == "note" and not _is_odd(data) and not may(title.lower(), data.lower()):
+                continue  # Most notes need not be decoded.
             text = text_of(seen, data)
-            if seen.kind in SEARCHED and not may(title, text):
-                continue
-            entries += _entry(seen, title, text, parsed=parsed and seen.kind in SEARCHED)
+            entries += _entry(seen, title, text, parsed=parsed and is_text)
             size += len(text)
             if size > _MOST_CHARACTERS or (parsed and len(entries) > _MOST_PARSED):
                 return None
@@ -75,58 +74,44 @@ def _entry(seen: WalkedFile, title: str, text: str, *, parsed: bool) -> list[Ind
     if not parsed:
         return [IndexEntry(seen.path, seen.kind, seen.stamp, None, text, title, 0, "{}", None, {}, "")]
     read = read_file(seen)
-    return [] if isinstance(read, Missed | Same) else [read]
+    return [] if isinstance(read, Missed) else [read]
 
 
 def _is_about_structure(query: Query) -> bool:
     """Returns whether a query needs more of a note than its name and its text."""
+    return any(
+        isinstance(each, TagTerm | Property)
+        or (isinstance(each, Within) and each.scope in _STRUCTURE)
+        or (isinstance(each, Fact) and each.name == "has")
+        for each in inside(query)
+    )
+
+
+def _is_odd(data: bytes) -> bool:
+    """Returns whether the text of some bytes in lower case may have ASCII letters that the bytes do not have."""
+    return data.startswith(UTF16) or any(letter in data for letter in _ASCII_IN_LOWER_CASE)
+
+
+def _may(query: Query) -> May:
+    """Returns a test that every matching note passes, and many others do not."""
     match query:
         case And(parts) | Or(parts):
-            return any(map(_is_about_structure, parts))
-        case Within("section" | "task" | "task-todo" | "task-done") | TagTerm() | Property() | Fact("has"):
-            return True
-        case Not(part) | Case(_, part) | Within(_, part):
-            return _is_about_structure(part)
-        case _:
-            return False
-
-
-def _needed(query: Query) -> list[str]:
-    """Returns texts in lower case of which each is in the title or the text of every file that matches."""
-    match query:
-        case And(parts):
-            return [text for part in parts for text in _needed(part)]
+            tests, holds = list(map(_may, parts)), all if isinstance(query, And) else any
+            return lambda title, data: holds(may(title, data) for may in tests)
         case Case(_, part):
-            return _needed(part)
-        case Word(text) | Phrase(text) if text.isascii():
-            return [text.lower()]
-        case _:
-            return []
-
-
-def _lacks(needed: list[str], title: str, data: bytes) -> bool:
-    """Returns whether a note lacks one of these texts, as far as its bytes can tell: most notes need not be decoded."""
-    if not needed or data.startswith(UTF16) or any(letter in data for letter in _ASCII_IN_LOWER_CASE):
-        return False
-    lower = data.lower()
-    return any(text.encode() not in lower and text not in title.lower() for text in needed)
-
-
-def _may(query: Query, deadline: Deadline) -> May:
-    """Returns a test that every matching file passes, and many others do not."""
-    match query:
-        case And(parts):
-            every = [_may(part, deadline) for part in parts]
-            return lambda title, text: all(may(title, text) for may in every)
-        case Or(parts):
-            some = [_may(part, deadline) for part in parts]
-            return lambda title, text: any(may(title, text) for may in some)
-        case Case(_, part):
-            return _may(part, deadline)
+            return _may(part)
         case Within(scope, part) if scope not in {"file", "path"}:
-            return _may(part, deadline)
-        case Word() | Phrase():
-            finder = Finder(query)
-            return lambda title, text: finder.found(text, deadline) or finder.found(title, deadline)
+            return _may(part)
+        case Word(text) | Phrase(text) if text.isascii():
+            lower, written = text.lower(), text.lower().encode()
+            return lambda title, data: written in data or lower in title
+        case Word(text) | Phrase(text):
+            forms = forms_of(text.lower())
+
+            def found(title: str, data: bytes) -> bool:
+                body = data.decode(errors="replace").lower()
+                return any(form in body or form in title for form in forms)
+
+            return found
         case _:
-            return lambda title, text: True
+            return lambda title, data: True

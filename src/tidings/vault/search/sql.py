@@ -25,7 +25,6 @@ from tidings.vault.search.tree import Query
 Value = str | int | float
 Sql = tuple[str, tuple[Value, ...]]  # An expression, and the values of its question marks.
 
-_MOST_KNOWN, _LONGEST_KNOWN = 10_000, 200
 _NOWHERE: Final = '"\ue000"'  # No text has this word.
 _A_DATE: Final = "GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'"
 _HAS: Final = {
@@ -147,7 +146,6 @@ class Translator:
         self._deadline = deadline
         self._now = now
         self._tests: list[Callable[[str], bool]] = []
-        self._known: dict[tuple[int, str], bool] = {}  # The values of a property are often the same.
         self.slow = 0  # The number of texts on which a regular expression took too long.
         queries.connection.create_function("vault_test", 2, self._test, deterministic=True)
         queries.connection.create_function("vault_fold", 1, key, deterministic=True)
@@ -223,10 +221,6 @@ class Translator:
 
     def _scanned(self, term: tree.Word | tree.Phrase, where: Where) -> Condition:
         """Reads all texts: for characters that are in no word, and for parts that most texts have."""
-        if term.text.isascii() and term.text.lower() == term.text.upper():  # SQLite alone is faster.
-            body, title = (f"instr({text}, ?)" for text in ("(SELECT body FROM texts WHERE id = f.id)", "f.title"))
-            sql = body if where.body else f"({title} OR {body})"
-            return Condition(f"({_HAS_TEXT} AND {sql})", (term.text,) * sql.count("?"))
         finder, deadline = Finder(term, match_case=where.match_case), self._deadline
         self._tests.append(lambda text: finder.found(text, deadline))
         number = len(self._tests) - 1
@@ -312,16 +306,11 @@ class Translator:
     def _test(self, number: int, text: str | None) -> bool:
         if text is None:
             return False
-        known = self._known.get((number, text))
-        if known is None:
-            try:
-                known = self._tests[number](text)
-            except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
-                self.slow += 1
-                known = False
-            if len(self._known) < _MOST_KNOWN and len(text) <= _LONGEST_KNOWN:
-                self._known[number, text] = known
-        return known
+        try:
+            return self._tests[number](text)
+        except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
+            self.slow += 1
+            return False
 
 
 def ranking(query: Query, where: Where = Where()) -> list[tuple[str, Where]]:  # noqa: B008
@@ -403,15 +392,8 @@ def selection(
 
 def _everywhere(query: Query) -> bool:
     """Returns whether a query is about all files, and not only about those with a text."""
-    match query:
-        case tree.And(parts) | tree.Or(parts):
-            return any(map(_everywhere, parts))
-        case tree.Not(part) | tree.Case(_, part):
-            return _everywhere(part)
-        case tree.Within("file" | "path") | tree.Fact("kind"):
-            return True
-        case _:
-            return False
+    about = (each.scope if isinstance(each, tree.Within) else getattr(each, "name", "") for each in tree.inside(query))
+    return not {"file", "path", "kind"}.isdisjoint(about)
 
 
 def _source(condition: Condition, *, hidden: bool, ranked: bool, everywhere: bool) -> Sql:

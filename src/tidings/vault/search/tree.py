@@ -1,5 +1,6 @@
 """A query as a tree of values."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -103,3 +104,16 @@ class Fact:
 
 
 Query: TypeAlias = Word | Phrase | Regex | TagTerm | And | Or | Not | Within | Case | Compared | Empty | Property | Fact
+
+
+def inside(query: Query) -> Iterator[Query]:
+    """Yields a query and the queries in it, except for those of a property's name and value."""
+    yield query
+    match query:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from inside(part)
+        case Not(part) | Case(_, part) | Within(_, part):
+            yield from inside(part)
+        case _:
+            pass

@@ -62,8 +62,7 @@ def _parse(edit: Edit, which: str) -> edits.Edit:
     if edit.property:
         if "value" not in given or "content" in given:
             raise EditRefused(f"{which}a property takes a value, not content; null removes it.")
-        remove = edit.value is None
-        return edits.RemoveProperty(edit.property) if remove else edits.SetProperty(edit.property, edit.value)
+        return edits.SetProperty(edit.property, edit.value)
     if "content" not in given or "value" in given:
         raise EditRefused(f"{which}{named[0]} takes content, the new text; an empty one removes the old.")
     if edit.find:
