@@ -85,3 +85,21 @@ async def test_a_kill_is_shown_and_the_return_and_nothing_is_lost(era: str, way:
         )
         assert view.faults == 0
     assert replay(records) == session.view
+
+
+@pytest.mark.parametrize(("era", "way"), [each for each in WAYS if "stdio" not in str(each)], ids=str)
+async def test_what_changed_is_shown_even_if_the_server_is_back_before_anybody_noticed(
+    era: str, way: str, tmp_path: Path
+) -> None:
+    files = Files(tmp_path / "files", 2, seed=1)
+    uri = "file:///f0"
+    async with _victim(era, way, files.folder) as (_, server, kill, start):
+        view = server.view
+        await server.subscribe(uri)
+        await eventually(lambda: len(view.subscriptions[uri].versions) == 1, within=SECONDS)
+        kill()  # Without a pause in which this loop could hear of it.
+        files.write("f0", "changed in that moment")
+        start()
+        await eventually(lambda: len(view.subscriptions[uri].versions) == 2, within=SECONDS)
+        (change,) = view.changes
+        assert (change.uri, change.away, change.content) == (uri, True, view.subscriptions[uri].versions[-1].seq)
