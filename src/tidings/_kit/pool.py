@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from queue import Empty, SimpleQueue
+from queue import Empty, Full, Queue
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from tidings._kit.worker import LEFT, WorkerLimits, framed, read_answer, read_frame, worker_command
@@ -368,8 +368,7 @@ class BulkPool(Generic[JobT, T]):
         self._threads: list[threading.Thread] = []
         self._jobs: deque[JobT] = deque()
         self._taking = threading.Lock()
-        self._done: SimpleQueue[tuple[T] | None] = SimpleQueue()  # None: a thread has ended
-        self._room = threading.Semaphore(count * _AHEAD)
+        self._done: Queue[T] = Queue(count * _AHEAD)
         self._left = False
 
     def __enter__(self) -> Self:
@@ -382,7 +381,6 @@ class BulkPool(Generic[JobT, T]):
 
     def __exit__(self, *_: object) -> None:
         self._left = True
-        self._room.release(max(1, len(self._threads)))
         for process in self._processes:
             process.kill()
         for thread in self._threads:
@@ -393,57 +391,51 @@ class BulkPool(Generic[JobT, T]):
     def read(self, jobs: Iterable[JobT], stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
         """Yields the answers to all jobs as they are ready, in any order, until `stopped` is True. Read once."""
         self._jobs.extend(jobs)
+        due = len(self._jobs)
         for process in self._processes:
             thread = threading.Thread(target=self._serve, args=(process,), name="tidings-bulk-worker", daemon=True)
             self._threads.append(thread)
             thread.start()
-        working = len(self._threads)
-        while working and self._done.empty() and not stopped():
+        while self._threads and self._done.empty() and not stopped():
             with self._taking:  # The last job, unless doing it would keep all threads of this process waiting.
                 small = [self._jobs.pop()] if self._jobs and self._small(self._jobs[-1]) else []
             if not small:
                 break
             yield self._here(small[0])
-        while working and not stopped():
+            due -= 1
+        while due and self._threads and not stopped():
             try:
                 answer = self._done.get(timeout=_STOP_SECONDS)
             except Empty:
-                continue
-            if answer is None:
-                working -= 1
+                if not any(thread.is_alive() for thread in self._threads):
+                    return  # What they did here failed.
             else:
-                self._room.release()
-                yield answer[0]
-        if not working:
+                yield answer
+                due -= 1
+        if not self._threads:
             yield from map(self._here, self._jobs)  # There are no processes at all.
 
     def _serve(self, process: WorkerProcess) -> None:
         """Gives one process its jobs, in a thread, the next one before it has answered the last: it never waits."""
         given: deque[JobT] = deque()
-        try:
-            while True:
-                if len(given) < _IN_HAND and (taken := self._take(wait=not given)):
-                    given.append(taken[0])
-                    with suppress(WorkerGone):  # It does not answer, either.
-                        process.send(taken[0])
-                elif given:
-                    answer = self._answer(process, given.popleft())
-                    if answer is not None:
-                        self._done.put(answer)
-                else:
-                    return
-        finally:
-            self._done.put(None)
+        while not self._left:
+            with self._taking:
+                taken = [self._jobs.popleft()] if self._jobs and len(given) < _IN_HAND else []
+            given.extend(taken)
+            for job in taken:
+                with suppress(WorkerGone):  # It does not answer, either.
+                    process.send(job)
+            if not given:
+                return
+            if len(given) == _IN_HAND or not taken:
+                self._hand_out(process, given.popleft())
 
-    def _take(self, *, wait: bool) -> tuple[JobT] | None:
-        """The next job, if there is one and room for its answer, for which it may `wait`."""
-        if not self._room.acquire(blocking=wait):
-            return None
-        with self._taking:
-            if self._jobs and not self._left:
-                return (self._jobs.popleft(),)
-        self._room.release()
-        return None
+    def _hand_out(self, process: WorkerProcess, job: JobT) -> None:
+        answer = self._answer(process, job)
+        while answer is not None and not self._left:
+            with suppress(Full):
+                self._done.put(answer[0], timeout=_STOP_SECONDS)
+                return
 
     def _answer(self, process: WorkerProcess, job: JobT) -> tuple[T] | None:
         """The answer to a job, from the process or from here; None if nobody waits for it any more."""
