@@ -446,6 +446,44 @@ async def test_an_answer_that_is_too_large_to_pass_on_is_refused() -> None:
         assert (refused.status, "500000 bytes" in refused.error["message"]) == (413, True)
 
 
+def kept_in(bus: MemoryBus) -> set[str]:
+    return {key for key in bus._records._kept if key.startswith("session/") and key != "session/probe"}
+
+
+@pytest.mark.parametrize("sse", [False, True])
+async def test_sessions_that_end_leave_no_record(sse: bool) -> None:
+    bus = MemoryBus()
+    async with world(lambda: bus, sse=sse) as all_:
+        for _ in range(3):
+            if sse:
+                async with sse_client(f"http://127.0.0.1:{all_.ports[0]}/sse"):
+                    assert len(kept_in(bus)) == 1
+            else:
+                session = await Session.start(all_.ports[0])
+                assert kept_in(bus) == {f"session/{session.id}"}
+                assert (await session.delete()).status == 200
+            await eventually(lambda: not kept_in(bus))
+
+
+async def test_a_session_that_ends_while_another_replica_adopts_it_stays_ended() -> None:
+    bus = MemoryBus()
+    async with world(lambda: bus) as all_:
+        session = await Session.start(all_.ports[0])
+        adopting = shared_of(all_, 1)
+        edit = adopting._edit
+
+        async def edit_late(*arguments: Any, **options: Any) -> Any:
+            assert (await session.delete()).status == 200
+            return await edit(*arguments, **options)
+
+        adopting._edit = edit_late  # type: ignore[method-assign]
+        elsewhere = Session(all_.ports[1])
+        elsewhere.id = session.id
+        assert (await elsewhere.request("tools/list")).status == 404
+        assert kept_in(bus) == set()
+        assert all_.held(1) == 0
+
+
 def shared_of(all_: World, replica: int) -> SharedSessions:
     return cast("SharedSessions", all_.servers[replica]._live._sessions)
 
@@ -482,7 +520,8 @@ async def test_a_replica_without_room_refuses_a_session_for_now() -> None:
         session.port = all_.ports[1]
         refused = await session.request("tools/list")
         assert refused.status == 503
-        assert refused.json["error"]["data"] == {"code": "limit-reached", "retryable": True}
+        refusal = {"code": "limit-reached", "retryable": True, "limit": "sessions", "scope": "server"}
+        assert refused.json["error"]["data"] == refusal
 
 
 async def kept_again(bus: MemoryBus, key: str) -> None:

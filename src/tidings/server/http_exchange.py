@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mcp_types import INTERNAL_ERROR, RequestId
 
-from tidings.errors import LimitReached, TidingsError
+from tidings.errors import LimitReached, MessageTooLarge, TidingsError
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -92,6 +92,8 @@ class HttpRefusal:
         # Not the error: its traceback has all that the SDK had for the request.
         self._body = json.dumps({"jsonrpc": "2.0", "id": request_id, "error": failure}).encode()
         self._status = 429 if isinstance(error, LimitReached) and data.get("scope") != "server" else 503
+        if isinstance(error, MessageTooLarge):
+            self._status = 413
         self._wait = _WAIT_FOR_ROOM if "max" in data else 1
 
     async def send(self, send: Send) -> None:

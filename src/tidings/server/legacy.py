@@ -41,7 +41,7 @@ from tidings.server.hooks import TOLD
 from tidings.server.http_exchange import Scope, header_of
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
-from tidings.server.session_records import SessionRecord, SessionRefused
+from tidings.server.session_records import SessionEnded, SessionRecord
 from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, SharedSession, SharedSessions
 from tidings.server.subscriber import Frame, Subscriber
 
@@ -314,7 +314,7 @@ class LegacyEra:
         session.end()
 
     async def _forget_subscription(self, shared: SharedSession, subscription: str) -> None:
-        with suppress(TidingsError, SessionRefused):
+        with suppress(TidingsError, SessionEnded):
             if self._shared is not None:
                 await self._shared.unsubscribed(shared, subscription)
 
@@ -397,17 +397,12 @@ class LegacyEra:
                 session.deliver(Frame(place, change))
 
     async def _follow_subscription(self, session: LegacySession, subscription: str) -> None:
-        try:
-            if not await self._core.unless_stopping(self._core.policy.honoured([subscription], session.permits)):
-                logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
-                return
-            if session not in self._core.hub:
-                session.add(subscription)
-                return
-            self._core.hub.subscribe(session, subscription)  # It stays if the hook fails: other replicas may watch.
-        except LimitReached as error:
-            raise SessionRefused(503, str(error)) from error  # It was promised elsewhere.
+        if not await self._core.unless_stopping(self._core.policy.honoured([subscription], session.permits)):
+            logger.warning("%s subscribed to %s, which is missing or refused here.", session.client, subscription)
+        elif session not in self._core.hub:
+            session.add(subscription)
         else:
+            self._core.hub.subscribe(session, subscription)  # It stays if the hook fails: other replicas may watch.
             try:
                 await self._core.subscribe(session, subscription)
             except TidingsError as error:

@@ -3,21 +3,30 @@
 It stands between `Borrowing` and the app. See `sessions.py`.
 """
 
-import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
-import mcp_types as types
+from mcp_types import INVALID_REQUEST
 
-from tidings.errors import LimitReached, MessageTooLarge, TransportError
+from tidings.errors import LimitReached, TransportError
 from tidings.server.borrowed_stream import COME_BACK, SCOPE_KEY, SSE_ENDPOINT, SSE_QUERY, BorrowedStream, event_in
-from tidings.server.http_exchange import SESSION_ID, ASGIApp, Message, Receive, Scope, Send, header_of, respond
+from tidings.server.http_exchange import (
+    SESSION_ID,
+    ASGIApp,
+    HttpRefusal,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    header_of,
+    respond,
+)
 from tidings.server.principals import owner_of
-from tidings.server.session_records import MOST_LETTER_BYTES, SessionRefused
+from tidings.server.session_records import MOST_LETTER_BYTES, SessionEnded
 from tidings.server.sessions import GATE_KEY, Front, SharedSession, SharedSessions
 
-_JSON: Final = b"application/json"
-_NAMED: Final = {413: MessageTooLarge, 429: LimitReached, 503: LimitReached}
+_REFUSED: Final = (SessionEnded, LimitReached, TransportError)
+_NOT_FOUND: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"Session not found"}}' % INVALID_REQUEST
 
 
 class SessionGate:
@@ -44,7 +53,7 @@ class SessionGate:
                 await self._serve_sse_message(found.group(1).decode(), inner, receive, send)
             else:
                 await self._app(inner, receive, send)
-        except (SessionRefused, TransportError) as error:
+        except _REFUSED as error:
             await _refuse(send, scope["method"], error)
 
     async def _serve_session(self, session_id: str, scope: Scope, inner: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +77,7 @@ class SessionGate:
                     stream.when_over(session.stream_over)
                 try:
                     await self._answering(session, scope, message["status"], body)
-                except (SessionRefused, TransportError) as error:  # Not raised: the SDK would take it for its own.
+                except _REFUSED as error:  # Not raised: the SDK would take it for its own.
                     refused = True
                     await _refuse(send, scope["method"], error)
             if not refused:
@@ -140,7 +149,7 @@ class SessionGate:
             return
         while body.more and len(body.read) <= MOST_LETTER_BYTES:
             await body.receive()
-        await self.sessions.send(session_id, record, bytes(body.read))
+        await self.sessions.send(session_id, bytes(body.read))
         await respond(send, 202, b"Accepted")
 
 
@@ -170,15 +179,10 @@ class _Body:
         return message
 
 
-async def _refuse(send: Send, method: str, error: SessionRefused | TransportError) -> None:
+async def _refuse(send: Send, method: str, error: Exception) -> None:
     if method == "GET":  # A client that gets another status does not open its stream again.
         await respond(send, 200, COME_BACK, b"text/event-stream")
-        return
-    if isinstance(error, SessionRefused):
-        status, kind, text = error.status, _NAMED.get(error.status), str(error)
+    elif isinstance(error, TransportError | LimitReached):
+        await HttpRefusal(error).send(send)
     else:
-        status, kind, text = 503, type(error), f"Other replicas cannot be reached now. {error}"
-    failure: dict[str, Any] = {"code": types.INTERNAL_ERROR, "message": text}
-    if kind is not None:
-        failure["data"] = {"code": kind.code, "retryable": kind.retryable}
-    await respond(send, status, json.dumps({"jsonrpc": "2.0", "id": None, "error": failure}).encode(), _JSON)
+        await respond(send, 404, _NOT_FOUND, b"application/json")

@@ -14,8 +14,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+
 from tidings.bus import Records
-from tidings.errors import TransportError
+from tidings.errors import LimitReached, MessageTooLarge, TransportError
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +31,11 @@ _SMALL: Final = 2_000  # Characters of what sessions share.
 _ENDED: Final = b""  # The record of a session that was ended a moment ago.
 
 
-class SessionRefused(Exception):
-    """A request cannot be served here and now, for a reason with an HTTP status."""
+class SessionEnded(MCPError):
+    """The session of a request has been ended, or is not its sender's."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+    def __init__(self) -> None:
+        super().__init__(INVALID_REQUEST, "Session not found")
 
 
 @dataclass(slots=True)
@@ -139,35 +141,41 @@ class SessionRecords:
         return True
 
     async def change(
-        self, session_id: str, known: SessionRecord, change: Callable[[SessionRecord], object]
+        self, session_id: str, known: SessionRecord | None, change: Callable[[SessionRecord], object]
     ) -> SessionRecord:
         """Applies `change` to a record, or to what is `known` of it if it was lost.
 
         Raises:
             BusUnavailable: It may have been written or not.
-            SessionRefused: The session was ended, or others write it all the time.
+            LimitReached: Others write it all the time.
+            SessionEnded: The session was ended; or it was lost, and nothing is known of it.
         """
         for _ in range(_MOST_TRIES):
             found = await self._stored.get(_key(session_id))
-            if found and found.value == _ENDED:
-                raise SessionRefused(404, "Session not found")
-            record = SessionRecord.decode(found.value) if found else replace(known, life=secrets.token_hex(4))
+            if found is not None and found.value != _ENDED:
+                record = SessionRecord.decode(found.value)
+            elif found is None and known is not None:
+                record = replace(known, life=secrets.token_hex(4))
+            else:
+                raise SessionEnded
             change(record)
             revision = found.revision if found else 0
             if await self._stored.put(_key(session_id), record.encode(), seconds=self._seconds, revision=revision):
                 return record
-        raise SessionRefused(503, "Too many requests change this session at the same time. Try again in a moment.")
+        text = "Too many requests change this session at the same time. Try again in a moment."
+        raise LimitReached(text, data={"limit": "session", "scope": "server"})
 
-    async def end(self, session_id: str) -> None:
-        """Notes that a session was ended. Not deleted: a write of another replica at that time would bring it back."""
-        await self._stored.put(_key(session_id), _ENDED, seconds=_LETTER_SECONDS)
+    async def end(self, session_id: str, *, has_others: bool) -> None:
+        """Ends a session. If other replicas hold it, that is noted: a write of theirs would bring a record back."""
+        if has_others:
+            await self._stored.put(_key(session_id), _ENDED, seconds=_LETTER_SECONDS)
+        else:
+            await self._stored.delete(_key(session_id))
 
     async def put_letter(self, letter: str, message: bytes) -> None:
-        """Stores a message for other replicas. Raises `SessionRefused` if it is too large."""
+        """Stores a message for other replicas. Raises `MessageTooLarge`."""
         if len(message) > MOST_LETTER_BYTES:
-            raise SessionRefused(
-                413, f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes."
-            )
+            raise MessageTooLarge(f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes.")
         await self._stored.put(f"letter/{letter}", message, seconds=_LETTER_SECONDS)
 
     async def letter(self, letter: str) -> bytes | None:

@@ -22,9 +22,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote
 
-import mcp_types as types
 from mcp.server.connection import Connection
-from mcp.shared.exceptions import MCPError
 
 from tidings._kit.tasks import Background, SingleFlight
 from tidings.bus import Bus, Records
@@ -35,7 +33,7 @@ from tidings.server.http_exchange import EXCHANGE_KEY, SESSION_ID, ASGIApp, Lega
 from tidings.server.notify import NOTICE
 from tidings.server.policy import RequestContext
 from tidings.server.principals import owner_of
-from tidings.server.session_records import SessionRecord, SessionRecords, SessionRefused
+from tidings.server.session_records import SessionEnded, SessionRecord, SessionRecords
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +185,7 @@ class SharedSessions:
                     session.used = False
                     try:
                         await self._edit(session)
-                    except (SessionRefused, TransportError):
+                    except (SessionEnded, LimitReached, TransportError):
                         session.used = True  # The next time is soon enough.
 
     # The life of a session
@@ -195,8 +193,8 @@ class SharedSessions:
     async def begin(self, ctx: RequestContext, connection: Connection, server: list[Any]) -> SharedSession | None:
         """Begins a session at its handshake, or adopts one. Returns None if it cannot be shared.
 
-        Raises `MCPError` if it belongs to somebody else, or was opened at another `server`: its client has to learn of
-        the new one in a handshake of its own.
+        Raises `SessionEnded` if it belongs to somebody else, or was opened at another `server`: its client has to learn
+        of the new one in a handshake of its own.
         """
         request, local_id = ctx.request, connection.session_id
         if request is None or local_id is None or (came := request.scope.get(GATE_KEY)) is None:
@@ -206,7 +204,7 @@ class SharedSessions:
         adopted: tuple[str, SessionRecord] | None = request.scope.get(ADOPTED_KEY)
         owner = owner_of(request.scope)
         if adopted is not None and (adopted[1].owner, adopted[1].server) != (owner, server):
-            raise MCPError(types.INVALID_REQUEST, "Session not found")
+            raise SessionEnded
         new = SessionRecord(owner, str(self._position()), dict(ctx.params or {}), server)
         session_id, record = adopted or (local_id, new)
         if adopted is None and not await self._create(session_id, record):
@@ -249,8 +247,9 @@ class SharedSessions:
         """Ends a session on all replicas, because its client has ended it."""
         self.forget(session)
         record = await self.record_of(session.id)
-        await self._records.end(session.id)
-        if record is not None and self._has_others(record):
+        has_others = record is not None and self._has_others(record)
+        await self._records.end(session.id, has_others=has_others)
+        if has_others:
             await self._notify(session.id)
 
     def end_soon(self, session: SharedSession) -> None:
@@ -268,7 +267,8 @@ class SharedSessions:
 
         Raises:
             BusUnavailable: It cannot be looked up.
-            SessionRefused: It cannot be adopted now.
+            LimitReached: It cannot be adopted now.
+            SessionEnded: It was ended meanwhile.
         """
         session = self._held.get(session_id)
         may_exist = session_id not in self._unshared and _ID.fullmatch(session_id)
@@ -289,14 +289,20 @@ class SharedSessions:
             if local_id is not None:  # The SDK has opened one, and `begin` has refused it.
                 await front.ask(scope, method="DELETE", session_id=local_id)
             if status == 429 or status >= 500:
-                raise SessionRefused(status, "This replica cannot serve the session now. Try again in a moment.")
+                text = "This replica cannot serve the session now. Try again in a moment."
+                whose = "client" if status == 429 else "server"
+                raise LimitReached(text, data={"limit": "sessions", "scope": whose})
             return None
         await front.ask(scope, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session_id=session.local_id)
         if record.level:
             await front.ask(scope, _set_level(record.level), session_id=session.local_id)
         try:
-            await self._edit(session)
-        except (SessionRefused, TransportError):  # The others would not tell this replica of letters, or of the end.
+            await self._edit(session, is_known=False)
+        except (
+            SessionEnded,
+            LimitReached,
+            TransportError,
+        ):  # The others would not tell this replica of letters, or of the end.
             self.forget(session)
             await front.ask(scope, method="DELETE", session_id=session.local_id)
             raise
@@ -313,7 +319,11 @@ class SharedSessions:
         return await self._records.create(session_id, record)
 
     async def _edit(
-        self, session: SharedSession, change: Callable[[SessionRecord], object] = lambda record: None
+        self,
+        session: SharedSession,
+        change: Callable[[SessionRecord], object] = lambda record: None,
+        *,
+        is_known: bool = True,
     ) -> SessionRecord:
         def change_and_join(record: SessionRecord) -> None:
             record.complete(session.record)
@@ -322,7 +332,7 @@ class SharedSessions:
             record.joined_by(self._replica)
 
         async with session.turn:
-            record = await self._records.change(session.id, session.record, change_and_join)
+            record = await self._records.change(session.id, session.record if is_known else None, change_and_join)
             if record.life != session.record.life:  # The others add what they know.
                 await self._notify(session.id)
             session.record = record
@@ -346,8 +356,6 @@ class SharedSessions:
         except ValueError as error:  # The record is too large.
             text = "The subscriptions of this session take more space than its bus keeps. Subscribe to a prefix."
             raise LimitReached(text, data={"limit": "subscriptions"}) from error
-        except SessionRefused as refusal:
-            raise LimitReached(str(refusal)) from refusal
         await self._tell_writer(record, session.id)
 
     async def unsubscribed(self, session: SharedSession, subscription: str) -> None:
@@ -407,13 +415,10 @@ class SharedSessions:
                 if session.completing:
                     return  # It is looked at again after that.
                 completes = session.completing = True
-            except SessionRefused as refusal:
-                if refusal.status == 404:  # Its client has ended it.
-                    self.forget(session)
-                    await session.front.ask(session.scope, method="DELETE", session_id=session.local_id)
-                else:
-                    await asyncio.sleep(_RETRY_SECONDS)
-            except TransportError:
+            except SessionEnded:
+                self.forget(session)
+                await session.front.ask(session.scope, method="DELETE", session_id=session.local_id)
+            except (LimitReached, TransportError):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _complete(self, session: SharedSession) -> None:
@@ -427,18 +432,19 @@ class SharedSessions:
         session.completing = False
         await self._edit(session)
 
-    async def send(self, session_id: str, record: SessionRecord, message: bytes) -> None:
+    async def send(self, session_id: str, message: bytes) -> None:
         """Sends a message of a client to the other replicas that hold its session.
 
         Raises:
             BusUnavailable: It may not have been sent.
-            SessionRefused: It is too large.
+            LimitReached, MessageTooLarge: It was not sent.
+            SessionEnded: There is nobody to send it to.
         """
         letter = secrets.token_hex(8)
         if (session := self._held.get(session_id)) is not None:
             session.seen += (letter,)
         await self._records.put_letter(letter, message)
-        await self._records.change(session_id, record, lambda record: record.add_letter(letter))
+        await self._records.change(session_id, None, lambda record: record.add_letter(letter))
         await self._notify(session_id)
 
     async def _read_letters(self, session: SharedSession, record: SessionRecord) -> None:
@@ -467,7 +473,7 @@ class SharedSessions:
                     return
             record = await self.record_of(session.id)
             if record is not None and self._has_others(record):
-                await self.send(session.id, record, body)
+                await self.send(session.id, body)
 
     async def set_level(self, session: SharedSession, level: str) -> None:
         """Notes the level of `logging/setLevel`, and sets it on the other replicas."""
@@ -478,7 +484,7 @@ class SharedSessions:
 
             record = await self._edit(session, change)
             if self._has_others(record):
-                await self.send(session.id, record, json.dumps(_set_level(level)).encode())
+                await self.send(session.id, json.dumps(_set_level(level)).encode())
 
 
 def _start(session_id: str) -> str:
