@@ -148,8 +148,8 @@ def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
         around = block.node if block.node.words > block.words else block.node.parent
         if block.words > _SHORT or around is None or around.words > most:
             continue
-        titled = _BESIDE_TITLE.match(block.text) and (not certain or 2 * around.links > around.words)
-        if titled or (_LABEL.fullmatch(block.text) and around.words <= _LABELLED):
+        titled = (not certain or 2 * around.links > around.words) and _BESIDE_TITLE.match(block.text)
+        if titled or (around.words <= _LABELLED and _LABEL.fullmatch(block.text)):
             nodes.add(around)
 
     known: dict[Node, bool] = {}

@@ -73,6 +73,7 @@ class Posts:
             often = alike[(node.parent, node.tag, *node.names)] > 1
             if node.words and (item or (named and often) or node.element.get("data-author")):
                 self._posts[node] = node.element
+        self._authors: dict[Node, str] = {}
         self._last: Node | None = None
 
     def author_before(self, block: PageBlock) -> str:
@@ -81,14 +82,17 @@ class Posts:
         if post is None or post is self._last:
             return ""
         self._last = post
-        name = _author(post.element)
-        return "" if not name or name.lower() in block.text[: 2 * _LONGEST].lower() else name
+        name = self._authors[post]
+        return "" if name.lower() in block.text[: 2 * _LONGEST].lower() else name
 
     def _post_of(self, node: Node | None) -> Node | None:
         """Returns the innermost post around a node that names an author."""
         while node is not None:
-            if node in self._posts and _author(node.element):
-                return node
+            if node in self._posts:
+                if node not in self._authors:
+                    self._authors[node] = _author(node.element)
+                if self._authors[node]:
+                    return node
             node = node.parent
         return None
 
