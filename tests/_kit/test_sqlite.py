@@ -253,7 +253,12 @@ def age(path: Path) -> None:
     change(path, "PRAGMA user_version = 1")
 
 
-DAMAGE = [truncate, overwrite, lose_a_table, age]
+def garble(path: Path) -> None:
+    """Leaves a file about which SQLite's own words cannot be decoded, because they quote it."""
+    change(path, "PRAGMA writable_schema = 1", "UPDATE sqlite_master SET sql = CAST(x'4352abab' AS TEXT)")
+
+
+DAMAGE = [truncate, overwrite, lose_a_table, age, garble]
 
 
 def damaged(make: Make, path: Path, damage: Callable[[Path], None]) -> bytes:
@@ -325,6 +330,15 @@ def test_damage_that_shows_later_follows_the_same_policy(make: Make) -> None:
     assert refusing.read(nonsense) == []
     moving.write(add("fine"))
     assert refusing.read(nonsense) == ["fine"]
+
+
+def test_a_text_that_cannot_be_decoded_is_damage(make: Make, path: Path) -> None:
+    database = make()
+    database.write(add("a"))
+    change(path, "UPDATE things SET name = CAST(x'61ff' AS TEXT)")
+    with pytest.raises(ThingsUnusable, match="is damaged") as caught:
+        database.read(names)
+    assert caught.value.trouble is Trouble.DAMAGED
 
 
 def test_work_that_always_finds_damage_sets_only_one_file_aside(make: Make) -> None:

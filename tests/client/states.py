@@ -28,10 +28,10 @@ async def saved(path: Path, identity: str = "me") -> Saved:
         return await state.load()
 
 
-def ask(path: Path, query: str) -> list[tuple[Any, ...]]:
+def ask(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """What the file holds, seen from outside."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        return connection.execute(query).fetchall()
+        return connection.execute(query, values).fetchall()
 
 
 def cursor_in(path: Path) -> str | None:

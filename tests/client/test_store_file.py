@@ -10,8 +10,10 @@ import pytest
 
 from tests.bus.processes import python
 from tests.client.invoked import resource
+from tests.client.library import Library, on_the_web
 from tests.client.states import ask, cursor_in, locked, opened, saved, some_turns, until
 from tidings.bus.sqlite import SqliteBus
+from tidings.client import connect
 from tidings.client.cache import ContentKind
 from tidings.client.state_file import Saved
 from tidings.errors import StateUnusable
@@ -65,6 +67,36 @@ async def test_a_file_of_another_version_is_refused(path: Path) -> None:
     ask(path, "PRAGMA user_version = 99")
     with pytest.raises(StateUnusable, match=r"schema 99, this one has 1.*delete it"):
         await saved(path)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "row"),
+    [
+        ("task", "1", DEEP),
+        ("task", "1", "null"),
+        ("handed out", DEEP, "{}"),
+        ("handed out", '["", "note://1"]', DEEP),
+        ("handed out", '["", "note://1"]', '{"digest": []}'),
+        ("handed out", '[""]', '{"at": "now"}'),
+    ],
+    ids=lambda text: text[:16],
+)
+async def test_rows_that_make_no_sense_keep_no_client_from_starting(
+    kind: str, key: str, row: str, tmp_path: Path
+) -> None:
+    library, path = Library(), tmp_path / "agent.db"
+    async with on_the_web(library) as url:
+        async with connect(url, state=path) as client:
+            await client.subscribe("note://1")
+        (identity,) = ask(path, "SELECT identity FROM states")[0]
+        ask(path, "INSERT INTO kept VALUES (?, ?, ?, ?)", identity, kind, key, row)
+        async with connect(url, state=path) as client:
+            assert client.subscriptions == ["note://1"]
+            batch = await anext(client.changes("note://1", at_most_every=0, first=True))
+            assert batch[0].text == "the text of note://1"
 
 
 async def test_a_file_that_lacks_its_parts_is_refused(path: Path) -> None:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tidings._kit.files import locked
-from tidings._kit.sqlite_errors import DatabaseUnfit, Trouble, Wording, explain, trouble_of
+from tidings._kit.sqlite_errors import SQLITE_ERRORS, DatabaseUnfit, Trouble, Wording, explain, trouble_of
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class Database:
         try:
             with transaction(connection, "BEGIN IMMEDIATE"):
                 yield connection
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise self.explained(error) from error
 
     def reader(self) -> sqlite3.Connection:
@@ -186,7 +186,7 @@ class Database:
         try:
             connection = self._connect()
             connection.execute("PRAGMA query_only = 1")
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise self.explained(error) from error
         return connection
 
@@ -197,7 +197,7 @@ class Database:
     def free(self) -> None:
         """Gives unused pages back to the disk, if there are many. Needs `PRAGMA auto_vacuum = INCREMENTAL`."""
         if self.path is not None and self._connection is not None:
-            with suppress(sqlite3.Error):
+            with suppress(*SQLITE_ERRORS):
                 if self._connection.execute("PRAGMA freelist_count").fetchone()[0] > _FREED_PAGES:
                     # Each step frees a page, and `execute` does one step of what gives no rows.
                     self._connection.executescript(f"PRAGMA incremental_vacuum({10 * _FREED_PAGES})")
@@ -222,7 +222,7 @@ class Database:
         """Lets go of it. The next use opens it again; what was in memory is gone then."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(sqlite3.Error):
+            with suppress(*SQLITE_ERRORS):
                 connection.close()
 
     def _do(self, work: Work[T], begin: str | None) -> T:
@@ -241,7 +241,7 @@ class Database:
                     continue
                 with transaction(connection, begin):
                     result = work(connection)
-            except (sqlite3.Error, OSError) as error:
+            except (*SQLITE_ERRORS, OSError) as error:
                 failure = self.explained(error)
                 in_use = self._connection is not None
                 if trouble_of(error) not in _PASSING:
@@ -275,7 +275,7 @@ class Database:
         with self._lock():
             try:
                 return self._prepared()
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 if self.on_damage is OnDamage.REBUILD:
                     if trouble_of(error) is Trouble.LOCKED:
                         raise
@@ -299,7 +299,7 @@ class Database:
                 except BaseException:
                     connection.close()
                     raise
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 # SQLite waits for most locks by itself, but not for the one that it needs to switch to WAL.
                 if trouble_of(error) is not Trouble.LOCKED or time.monotonic() > deadline:
                     raise
@@ -430,10 +430,10 @@ class Database:
             return
         self._unmoved = 0
         # It is committed already, whatever becomes of this.
-        with suppress(sqlite3.Error):
+        with suppress(*SQLITE_ERRORS):
             self._connection.execute("PRAGMA busy_timeout = 100")
             self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
-        with suppress(sqlite3.Error):
+        with suppress(*SQLITE_ERRORS):
             self._connection.execute(f"PRAGMA busy_timeout = {round(self.timeout * 1000)}")
 
     def _real_path(self) -> Path:
@@ -460,6 +460,6 @@ def transaction(connection: sqlite3.Connection, begin: str | None = "BEGIN IMMED
         if begin is not None:
             connection.execute("COMMIT")
     except BaseException:
-        with suppress(sqlite3.Error):  # SQLite has done it already after some errors, or there is none.
+        with suppress(*SQLITE_ERRORS):  # SQLite has done it already after some errors, or there is none.
             connection.execute("ROLLBACK")
         raise

@@ -99,7 +99,9 @@ _CODES: Final[Mapping[Trouble, Sequence[int]]] = {
     Trouble.MISFIT: (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA),
 }
 _CAUSES: Final = {code: trouble for trouble, codes in _CODES.items() for code in codes}
-_MISSING: Final = ("no such table", "no such column", "has no column named")
+_DAMAGES: Final = ("no such table", "no such column", "has no column named", "Could not decode")
+SQLITE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""The second is Python's, for SQLite's words about a damaged file: they quote it, and may not be UTF-8."""
 
 
 def trouble_of(error: Exception) -> Trouble:
@@ -110,7 +112,8 @@ def trouble_of(error: Exception) -> Trouble:
         return Trouble.NO_ACCESS
     if isinstance(error, DatabaseUnfit):
         return error.trouble
-    if isinstance(error, DatabaseUnreadable) or any(words in str(error) for words in _MISSING):
+    is_unreadable = isinstance(error, DatabaseUnreadable | UnicodeDecodeError)
+    if is_unreadable or any(words in str(error) for words in _DAMAGES):
         return Trouble.DAMAGED
     # The lower byte is the cause; what is above it are finer kinds of the same.
     return _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, Trouble.UNKNOWN)

@@ -85,7 +85,7 @@ class HandedOut:
         for key, row in rows.items():
             try:
                 place, saved = as_list(json.loads(key)), as_dict(json.loads(row))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             match place:
                 case [str(name), str(uri)]:

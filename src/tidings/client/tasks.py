@@ -179,7 +179,7 @@ class Tasks:
         for task_id, row in rows.items():
             try:
                 saved = as_dict(json.loads(row))
-            except ValueError:
+            except (ValueError, RecursionError):
                 saved = {}
             tool, ends = as_text(saved.get("tool")), as_float(saved.get("ends"))
             if not saved or (ends is not None and ends < time.time()):
