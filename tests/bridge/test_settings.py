@@ -44,7 +44,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
             "good": {"command": "x"},
             "both": {"command": "x", "url": "http://x"},
             "unset": {"command": "${NOT_SET_ANYWHERE}"},
-            "typo": {"command": "x", "tidings": {"alow": []}},
+            "typo": {"command": "x", "tidings": {"alow": [], "deny": 3}},
             "slow": {"command": "x", "tidings": {"timeout": "soon"}},
             "text": "x",
         },
@@ -52,15 +52,16 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(BadSettings) as caught:
         read_targets([file, "file:///no"], {})
     lines = str(caught.value).splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 7  # Two of them in one section.
     for line, (number, words) in zip(
         lines,
         [
             (6, "both a command and a url"),
             (10, "NOT_SET_ANYWHERE"),
+            (13, "tidings.deny must be a list"),
             (13, "Did you mean 'allow'"),
-            (19, "'soon' is not a duration"),
-            (25, "must be an object"),
+            (20, "'soon' is not a duration"),
+            (26, "must be an object"),
         ],
         strict=False,
     ):

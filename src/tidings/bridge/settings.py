@@ -16,8 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
+
+from tidings._kit.bounded_json import as_dict
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings.bridge.ignoring import Ignored
 from tidings.bridge.names import owner_of_name, server_name
@@ -27,10 +30,11 @@ from tidings.errors import BadTarget
 
 if TYPE_CHECKING:
     import httpx2
+    from pydantic_core import ErrorDetails
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_KEYS: Final = ("allow", "auth", "deny", "ignore", "pass_token", "poll", "timeout", "watch")
 _AUTH_KEYS: Final = ("issuer", "client_id", "client_secret", "scope")
+_Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,11 @@ class CallWatch:
 class ClientCredentials:
     """The credentials with which the bridge signs in to a server at a URL, by OAuth, without a person."""
 
-    issuer: str
-    client_id: str
-    client_secret: str = field(repr=False)
+    issuer: _Text
+    client_id: _Text
+    client_secret: _Text = field(repr=False)
     scope: str | None = None
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -190,67 +195,65 @@ def _line_of(text: str, name: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
+def _checked_rules(rules: list[str]) -> list[str]:
+    Ignored(rules)
+    return rules
+
+
+class _Section(BaseModel):
+    """The section `tidings` of a server in a file."""
+
+    model_config = ConfigDict(extra="forbid")
+    allow: list[str] = []
+    auth: ClientCredentials | None = None
+    deny: list[str] = []
+    ignore: dict[str, Annotated[list[str], AfterValidator(_checked_rules)]] = {}
+    pass_token: StrictBool = False
+    poll: dict[str, Annotated[float, BeforeValidator(seconds)]] = {}
+    timeout: Annotated[float, BeforeValidator(seconds)] = 120.0
+    watch: list[str] = []
+
+
 def _with_section(where: str, spec: UpstreamSpec, entry: Any, environ: Mapping[str, str]) -> UpstreamSpec:
-    section: Any = cast("Mapping[str, Any]", entry).get("tidings", {})
-    if not isinstance(section, dict):
-        raise BadSettings(f"{where}: tidings must be an object.")
-    given = cast("dict[str, Any]", section)
-    for key in given:
-        if key not in _KEYS:
-            raise BadSettings(f"{where}: tidings has no setting {key!r}.{did_you_mean(key, _KEYS) or there_are(_KEYS)}")
+    given = cast("Mapping[str, Any]", entry).get("tidings", {})
     try:
-        ignores = {pattern: _texts("ignore", rules) for pattern, rules in _object("ignore", given).items()}
-        for rules in ignores.values():
-            Ignored(rules)
-        spec = replace(
-            spec,
-            allow=_texts("allow", given.get("allow", [])),
-            deny=_texts("deny", given.get("deny", [])),
-            polls={pattern: seconds(pause) for pattern, pause in _object("poll", given).items()},
-            timeout=seconds(given.get("timeout", "120s")),
-            watches=[call_watch(text, [spec.name]) for text in _texts("watch", given.get("watch", []))],
-            ignores=ignores,
-            auth=_credentials(where, spec, given, environ) if "auth" in given else None,
-            pass_token=_flag("pass_token", given.get("pass_token", False)),
-        )
+        if as_dict(given).get("auth") is not None:
+            given = {**given, "auth": fill_texts(where, "auth", given, environ)}
+        section = _Section.model_validate(given)
+        watches = [call_watch(text, [spec.name]) for text in section.watch]
+    except ValidationError as error:
+        raise BadSettings("\n".join(f"{where}: {_mistake(each)}" for each in error.errors())) from None
     except ValueError as error:
         raise BadSettings(f"{where}: {error}") from None
-    if spec.pass_token and (spec.has_credentials or not isinstance(spec.target, HttpTarget)):
-        raise BadSettings(f"{where}: pass_token is for a server at a URL that has no credentials of its own.")
-    return spec
+    rights = {"auth": section.auth is not None, "pass_token": section.pass_token}
+    if any(rights.values()) and (spec.has_credentials or not isinstance(spec.target, HttpTarget)):
+        names = " and ".join(name for name, given in rights.items() if given)
+        raise BadSettings(f"{where}: {names} is for a server at a URL that has no credentials of its own.")
+    if all(rights.values()):
+        raise BadSettings(f"{where}: auth and pass_token exclude each other.")
+    return replace(
+        spec,
+        allow=section.allow,
+        deny=section.deny,
+        polls=section.poll,
+        timeout=section.timeout,
+        watches=watches,
+        ignores=section.ignore,
+        auth=section.auth,
+        pass_token=section.pass_token,
+    )
 
 
-def _credentials(
-    where: str, spec: UpstreamSpec, given: Mapping[str, Any], environ: Mapping[str, str]
-) -> ClientCredentials:
-    texts = fill_texts(where, "auth", given, environ)
-    wrong = [key for key in texts if key not in _AUTH_KEYS] or [key for key in _AUTH_KEYS[:3] if not texts.get(key)]
-    if wrong:
-        raise ValueError(
-            f"auth needs issuer, client_id and client_secret, and may have a scope; {wrong[0]!r} is wrong."
-        )
-    if spec.has_credentials or not isinstance(spec.target, HttpTarget):
-        raise ValueError("auth is for a server at a URL without an Authorization header.")
-    return ClientCredentials(**texts)
-
-
-def _object(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    value = given.get(name, {})
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be an object.")  # noqa: TRY004 - it is data, not code
-    return cast("dict[str, Any]", value)
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false.")  # noqa: TRY004 - it is data, not code
-    return value
-
-
-def _texts(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in cast("list[Any]", value)):
-        raise ValueError(f"{name} must be a list of strings.")
-    return cast("list[str]", value)
+def _mistake(error: "ErrorDetails") -> str:
+    """Returns one mistake in a section in words. Never the value itself: it may be a secret."""
+    *above, last = ["tidings", *map(str, error["loc"])]
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        keys = _AUTH_KEYS if error["loc"][0] == "auth" else tuple(_Section.model_fields)
+        return f"{'.'.join(above)} has no setting {last!r}.{did_you_mean(last, keys) or there_are(keys)}"
+    if error["type"] in ("model_type", "dict_type", "list_type"):
+        return f"{'.'.join([*above, last])} must be {'a list' if error['type'] == 'list_type' else 'an object'}."
+    cause = error.get("ctx", {}).get("error")
+    return f"{'.'.join([*above, last])}: {cause or error['msg']}"
 
 
 def identity(specs: Sequence[UpstreamSpec]) -> str:

@@ -13,15 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import httpx2
 import mcp_types as types
+from mcp.client.auth import TokenStorage
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from tidings._kit.backoff import Pauses
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
 from tidings._version import __version__
 from tidings.bridge.names import Json, Naming
-from tidings.bridge.settings import UpstreamSpec
-from tidings.bridge.signing_in import signing_in
+from tidings.bridge.settings import ClientCredentials, UpstreamSpec
 from tidings.client import ClientConfig, LiveClient, Tap, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
@@ -103,7 +106,7 @@ class Upstream:
         if not isinstance(parsed, HttpTarget):
             return target
         if auth is not None:
-            return replace(parsed, auth=signing_in(parsed.url, auth))
+            return replace(parsed, auth=_signing_in(parsed.url, auth))
         return replace(parsed, headers={**parsed.headers, "Authorization": self.authorization or ""})
 
     # Its life.
@@ -245,3 +248,31 @@ class Upstream:
         if text and text != self.notices.get(event.name):
             logger.warning("%s: %s", self.spec.name, text)
         return text
+
+
+def _signing_in(url: str, auth: httpx2.Auth | ClientCredentials) -> httpx2.Auth:
+    """Returns what signs in one session to the server at `url`, by the SDK's client."""
+    if not isinstance(auth, ClientCredentials):
+        return auth
+    return ClientCredentialsOAuthProvider(
+        url, _Memory(), auth.client_id, auth.client_secret, scope=auth.scope, issuer=auth.issuer
+    )
+
+
+class _Memory(TokenStorage):
+    """Keeps tokens for as long as the session: with these credentials, new ones cost one request."""
+
+    _tokens: OAuthToken | None = None
+    _client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._client = client_info

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -81,14 +81,9 @@ def command(
     *,
     paths: tuple[str, ...],
     http: str | None,
-    read_only: bool,
-    exclude: tuple[str, ...],
-    bus: str | None,
-    cache: Path | None,
     token: str | None,
     config: str | None,
-    hints: bool,
-    channel: bool,
+    **given: Any,
 ) -> None:
     """Serve an Obsidian vault over MCP, with live change notifications.
 
@@ -110,9 +105,9 @@ def command(
     if not paths or not all(paths):
         ctx.fail("PATH is missing. Give the folder of the vault, for example: tidings vault ~/Notes")
     folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - leaves an unknown ~user as it is
-    options = VaultOptions(folders, address, read_only, bus, exclude, cache, token or None, hints, channel)
+    options = VaultOptions(folders, address, token=token or None, **given)
     check_token_use(ctx, address, options.token)
-    check_channel(address, channel)
+    check_channel(address, options.channel)
     if config is not None:
         print_snippet(config, options)
     else:
