@@ -16,7 +16,7 @@ import click
 
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
-from tidings.cli.oneshot import completes, era_option, with_target_help
+from tidings.cli.oneshot import era_option, with_target_help
 from tidings.cli.serving import HttpAddress, PortInUse, listen
 from tidings.cli.terminal import all_of
 from tidings.cli.variables import Configured
@@ -32,7 +32,7 @@ _PORT: Final = click.IntRange(0, 65535)
 _PORT.name = "port"  # For the error message of a wrong value.
 
 _OPTIONS = (
-    click.argument("targets", metavar="[TARGET]...", nargs=-1, shell_complete=completes("targets")),
+    click.argument("targets", metavar="[TARGET]...", nargs=-1),
     era_option,
     click.option(
         "--catalog",

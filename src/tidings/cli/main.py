@@ -1,19 +1,13 @@
-"""The root of the command: its subcommands, imported when they are called; completion in bash.
+"""The root of the command: its subcommands, imported when they are called.
 
 A subcommand is `command` in the file of its name (`PLACES` names the exceptions). `tidings --help` imports none of
 them.
-
-bash splits words at each `:` and `=`, and so every URL and URI. `BashCompletion` reads the words from the line as it
-was typed, offers what follows the last such split, and escapes names that contain spaces or special characters.
 """
 
-import os
-import re
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 import click
-from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
 
 from tidings._version import __version__
 
@@ -21,7 +15,6 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
     "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
     "bridge": "Make other MCP servers live, in both eras, behind one address.",
     "call": "Call a tool and print its result.",
-    "completion": "Set up shell completion for commands, servers, tools and resources.",
     "demo": "Take a tour: a sample vault, a small site, and the inspector for both.",
     "doctor": "Check what Tidings uses on this machine, and say how to fix problems.",
     "info": "Show a server's name, version and capabilities.",
@@ -55,11 +48,6 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are needed."""
-
-    def main(self, *args: Any, **options: Any) -> Any:
-        if os.environ.get("_TIDINGS_COMPLETE", "").startswith("bash"):
-            add_completion_class(BashCompletion)
-        return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -104,56 +92,3 @@ def load(name: str) -> click.Command:
 @click.version_option(__version__, "-V", "--version", message="tidings %(version)s")
 def main() -> None:
     """Live MCP: servers and clients with reliable resource subscriptions and change notifications."""
-
-
-# Completion in bash
-
-_SCRIPT: Final = """\
-%(complete_func)s() {
-    local type value
-    COMPREPLY=()
-    while IFS=, read -r type value; do
-        case $type in
-            dir) compopt -o dirnames ;;
-            file) compopt -o default ;;
-            plain) COMPREPLY+=("$value") ;;
-        esac
-    done < <(env COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
-        %(complete_var)s=bash_complete "$1")
-}
-
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
-
-
-class BashCompletion(BashComplete):
-    """Completion in bash instead of click's own."""
-
-    source_template = _SCRIPT
-    _typed = ""
-    _quote = ""
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        line = os.environ["COMP_LINE"]
-        words = split_arg_string(line)
-        self._quote = _open_quote(line)
-        self._typed = words.pop() if words and (self._quote or not line[-1].isspace()) else ""
-        return words[1:], self._typed
-
-    def format_completion(self, item: CompletionItem) -> str:
-        """Returns one offer; an empty text if it cannot be written inside the quotes that are open."""
-        if item.type != "plain":
-            return super().format_completion(item)
-        value: str = item.value
-        if self._quote:
-            return "" if set(value) & set("'\"$`\\!") else f"plain,{value}"
-        breaks = os.environ.get("COMP_WORDBREAKS", ":=")
-        begins = 1 + max(self._typed.rfind(each) for each in ":=" if each in breaks) if set(":=") & set(breaks) else 0
-        return "plain," + re.sub(r"([^\w./:@%+=,-])", r"\\\1", value[begins:])
-
-
-def _open_quote(line: str) -> str:
-    """Returns the quotation mark that is still open at the end of a line; empty if none is."""
-    closed = re.match(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^'"\\])*""", line, re.DOTALL)
-    rest = line[closed.end() :] if closed else ""
-    return rest[:1] if rest.startswith(("'", '"')) else ""

@@ -11,13 +11,11 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from tidings.cli.exits import ALL, ending, failed
 from tidings.cli.terminal import all_of
@@ -139,15 +137,6 @@ def catalog() -> Catalog:
     return Catalog(user_catalog(os.environ, sys.platform, Path.home()), read_only=True)
 
 
-def completes(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Returns the shell completion for "targets", "tools", "resources" or "prompts", imported when it is needed."""
-
-    def complete(*typed: Any) -> list[CompletionItem]:
-        return getattr(import_module("tidings.cli.completion"), kind)(*typed)
-
-    return complete
-
-
 def with_target_help(function: Callable[..., Any], more: str) -> str:
     """Returns the help of a command: the docstring of its function, then an explanation of TARGET."""
     return f"{inspect.cleandoc(function.__doc__ or '')}\n\n{TARGET} {more}"
@@ -187,7 +176,7 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
             except TidingsError as error:
                 raise failed(error, is_command=options.is_command) from error
 
-        target = click.argument("target", callback=_target, shell_complete=completes("targets"))
+        target = click.argument("target", callback=_target)
         help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
         return click.command(name, cls=cls, help=help_, epilog=ALL)(all_of([target, *_OPTIONS])(run))
 

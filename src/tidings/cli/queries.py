@@ -14,7 +14,7 @@ from tidings._kit.text import counted, harmless, listed
 from tidings.cli.contents import dumped, show_blocks, show_resource
 from tidings.cli.conversation import Conversation, Item, ListedItems, converse, summary_of, unknown
 from tidings.cli.exits import OneShotFailed, failed, malformed, payload_text
-from tidings.cli.oneshot import OneShotOptions, ServerSummary, completes, one_shot
+from tidings.cli.oneshot import OneShotOptions, ServerSummary, one_shot
 from tidings.cli.terminal import styled, table
 from tidings.errors import ResourceNotFound, ServerError
 from tidings.inspector.records import LISTS, ListKind
@@ -111,7 +111,7 @@ def _in_full(kind: ListKind, item: Item) -> str:
 
 
 @one_shot("read")
-@click.argument("uri", shell_complete=completes("resources"))
+@click.argument("uri")
 @click.option("-o", "--output", metavar="FILE", help="Write the content to this file, or several contents to a folder.")
 def read_command(options: OneShotOptions, uri: str, output: str | None) -> None:
     """Read a resource and print its content.
@@ -154,7 +154,7 @@ def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneSh
 
 
 @one_shot("prompt")
-@click.argument("name", shell_complete=completes("prompts"))
+@click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--no-check", is_flag=True, help="Send the request even if the prompt or its arguments look wrong.")
 def prompt_command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *, no_check: bool) -> None:

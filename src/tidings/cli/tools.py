@@ -16,7 +16,7 @@ from tidings._kit.text import counted
 from tidings.cli.contents import dumped, show_result
 from tidings.cli.conversation import ListedItems
 from tidings.cli.exits import BAD_ANSWER, OneShotFailed, exit_code_of, malformed
-from tidings.cli.oneshot import OneShot, OneShotOptions, completes, one_shot
+from tidings.cli.oneshot import OneShot, OneShotOptions, one_shot
 from tidings.cli.task import ProgressLine, follow, no_tasks_by_id, show_detached
 from tidings.cli.terminal import DrawnLine, bar, styled, table
 from tidings.errors import MalformedMessage, TidingsError
@@ -50,7 +50,7 @@ class _Call(OneShot):
 
 
 @one_shot("call", cls=_Call)
-@click.argument("tool", shell_complete=completes("tools"))
+@click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
 @click.option(
     "--args",
@@ -126,7 +126,7 @@ def _complaint(tool: str, found: dict[str, Any], answer: Any) -> str | None:
 
 
 @one_shot("load")
-@click.argument("tool", shell_complete=completes("tools"))
+@click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
 @click.option("--args", "document", metavar="JSON", help="All arguments as one JSON object.")
 @click.option("--requests", type=click.IntRange(min=1), metavar="N", help=f"Number of calls (default {_REQUESTS}).")

@@ -17,12 +17,12 @@ from tidings._kit.text import clock, harmless
 from tidings.cli.contents import Content, bytes_of, described
 from tidings.cli.exits import OneShotFailed
 from tidings.cli.logs import log_options, logger
-from tidings.cli.oneshot import OneShotOptions, completes, one_shot
+from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.terminal import styled
 
 
 @one_shot("watch")
-@click.argument("uris", nargs=-1, required=True, metavar="URI...", shell_complete=completes("resources"))
+@click.argument("uris", nargs=-1, required=True, metavar="URI...")
 @click.option("--diff", is_flag=True, help="After the first content, print only the changes.")
 @click.option(
     "--exec",
