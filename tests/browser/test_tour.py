@@ -28,7 +28,7 @@ async def look(browser: Browser, tmp_path: Path) -> AsyncGenerator[Look]:
 
 async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Look) -> None:
     await expect(look("tour")).to_be_visible()
-    await expect(look("tour-seen")).to_have_text("0 of 4 done")
+    await expect(look("tour-seen")).to_have_text("0 of 5 done")
 
     await look("do-edit").click()
     await expect(look("outcome")).to_contain_text(re.compile(r"file saved.*notified.*received.*fresh copy.*fresh in"))
@@ -39,8 +39,14 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
 
     await look("tour-next").focus()
     await look.page.keyboard.press("Enter")
-    await expect(look("do-ask")).to_be_focused()
+    await expect(look("do-wake")).to_be_focused()
     await look.page.keyboard.press("Enter")
+    await expect(look("outcome")).to_contain_text(re.compile(r"file saved.*agent continues.*the agent says: “New in"))
+    await expect(look("diff").locator(".add").first).to_contain_text("Two sacks of rye are left")
+    await look.picture("tour-wake")
+
+    await look("tour-next").click()
+    await look("do-ask").click()
     await expect(look("outcome")).to_contain_text(re.compile(r"search answered in .*: \d+ notes"))
     await expect(look("screen-requests")).to_contain_text("Shop/Flour.md")
 
@@ -59,14 +65,20 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
     await expect(look("outcome")).to_contain_text(re.compile("killed.*noticed.*started again.*connected.*fresh copy"))
     await expect(look("server-state")).to_contain_text("connected")
     await expect(look("diff").locator(".add")).to_contain_text("Written while the server was away (1)")
-    await expect(look("tour-seen")).to_have_text("4 of 4 done")
+    await expect(look("tour-seen")).to_have_text("5 of 5 done")
     await look.picture("tour-kill")
 
     await look("tour-next").click()
     for words in ("tidings vault ~/Notes", "tidings.attach(server)", "tidings.connect("):
         await expect(look("tour")).to_contain_text(words)
     await look.picture("tour-last")
+    await _hidden_and_shown_again(look)
 
+    await look.page.set_viewport_size({"width": 400, "height": 800})
+    assert await look.overflow() <= 0
+
+
+async def _hidden_and_shown_again(look: Look) -> None:
     await look("tour-toggle").click()
     await expect(look("step-edit")).to_have_count(0)
     await look.page.reload()
@@ -79,6 +91,3 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
     await look("do-edit").focus()
     await look.page.keyboard.press("Enter")
     await expect(look("diff").locator(".add").first).to_contain_text("Print the opening hours")
-
-    await look.page.set_viewport_size({"width": 400, "height": 800})
-    assert await look.overflow() <= 0

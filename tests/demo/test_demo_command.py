@@ -26,13 +26,15 @@ def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_l
         demo.expect(r"There is no terminal to type into")
         demo.expect(r"1 Edit a note: fresh in .* 2 lines added, 1 removed")
         demo.expect(r"file saved → notified \(.*\) → received \(.*\) → fresh copy \(.*\)")
-        demo.expect(r"2 Ask a tool: search answered in .*: \d+ notes")
+        demo.expect(r"2 Wake an agent: the agent says: “New in Flour: Two sacks of rye are left, not five”")
+        demo.expect(r"file saved → agent continues \(.*\)")
+        demo.expect(r"3 Ask a tool: search answered in .*: \d+ notes")
         processes = demo.processes()
-        demo.expect(r"3 Change a web page: fresh in .* 4 lines added, 4 removed")
+        demo.expect(r"4 Change a web page: fresh in .* 4 lines added, 4 removed")
         demo.expect(r"\+ The ferry was here")
         demo.expect(r"vault +is lost; reconnecting")
         demo.expect(r"vault +is connected again")
-        demo.expect(r"4 Kill the server: everything is back after .* with what was written meanwhile")
+        demo.expect(r"5 Kill the server: everything is back after .* with what was written meanwhile")
         demo.expect(r"tidings vault ~/Notes")
         assert demo.process.wait(30) == 0
         assert processes
@@ -61,7 +63,7 @@ def test_a_signal_ends_all_of_it(tmp_path: Path, number: int) -> None:
 
 def test_a_signal_while_it_starts_ends_all_of_it(tmp_path: Path) -> None:
     with shown(tmp_path, "--for", "600") as demo:
-        demo.expect(r"5  Use it")  # The servers were started, and do not listen yet.
+        demo.expect(r"6  Use it")  # The servers were started, and do not listen yet.
         processes = demo.processes()
         demo.process.send_signal(signal.SIGTERM)
         assert demo.process.wait(30) == 0
@@ -87,10 +89,14 @@ def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it
         demo.expect(r"\+ Something else entirely\.")
         before = demo.vault
         before.kill()
-        demo.expect(r"4 Kill the server: everything is back after")
+        demo.expect(r"5 Kill the server: everything is back after")
         demo.expect(r"\+ - \[ \] Written while the server was away \(1\)")
         assert demo.vault.pid != before.pid
         assert "Written while the server was away (1)" in demo.plan.read_text()
+        # The wait of the agent has outlived the server.
+        flour = demo.plan.parents[1] / "Shop/Flour.md"
+        flour.write_text(flour.read_text().replace("# Flour\n", "# Flour\n\nBuy *more* of it.\n"))
+        demo.expect(r"2 Wake an agent: the agent says: “New in Flour: Buy \*more\* of it\.”")
 
 
 def test_in_a_terminal_one_types_numbers(tmp_path: Path) -> None:
@@ -98,14 +104,16 @@ def test_in_a_terminal_one_types_numbers(tmp_path: Path) -> None:
         demo.expect(r"Open the URL above in a browser. The tour is in the page and here\.")
         demo.expect(r"1  Edit a note +\S+Launch plan\.md")
         demo.expect(r"vault +Shop/Orders\.md +fresh in")
-        demo.type("2\n")
-        demo.expect(r"✓ 2 Ask a tool")
+        demo.type("3\n")
+        demo.expect(r"✓ 3 Ask a tool")
         demo.type("\n")  # The first that is left.
         demo.expect(r"✓ 1 Edit a note: ")
-        demo.type("5\n")
+        demo.type("\n")
+        demo.expect(r"✓ 2 Wake an agent: the agent says: ")
+        demo.type("6\n")
         demo.expect(r"tidings\.connect\(")
         demo.type("what?\n")
-        demo.expect(r"✓ 2  Ask a tool")
+        demo.expect(r"✓ 3  Ask a tool")
         demo.type("q\n")
         assert demo.process.wait(30) == 0
         assert demo.left() == []

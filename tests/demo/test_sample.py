@@ -52,10 +52,10 @@ def test_a_plan_that_somebody_changed_or_deleted_is_edited_all_the_same(sample: 
     words = sample.edit_while_away()
     assert sample.plan.read_text() == f"mine\n- [ ] {words}\n"
     sample.plan.unlink()
-    assert sample.plan_saved_at() is None
+    assert sample.saved_at("Projects/Launch plan.md") is None
     sample.edit_plan()
     assert "- [ ] " in sample.plan.read_text()
-    assert sample.plan_saved_at() is not None
+    assert sample.saved_at("Projects/Launch plan.md") is not None
 
 
 def test_a_folder_that_cannot_be_written_to_is_told_with_what_to_do(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The tour: what ticks a step off, and what does not."""
 
 import asyncio
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tests.ports import free_port
 from tidings.demo import tour as module
 from tidings.demo.sample import StageFailed
 from tidings.demo.servers import ServerProcess
+from tidings.demo.stage import news
 from tidings.demo.tour import HopSource, Tour, TourProgress, duration, snippets, steps
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.fold import fold_session
@@ -31,7 +34,7 @@ class Trip:
         self.seq = 0
         self.view = SessionView(SessionLimits(), lambda: self.now)
         self.tour = Tour(on_seen=self.told.append)
-        self.tour.set_steps(steps(Path("Plan.md"), "http://page"), snippets("http://vault", PLAN))
+        self.tour.set_steps(steps(Path("Bakery"), "http://page"), snippets("http://vault"))
         for server in ("vault", "web"):
             self.happens("server", server, what="added", entry={})
 
@@ -113,6 +116,48 @@ async def test_a_tool_that_fails_or_that_the_client_called_does_not_count(trip: 
     assert (seen.words, seen.lines) == ("search answered in 4 ms: 1 note", ("A.md",))
 
 
+async def test_an_agent_that_continues_is_seen_with_its_words_and_the_time_since_the_edit(trip: Trip) -> None:
+    trip.tour.do("wake")
+    trip.changes("two", uri="vault://note/Shop/Flour.md")  # The inspector has heard of it. The agent has not.
+    assert trip.status("wake") == "doing"
+    trip.tour.woken(1_001.25, 1_000.0, "New in Flour: rye", ("+ rye",))
+    seen = await trip.tour.wait("wake")
+    assert seen is not None
+    assert seen.words == "the agent says: “New in Flour: rye”"
+    assert [(hop.words, hop.ms) for hop in seen.hops] == [("file saved", None), ("agent continues", 1250.0)]
+
+
+@pytest.mark.parametrize("saved", [None, 900.0])
+async def test_of_an_edit_whose_time_is_not_known_no_duration_is_told(trip: Trip, saved: float | None) -> None:
+    trip.tour.woken(1_000.0, saved, "It is gone", ())
+    seen = trip.tour.progress["wake"].seen
+    assert seen is not None
+    assert [hop.words for hop in seen.hops] == ["agent continues"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["+- Rye", "+", "+* Wheat"], "New in Flour: Rye; Wheat"),
+        (["-- Rye"], "No longer in Flour: Rye"),
+        (["-- Rye", "+- Oats"], "New in Flour: Oats"),
+        ([], "Flour was changed. I should read it again"),
+    ],
+)
+def test_the_agent_says_what_is_new_in_its_note(lines: list[str], words: str) -> None:
+    assert news(lines) == words
+
+
+def test_claude_code_is_offered_to_those_who_have_it_with_a_command_that_changes_no_settings() -> None:
+    (offer,) = [text for title, text in snippets("http://vault/mcp", claude=True).items() if "Claude Code" in title]
+    words = shlex.split(offer)
+    assert words[0] == "claude"
+    config = json.loads(words[words.index("--mcp-config") + 1])
+    assert config["mcpServers"]["bakery"]["url"] == "http://vault/mcp"
+    assert "vault://note/Shop/Flour.md" in words[1]
+    assert not any(text.startswith("claude ") for text in snippets("http://vault/mcp").values())
+
+
 async def test_a_kill_is_seen_when_what_was_written_meanwhile_has_arrived(trip: Trip) -> None:
     trip.happens("state", state="error", old="connected")  # The inspector was quicker than we.
     trip.tour.server_ended(trip.now, "Written")
@@ -125,7 +170,7 @@ async def test_a_kill_is_seen_when_what_was_written_meanwhile_has_arrived(trip: 
     seen = trip.tour.progress["kill"].seen
     assert seen is not None
     assert [hop.words for hop in seen.hops] == ["killed", "noticed", "started again", "connected", "fresh copy"]
-    assert trip.tour.facts()["steps"][3]["place"] == "kill -9 77"
+    assert trip.tour.facts()["steps"][4]["place"] == "kill -9 77"
 
 
 async def test_what_is_not_seen_in_time_is_said_to_be_late(trip: Trip, monkeypatch: pytest.MonkeyPatch) -> None:

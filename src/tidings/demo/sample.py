@@ -59,12 +59,14 @@ def temporary_folder() -> Generator[Path]:
 NOTES: Final = Path(__file__).parent / "vault"
 PLAN: Final = "Projects/Launch plan.md"
 ORDERS: Final = "Shop/Orders.md"
+FLOUR: Final = "Shop/Flour.md"
 PLAN_URI: Final = f"vault://note/{quote(PLAN)}"
 ORDERS_URI: Final = f"vault://note/{quote(ORDERS)}"
+FLOUR_URI: Final = f"vault://note/{quote(FLOUR)}"
 OPEN_TASKS_URI: Final = "vault://search/task-todo:order"
 
 _HEADING: Final = "## Before we open\n"
-# New tasks of the plan, wishes of customers, and what the board of the site says.
+# New tasks of the plan, wishes of customers, remarks on the flour, and what the board of the site says.
 TEXTS: Final[dict[str, list[Any]]] = json.loads(Path(__file__).with_name("sample.json").read_text("utf-8"))
 
 
@@ -80,15 +82,16 @@ class Sample:
         }
         self._tasks = cycle(TEXTS["tasks"])
         self._wishes = cycle(TEXTS["wishes"])
+        self._remarks = cycle(TEXTS["remarks"])
         self._away = count(1)
 
     @property
     def plan(self) -> Path:
         return self.folder / PLAN
 
-    def plan_saved_at(self) -> float | None:
+    def saved_at(self, path: str) -> float | None:
         try:
-            return self.plan.stat().st_mtime
+            return (self.folder / path).stat().st_mtime
         except OSError:
             return None
 
@@ -139,7 +142,14 @@ class Sample:
             yield f"- {datetime.now():%H:%M:%S} {wish}\n"  # noqa: DTZ005 - local time
 
     def take_order(self, line: str) -> None:
-        note = self.folder / ORDERS
+        self._append(ORDERS, line)
+
+    def edit_flour(self) -> None:
+        """Edits the note that the agent waits for."""
+        self._append(FLOUR, f"- {next(self._remarks)}\n")
+
+    def _append(self, path: str, line: str) -> None:
+        note = self.folder / path
         with writing():
             note.parent.mkdir(parents=True, exist_ok=True)
             with note.open("a", encoding="utf-8") as file:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import textwrap
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from tidings._kit.text import clock
-from tidings.demo.sample import PLAN_URI, StageFailed, temporary_folder
+from tidings.demo.sample import StageFailed, temporary_folder
 from tidings.demo.stage import Stage
 from tidings.demo.tour import LAST_TITLE, LAST_WORDS, Tour, TourProgress, change_of, duration, snippets, steps
 from tidings.inspector.catalog import ServerEntry
@@ -185,7 +186,9 @@ class Demo:
         self._terminal = TerminalTour(self._say)
         self.tour = Tour(on_seen=self._terminal.seen)
         self.facts, self.do = self.tour.facts, self.tour.do
-        self._stage = Stage(folder, on_ended=self.tour.server_ended, on_served=self.tour.server_listens)
+        self._stage = Stage(
+            folder, on_woken=self.tour.woken, on_ended=self.tour.server_ended, on_served=self.tour.server_listens
+        )
         self._failure: BaseException | None = None
         self._work: set[asyncio.Task[None]] = set()
         entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
@@ -198,7 +201,10 @@ class Demo:
         stage = self._stage
         await asyncio.to_thread(stage.sample.write)
         async with stage.site.served():
-            self.tour.set_steps(steps(stage.sample.plan, stage.site.page), snippets(stage.urls["vault"], PLAN_URI))
+            claude = not self._options.automatic and shutil.which("claude") is not None
+            self.tour.set_steps(
+                steps(stage.sample.folder, stage.site.page), snippets(stage.urls["vault"], claude=claude)
+            )
             await self._run_until_asked()
         if self._failure is not None:
             raise self._failure
@@ -207,6 +213,7 @@ class Demo:
     async def _run_until_asked(self) -> None:
         self._start(self._stage.vault.run())
         self._start(self._stage.web.run())
+        self._start(self._stage.wake())
         self._start(self._begun())
         serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
         serving.add_done_callback(self._ended)

@@ -1,7 +1,8 @@
-"""The stage of the demo: the notes, the site, a server for each, and the session that is connected to them."""
+"""The stage of the demo: the notes, the site, a server for each, the agent, and the session that is connected."""
 
 import asyncio
 import hashlib
+import re
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -17,8 +18,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.text import shortened
 from tidings._kit.uvicorn_seam import HttpServer
-from tidings.demo.sample import OPEN_TASKS_URI, ORDERS_URI, PLAN_URI, TEXTS, Sample, StageFailed
+from tidings.client import connect
+from tidings.client.events import TaskChanged
+from tidings.demo.sample import (
+    FLOUR,
+    FLOUR_URI,
+    OPEN_TASKS_URI,
+    ORDERS_URI,
+    PLAN,
+    PLAN_URI,
+    TEXTS,
+    Sample,
+    StageFailed,
+)
 from tidings.demo.servers import ServerProcess
 from tidings.demo.tour import QUESTION, HopSource
 
@@ -75,6 +89,43 @@ class Site:
         return Response(body, headers=headers, media_type="text/html")
 
 
+class Agent:
+    """An agent that waits for changes of one note, as a model does in a host that runs tasks.
+
+    The call of `wait_for_change` becomes a task at the server. When it ends, the agent continues: it reads the answer,
+    says what is new, and waits again. `waits` is set once it waits for the first time. `says` is called with the time,
+    the agent's words, and the changed lines.
+    """
+
+    def __init__(self, url: str, uri: str, says: Callable[[float, str, tuple[str, ...]], object]) -> None:
+        self._url = url
+        self._uri = uri
+        self._says = says
+        self.waits = asyncio.Event()
+
+    async def run(self) -> None:
+        arguments = {"uris": [self._uri]}
+        async with connect(self._url) as client:
+            client.on(TaskChanged, lambda _: self.waits.set())
+            while True:
+                result = (await client.call_tool("wait_for_change", arguments)).result
+                answer = "\n".join(part.text for part in result.content if part.type == "text")
+                diff = re.search(r"^```diff\n(.*?)^```", answer, re.DOTALL | re.MULTILINE)
+                lines = re.findall(r"^[+-].*", diff[1] if diff else "", re.MULTILINE)
+                self._says(time.time(), news(lines), tuple(f"{line[0]} {line[1:]}" for line in lines))
+                # The cursor in the answer: what changes before the next wait is not missed.
+                if cursor := re.search(r'since="([^"]+)"', answer):
+                    arguments = {"uris": [self._uri], "since": cursor[1]}
+
+
+def news(lines: list[str]) -> str:
+    """Returns the words of the agent on the changed lines of its note: the script in the place of a model."""
+    for sign, words in (("+", "New in Flour"), ("-", "No longer in Flour")):
+        if found := [text for line in lines if line[0] == sign and (text := line[1:].strip(" -*#"))]:
+            return f"{words}: {shortened('; '.join(found), 200)}"
+    return "Flour was changed. I should read it again"
+
+
 _START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
 _WATCHING: Final = (  # The site is on this machine, and is checked more often than is polite elsewhere
     *("--bus", "memory:"),  # Nothing is kept.
@@ -86,12 +137,18 @@ _WATCHING: Final = (  # The site is on this machine, and is checked more often t
 class Stage:
     """Everything that the demo shows. All files are written to `folder`.
 
-    `on_ended` is called when the vault's server has ended, with the time and the text that was then written into the
-    plan; `on_served` when it listens, with the time and its process id.
+    `on_woken` is called when the agent continues, with the time, the time when its note was saved, its words, and the
+    changed lines. `on_ended` is called when the vault's server has ended, with the time and the text that was then
+    written into the plan; `on_served` when it listens, with the time and its process id.
     """
 
     def __init__(
-        self, folder: Path, *, on_ended: Callable[[float, str], object], on_served: Callable[[float, int], object]
+        self,
+        folder: Path,
+        *,
+        on_woken: Callable[[float, float | None, str, tuple[str, ...]], object],
+        on_ended: Callable[[float, str], object],
+        on_served: Callable[[float, int], object],
     ) -> None:
         self._on_ended = on_ended
         self.sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the user's day
@@ -100,6 +157,11 @@ class Stage:
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
             ports = [one.getsockname()[1], other.getsockname()[1]]
         self.urls = {name: f"http://127.0.0.1:{port}/mcp" for name, port in zip(("vault", "web"), ports, strict=True)}
+        self.agent = Agent(
+            self.urls["vault"],
+            FLOUR_URI,
+            lambda at, words, lines: on_woken(at, self.sample.saved_at(FLOUR), words, lines),
+        )
         self._killed_at: float | None = None
         self._connected = asyncio.Event()
         vault = ["vault", str(self.sample.folder), "--http", f"127.0.0.1:{ports[0]}", "--cache", str(folder / "index")]
@@ -116,8 +178,9 @@ class Stage:
 
     async def _connect_vault(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
         server = await _connected(session, self.vault)
-        await _subscribe(session, server, PLAN_URI, ORDERS_URI, OPEN_TASKS_URI, "vault://daily/today")
-        opened("vault", HopSource(PLAN_URI, "file saved", self.sample.plan_saved_at))
+        await _subscribe(session, server, PLAN_URI, FLOUR_URI, ORDERS_URI, OPEN_TASKS_URI, "vault://daily/today")
+        await self.agent.waits.wait()
+        opened("vault", HopSource(PLAN_URI, "file saved", lambda: self.sample.saved_at(PLAN)))
         self._connected.set()
 
     async def _connect_web(self, session: "Session", opened: Callable[[str, HopSource], object]) -> None:
@@ -136,6 +199,7 @@ class Stage:
     def actions(self, session: "Session") -> dict[str, Callable[[], object]]:
         return {
             "edit": self.sample.edit_plan,
+            "wake": self.sample.edit_flour,
             "ask": lambda: session.servers["vault"].call("search", {"query": QUESTION}),
             "page": self.site.change,
             "kill": self._kill,
@@ -148,6 +212,11 @@ class Stage:
     def _ended(self) -> None:
         since, self._killed_at = self._killed_at or time.time(), None
         self._on_ended(since, self.sample.edit_while_away())
+
+    async def wake(self) -> None:
+        """Runs the agent, once the vault's server listens."""
+        await self.vault.serving()
+        await self.agent.run()
 
     async def live(self) -> None:
         """Lets orders arrive in the vault, so that something happens without the user."""

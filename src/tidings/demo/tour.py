@@ -9,6 +9,7 @@ was edited in an editor counts as much as one that a button edited.
 
 import asyncio
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -17,6 +18,7 @@ from typing import Any, Final, Literal
 
 from tidings._kit import text
 from tidings._kit.bounded_json import as_dict, as_dicts, as_text
+from tidings.demo.sample import FLOUR, FLOUR_URI, PLAN, PLAN_URI
 from tidings.inspector.records import Record
 from tidings.inspector.view.diffs import change_shown
 from tidings.inspector.view.items import ChangeView
@@ -169,9 +171,9 @@ class TourStep:
     screen: str = "live"
 
 
-def steps(plan: Path, page: str) -> tuple[TourStep, ...]:
+def steps(vault: Path, page: str) -> tuple[TourStep, ...]:
     """Returns the steps in their order. Their texts are in `tour.json`."""
-    names = {"plan": plan, "page": page, "question": QUESTION}
+    names = {"plan": vault / PLAN, "flour": vault / FLOUR, "page": page, "question": QUESTION}
     rows: list[dict[str, Any]] = json.loads(Path(__file__).with_name("tour.json").read_text("utf-8"))
     for row in rows:
         row.update({key: text.format(**names) for key, text in row.items() if isinstance(text, str)})
@@ -182,16 +184,23 @@ LAST_TITLE: Final = "Use it"
 LAST_WORDS: Final = "With your own notes, your own server, your own agent:"
 
 
-def snippets(vault_url: str, plan_uri: str) -> dict[str, str]:
-    """Returns the three ways to use Tidings, by their titles. The agent works at once, with this vault."""
-    return {
+def snippets(vault_url: str, *, claude: bool = False) -> dict[str, str]:
+    """Returns the ways to use Tidings, by their titles. The agent works at once, with this vault.
+
+    So does Claude Code, for users who have it. Nothing is added to its settings.
+    """
+    config = json.dumps({"mcpServers": {"bakery": {"type": "http", "url": vault_url}}})
+    prompt = f"Wait for changes of {FLOUR_URI} with wait_for_change. When it changes, tell me what is new."
+    words = ["claude", prompt, "--mcp-config", config, "--allowedTools", "mcp__bakery__wait_for_change"]
+    here = {"Now, with Claude Code: run this, and repeat step 2 once it waits": shlex.join(words)} if claude else {}
+    return here | {
         "Your notes, in Claude and others": "tidings vault ~/Notes --config claude-desktop",
         "Your server, made live": (
             'live = tidings.attach(server)  # SDK or FastMCP\nawait live.notify.resource_updated("note://1")'
         ),
         "Your agent, never stale": (
             f'async with tidings.connect("{vault_url}") as client:\n'
-            f'    async for note in client.watch("{plan_uri}"):\n'
+            f'    async for note in client.watch("{PLAN_URI}"):\n'
             "        print(note.text)"
         ),
     }
@@ -306,6 +315,13 @@ class Tour:
         else:
             self._tick("edit", seen_change(record, view, source))
             self._tick("ask", seen_answer(record, view))
+
+    def woken(self, at: float, saved_at: float | None, words: str, lines: tuple[str, ...]) -> None:
+        """Notes that the agent was told of a change of its note, and what it says."""
+        told = [("agent continues", at)]
+        if saved_at is not None and 0 <= at - saved_at < _LONGEST:
+            told.insert(0, ("file saved", saved_at))
+        self._tick("wake", ObservedEffect(at, f"the agent says: “{words}”", _hops(told), lines))
 
     def _tick(self, name: str, seen: ObservedEffect | None) -> None:
         if seen is None:
