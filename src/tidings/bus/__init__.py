@@ -17,7 +17,8 @@ Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on e
   log was replaced by an older copy.
 
 Beside the log, a bus keeps `Records`: small values by key, such as legacy sessions. A bus of your own need not have
-them: its sessions then stay on the replica that opened them.
+them: its sessions then stay on the replica that opened them. `tidings.bus.streams` makes bounded streams of events and
+leases of the records.
 """
 
 from collections.abc import Callable, Sequence
