@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from tests import forking
-from tests.browser.inspecting import ROOT, TIDINGS, Inspector, Look, answers, command, inspecting, looking
+from tests.browser.inspecting import ROOT, TIDINGS, Inspector, Look, command, inspecting, looking
 from tests.browser.test_screens import violations
 from tests.client import everything
-from tests.ports import free_port
-from tests.server.serving import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 JOBS = str(ROOT / "tests/inspector/jobs.py")
@@ -114,38 +111,6 @@ async def test_a_task_that_is_unknown_to_the_server_is_said_to_be_so(look: Look)
     await look("task-to-follow").fill("nonsense")
     await look("follow-task").click()
     await expect(look("error")).to_contain_text("unknown")
-
-
-@asynccontextmanager
-async def jobs_at_a_port() -> AsyncGenerator[str]:
-    port = free_port()
-    process = forking.Forked(JOBS, str(port))
-    try:
-        await eventually(lambda: answers(port), within=30)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.stop()
-
-
-async def test_tasks_are_followed_again_after_a_restart_of_the_inspector(browser: Browser, tmp_path: Path) -> None:
-    async with jobs_at_a_port() as url:
-        servers = {"jobs": {"url": url, "tidings": {"autoConnect": True}}}
-        async with inspecting(tmp_path, servers) as one, looking(browser, one) as look:
-            await called(look, "jobs", "reindex")
-            await expect(look("task-message")).to_contain_text("Reading note 2")
-            await eventually(lambda: any("reindex" in file.read_text() for file in tmp_path.rglob("tasks.json")))
-            one.process.kill()
-            await one.process.wait()
-        async with inspecting(tmp_path, servers) as one, looking(browser, one) as look:
-            await look.connected("jobs")
-            await look.go("#/jobs/requests?show=tasks")
-            await look.row("requests", "reindex").click()
-            await expect(look("task-status")).to_have_text("working")
-            await expect(look("task-message")).to_contain_text("Reading note 2")
-            await look.screen("jobs", "tools", "go_on")
-            await look("call").click()
-            await look.screen("jobs", "tools", "reindex")
-            await expect(look("result")).to_contain_text("3 notes are in the index.")
 
 
 @pytest.mark.thorough

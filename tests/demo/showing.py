@@ -50,10 +50,6 @@ class Shown:
         assert found is not None
         return found
 
-    def type(self, text: str) -> None:
-        assert self.master is not None
-        os.write(self.master, text.encode())
-
     @property
     def vault(self) -> psutil.Process:
         """The vault's server."""

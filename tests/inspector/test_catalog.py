@@ -318,28 +318,10 @@ def test_no_secret_is_shown() -> None:
     assert named.shown()["headers"] == {"Authorization": "Bearer ${TOKEN}", "X-Key": "***"}
 
 
-def test_an_export_names_variables_instead_of_secrets() -> None:
-    document, variables = exported([WEATHER, NOTES])
-    text = json.dumps(document)
-    assert not [secret for secret in SECRETS if secret in text]
-    servers = document["mcpServers"]
-    assert servers["weather"]["env"] == {"API_KEY": "${API_KEY}", "LANG": "no"}
-    assert servers["weather"]["args"] == ["weather", "--api-key", "${WEATHER_SECRET}"]
-    assert servers["notes"]["headers"] == {"Authorization": "Bearer ${NOTES_AUTHORIZATION}"}
-    assert servers["notes"]["url"] == "https://h.example/mcp?key=${NOTES_SECRET}"
-    assert variables == {
-        "API_KEY": "the variable API_KEY of weather",
-        "WEATHER_SECRET": "an argument of weather",
-        "NOTES_AUTHORIZATION": "the header Authorization of notes",
-        "NOTES_SECRET": "a part of the URL of notes",
-    }
-
-
-def test_different_secrets_of_one_name_get_variables_of_their_own(catalog: Catalog) -> None:
-    for name, key in (("a", "secret-of-a"), ("b", "secret-of-b"), ("c", "secret-of-a")):
-        catalog.add(ServerEntry(name, command="x", env={"API_KEY": key}))
-    servers = exported(catalog.entries())[0]["mcpServers"]
-    assert [servers[name]["env"]["API_KEY"] for name in "abc"] == ["${API_KEY}", "${API_KEY_2}", "${API_KEY}"]
+def test_an_export_has_no_secret() -> None:
+    document = exported([WEATHER, NOTES])
+    assert not [secret for secret in SECRETS if secret in json.dumps(document)]
+    assert document["mcpServers"]["weather"]["env"] == {"API_KEY": "***", "LANG": "no"}
 
 
 def test_what_was_edited_as_it_was_shown_keeps_its_secrets() -> None:
@@ -414,7 +396,7 @@ def test_the_words_for_a_transport_stay_those_of_the_file() -> None:
 def test_what_nobody_knows_is_not_shown_and_not_exported() -> None:
     entry = ServerEntry.from_raw("x", {"command": "x", "oauth": {"secret": "hush-hush"}, "disabled": True})
     assert entry.shown() == {"command": "x", "args": [], "oauth": "***", "disabled": True}
-    assert "hush" not in json.dumps(exported([entry])[0])
+    assert "hush" not in json.dumps(exported([entry]))
     assert keep_secrets(ServerEntry.from_raw("x", entry.shown()), entry) == entry
 
 

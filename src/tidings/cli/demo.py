@@ -26,8 +26,9 @@ from tidings.cli.terminal import is_terminal
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:
     """Take a tour: a sample vault, a small site, and the inspector for both.
 
-    You take the tour in the page or in the terminal. Without a terminal, for example in CI, the demo performs each step
-    itself, prints what happened and how long it took, and ends with exit code 1 if a step had no effect.
+    The page takes you through it, and the terminal shows what happens. Without a terminal, for example in CI, the demo
+    performs each step itself, prints what happened and how long it took, and ends with exit code 1 if a step had no
+    effect.
 
     All files are in a temporary folder, which is removed at the end.
     """
@@ -43,13 +44,12 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
 
     key = Key(address.port)
     url = f"{address.url.removesuffix('/mcp')}/#token={key.token}"
-    typed = is_terminal(sys.stdin)
-    automatic = not typed and seconds is None
+    automatic = not is_terminal(sys.stdin) and seconds is None
     click.echo(f"{url}\n")
     built = (STATIC / "index.html").is_file()
     with listening, opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
-        code = _show(listening=listening, key=key, automatic=automatic, typed=typed, seconds=seconds)
+        code = _show(listening=listening, key=key, automatic=automatic, seconds=seconds)
     # Everything is closed. A regular exit would spend time on deleting the SDK's thousands of classes.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -58,13 +58,13 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
 
 def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
     if automatic:
-        where = "There is no terminal to type into, so the tour runs by itself. The URL above shows it in a browser."
+        where = "There is no terminal, so the tour runs by itself. The URL above shows it in a browser."
     elif not built:
-        where = "The page is not built (in a clone, run `make ui`). The tour in the terminal works without it."
+        where = "The page is not built (in a clone, run `make ui`). Do these steps by hand. Ctrl-C ends the demo."
     elif on_screen:
-        where = "The page opens in your browser. The tour is in the page and here."
+        where = "The page opens in your browser, with a tour. Its steps are here, too; Ctrl-C ends the demo."
     else:
-        where = "Open the URL above in a browser. The tour is in the page and here."
+        where = "Open the URL above in a browser, or do these steps by hand. Ctrl-C ends the demo."
     return f"Starting a sample vault, a small site, a server for each, and the inspector.\n{where}\n"
 
 

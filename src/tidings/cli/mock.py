@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 )
 @http_options
 @click.option("--server", metavar="NAME", help="Serve this server, if the session has several.")
-@click.option(
-    "--speed",
-    type=click.FloatRange(min=0),
-    metavar="X",
-    help="Replay the recorded changes: 1 at the original pace, 2 twice as fast, 0 without pauses.",
-)
 @log_options
 @click.pass_context
 def command(
@@ -47,7 +41,6 @@ def command(
     http: str | None,
     token: str | None,
     server: str | None,
-    speed: float | None,
     listing: bool,
 ) -> None:
     """Serve a recorded session as an MCP server.
@@ -70,9 +63,9 @@ def command(
 
     records = _records(session)
     try:
-        app: Any = None if address is None else asgi(records, host=address.host, server=server, speed=speed)
+        app: Any = None if address is None else asgi(records, host=address.host, server=server)
         served = begin("the recorded session", address, token, for_clients=False)
-        over_stdio = partial(serve_stdio, records, server=server, speed=speed)
+        over_stdio = partial(serve_stdio, records, server=server)
         until_stopped(over_stdio if served is None else partial(serve_app, app, served))
     except LookupError as error:
         raise Refusal(str(error.args[0]) if error.args else "The session has no such server.") from None

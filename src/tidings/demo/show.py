@@ -1,4 +1,4 @@
-"""The demo from start to end; and its tour in a terminal: a line for each change, and typed commands.
+"""The demo from start to end; and its tour in a terminal: the steps, and a line for each change.
 
 The page is served first, while the servers start as processes of their own. Once they listen, the inspector connects to
 them and subscribes to a few resources, and the steps of the tour can be done. At the end the processes are stopped and
@@ -13,9 +13,7 @@ import shutil
 import signal
 import socket
 import textwrap
-import threading
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from tidings.inspector.session import Session
 
 _MOST_LINES: Final = 8
-HELP: Final = "Type a number and Enter to have a step done for you, Enter alone for the next one, q to end."
 
 
 class TerminalTour:
@@ -49,9 +46,8 @@ class TerminalTour:
     def steps(self, tour: Tour) -> None:
         for progress in tour.progress.values():
             step = progress.step
-            mark = "✓" if progress.seen is not None else " "
-            self.say(f"  {mark} {progress.number}  {step.title:<18} {step.place}")
-        self.say(f"    {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
+            self.say(f"  {progress.number}  {step.title:<18} {step.place}")
+        self.say(f"  {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
 
     def last(self, tour: Tour) -> None:
         self.say(f"\n{LAST_TITLE}. {LAST_WORDS}")
@@ -101,45 +97,6 @@ class TerminalTour:
     def _print(self, record: Record, words: str) -> None:
         self.say(f"{clock(record.at, milliseconds=True)}  {record.server:<6} {words}".rstrip())
 
-    def typed(self, line: str, tour: Tour) -> bool:
-        """Does what was typed. Returns False for the end."""
-        word = line.strip().lower()
-        names = list(tour.progress)
-        if word in ("q", "quit", "exit"):
-            return False
-        if word == "":
-            left = [name for name, each in tour.progress.items() if each.status in ("ready", "late")]
-            word = str(names.index(left[0]) + 1 if left else len(names) + 1)
-        if word == str(len(names) + 1):
-            self.last(tour)
-        elif word.isascii() and word.isdigit() and 0 < int(word) <= len(names):
-            if not tour.do(names[int(word) - 1]):
-                self.say("In a moment: the servers are starting.")
-        else:
-            self.say(HELP)
-            self.steps(tour)
-        return True
-
-
-def read_lines(typed: Callable[[str | None], object]) -> None:
-    """Calls `typed` on this event loop with each line, and None at the end. A thread reads, as every system can."""
-    loop = asyncio.get_running_loop()
-
-    def pass_on(line: str | None) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(typed, line)
-
-    def read() -> None:
-        rest = b""
-        with suppress(OSError):  # A background process must not read from its terminal.
-            while data := os.read(0, 4096):
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    pass_on(line.decode(errors="replace"))
-            pass_on(None)
-
-    threading.Thread(target=read, name="typed lines", daemon=True).start()
-
 
 @dataclass(frozen=True)
 class DemoOptions:
@@ -149,7 +106,6 @@ class DemoOptions:
     key: Key
     say: Callable[[str], object]
     automatic: bool = False  # Do all steps, one after the other, and end
-    typed: bool = False  # Read commands from the terminal
     seconds: float | None = None  # End after this time, whatever happens
 
 
@@ -219,9 +175,6 @@ class Demo:
         serving.add_done_callback(self._ended)
         asked = asyncio.create_task(self._asked.wait())
         self._terminal.steps(self.tour)
-        if self._options.typed:
-            self._say(f"\n{HELP}")
-            read_lines(self._typed)
         self._say("")
         try:
             await asyncio.wait((serving, asked), timeout=self._options.seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -280,10 +233,6 @@ class Demo:
                 self._say(f"✗ {progress.step.title}: no effect was seen.")
         self._terminal.last(self.tour)
         self._asked.set()
-
-    def _typed(self, line: str | None) -> None:
-        if line is None or not self._terminal.typed(line, self.tour):
-            self._asked.set()
 
     def _say(self, text: str) -> None:
         try:

@@ -207,16 +207,12 @@ class Recorder:
         server: KnownServer,
         next_id: Callable[[], str],
         mask: Callable[[Any], Any],
-        *,
-        on_task: "Callable[[RemoteTask, bool], None] | None" = None,
     ) -> None:
-        """Makes the recorder. `on_task` gets each task that changed, and whether its outcome is still open."""
         self._client = client
         self._record, self._view, self._lists, self.wire = server.record, server.view, server.lists, server.wire
         self._limits = server.view.limits
         self._next_id = next_id
         self._mask = mask
-        self._on_task = on_task
         self.is_command = client.transport == "stdio"
         self._ids: dict[QueueEntry, str] = {}
         self._entries: dict[str, QueueEntry] = {}
@@ -404,8 +400,6 @@ class Recorder:
             "pending": pending,
         }
         self._record("task", data)
-        if self._on_task is not None:
-            self._on_task(task, pending)
 
     # Questions.
 

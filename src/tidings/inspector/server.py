@@ -9,11 +9,8 @@ starts without them.
 import asyncio
 import contextlib
 import gc
-import hashlib
-import math
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
@@ -26,7 +23,6 @@ from tidings.client.config import Backoff, CacheLimits, ClientConfig, Timeouts
 from tidings.client.states import Signal, State
 from tidings.errors import NotConnected, TidingsError
 from tidings.inspector.catalog.entry import ServerEntry
-from tidings.inspector.kept_tasks import KeptTask, KeptTasks
 from tidings.inspector.records import LIVENESS_CHECKS
 from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import RequestView
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 
     from tidings.client.live import LiveClient
     from tidings.client.targets import Target
-    from tidings.client.tasks import RemoteTask
     from tidings.client.transports.tap import Tap
     from tidings.inspector.recorder import KnownServer, MakeRecord, Recorder
 
@@ -139,12 +134,11 @@ Refusal = Literal["refuse", "decline", "dismiss"]
 class InspectedServer:
     """One server of a session. Made by `Session.add`."""
 
-    def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord", tasks: KeptTasks) -> None:
+    def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
         self.view = view  #: Everything that is known about it: read only.
         self.client: LiveClient | None = None  #: For what is not offered here. None before the first `connect`.
         self._spec = spec
         self._record = record
-        self._tasks = tasks
         self._numbers = count(1)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._recorder: Recorder | None = None
@@ -230,7 +224,7 @@ class InspectedServer:
             if known is not None:
                 await known.reconnect()  # At once, even if the next attempt is due later.
             await client.connect()
-            await self._follow_kept(client)
+            self._follow_left()
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
             if self.view.error is None:
                 state, signal = State.DISCONNECTED.value, Signal.GIVE_UP.value
@@ -249,7 +243,7 @@ class InspectedServer:
         known = self._known = self._known or KnownServer(self._record, self.view)
         known.wire.start_client()
         self.client = client = self._spec.client(target, known.wire)
-        self._recorder = Recorder(client, known, self._next_id, self._mask, on_task=self._keep_task)
+        self._recorder = Recorder(client, known, self._next_id, self._mask)
         client.on(StateChanged, state_changed)
         return client
 
@@ -349,26 +343,11 @@ class InspectedServer:
             self._record("task", {"request": before, "id": task_id, "pending": False})
         return known
 
-    async def _follow_kept(self, client: "LiveClient") -> None:
-        """Follows the tasks that go on since an earlier connection, or an earlier run."""
-        for kept in await self._tasks.of(self._identity):
-            if self.client is client:
-                self.follow_task(kept.id, kept.tool, kept.arguments)
-
-    def _keep_task(self, task: "RemoteTask", pending: bool) -> None:
-        if not pending or not task.form.outlives_session:
-            self._tasks.drop(self._identity, task.id)
-            return
-        arguments = self._mask(dict(task.arguments or {}))
-        # By this machine's clock, and to the minute: it is written when it changes.
-        ends = None if task.ttl is None else math.ceil((time.time() + task.ttl) / 60) * 60.0
-        self._tasks.keep(self._identity, KeptTask(task.id, task.tool, arguments, ends))
-
-    @property
-    def _identity(self) -> str:
-        """Identifies the server and its user to later runs."""
-        target = self._target
-        return "" if target is None else hashlib.sha256(target.identity.encode()).hexdigest()
+    def _follow_left(self) -> None:
+        """Follows the tasks that go on since an earlier connection. In the legacy era they ended with it."""
+        for request in tuple(self.view.requests.values()):
+            if request.state == "left" and request.task is not None and self.view.era == "modern":
+                self.follow_task(request.task.id, request.params.get("name"), request.params.get("arguments"))
 
     def _start(self, method: str, params: dict[str, Any], action: Action) -> str:
         known = self._next_id()

@@ -32,7 +32,6 @@ from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
 from tidings.inspector.catalog.catalog import ImportedServers, free_name, resolve
 from tidings.inspector.catalog.clients import FoundClient, find_clients
 from tidings.inspector.catalog.entry import keep_secrets
-from tidings.inspector.kept_tasks import KeptTasks
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.sessions.journal import Journal
@@ -66,8 +65,7 @@ class Session:
         """Makes a session without servers.
 
         Args:
-            journal: The file that stores the records, or a `Journal`; None stores nothing. Tasks that go on at servers
-                are kept beside it.
+            journal: The file that stores the records, or a `Journal`; None stores nothing.
             limits: How much is kept in memory.
             environ: The variables for `${NAME}` in entries: pass `os.environ`.
             clock: Returns the current time.
@@ -77,7 +75,6 @@ class Session:
         self.view = SessionView(self.limits, clock)  #: Everything that is known about all servers: read only.
         self.servers: dict[str, InspectedServer] = {}
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
-        self._tasks = KeptTasks(None if self.journal is None else self.journal.path.with_name("tasks.json"))
         self._environ = environ or {}
         self._open: set[str] = set()
         self._seq = 0
@@ -102,7 +99,6 @@ class Session:
             await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
         finally:
             asking.cancel()
-        await self._tasks.flush()
         if self.journal is not None:
             await asyncio.to_thread(self.journal.close)
 
@@ -120,7 +116,7 @@ class Session:
         self._open.add(spec.name)
         self.record(spec.name, "server", {"what": "added", "entry": spec.shown})
         server = self.servers[spec.name] = InspectedServer(
-            spec, self.view.servers[spec.name], lambda kind, data: self.record(spec.name, kind, data), self._tasks
+            spec, self.view.servers[spec.name], lambda kind, data: self.record(spec.name, kind, data)
         )
         if connect:
             server.start()

@@ -25,7 +25,7 @@ FLOOD = Path(__file__).with_name("flood.py")
 EACH = 2_500
 KEYS = {1_000: "5", 2_500: "6", 4_000: "1"}
 """After so many notifications, this key is pressed."""
-TABS = {"5": "requests", "6": "messages", "1": "live"}
+TABS = {"5": "tasks", "6": "messages", "1": "live"}
 HEIGHT = 42
 PATIENCE = 100.0
 

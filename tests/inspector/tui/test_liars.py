@@ -70,7 +70,7 @@ async def test_every_row_of_every_tab_can_be_looked_at() -> None:
     async with opened(await liar(), size=(100, 24)) as pilot:
         for tab in "1234567":
             await pilot.press(tab)
-            for key in ("j", "j", "j", "w", "j", "j", "enter", "escape", "s", "v", "k"):
+            for key in ("j", "j", "j", "j", "j", "enter", "escape", "s", "v", "k"):
                 await pilot.press(key)
                 inspector(pilot).touch()
                 inspector(pilot).tick()

@@ -6,7 +6,6 @@ from tidings._kit.uri_templates import expand, matches
 from tidings.inspector.forms import form, from_texts
 from tidings.inspector.records import Record
 from tidings.inspector.tui.frame import bars, slots_of
-from tidings.inspector.tui.screens.resources import as_tree, parts_of
 from tidings.inspector.tui.widgets.forms import Typed
 from tidings.inspector.tui.widgets.lists import CHUNK, ArrivingEntries, Table
 from tidings.inspector.tui.words import lines_of, one_line, size, took
@@ -110,16 +109,6 @@ def test_a_template_becomes_a_uri(template: str, values: dict[str, object], uri:
 def test_a_template_made_to_be_slow_is_not() -> None:
     assert not matches("a://" + "{+x}" * 40 + "!", "b://" + "a" * 1900)
     assert not matches("a://{+a}{+b}{+c}{+d}!", "a://" + "a" * 200)
-
-
-def test_resources_are_put_under_the_folders_of_their_addresses() -> None:
-    uris = {"a://n/x/1": {}, "a://n/x/2": {}, "a://n": {}, "plain": {}}
-    assert [(row.label, row.depth, row.count) for row in as_tree(uris, ())] == [
-        ("a://", 0, 3), ("n/", 1, 2), ("x/", 2, 2), ("1", 3, 0), ("2", 3, 0), ("n", 1, 0), ("plain", 0, 0),
-    ]  # fmt: skip
-    folded = as_tree(uris, {"a://n/"})
-    assert [(row.label, row.count) for row in folded] == [("a://", 3), ("n/", 2), ("n", 0), ("plain", 0)]
-    assert parts_of("a://n/") == ["a://", "n/", "/"]
 
 
 def test_nothing_that_a_terminal_obeys_gets_through() -> None:

@@ -19,13 +19,13 @@ SCREENS = {
     "live": [],
     "tools": ["2"],
     "resources": ["3", "j"],
-    "requests": ["5", "j"],
+    "tasks": ["5", "j"],
     "messages": ["6", "j"],
     "logs": ["7"],
     "questions": ["a"],
     "keys": ["question_mark"],
 }
-LIGHT = {"live": [], "resources-tree": ["3", "w", "j", "v"], "tools-choice": ["2", "j", "j"]}
+LIGHT = {"live": [], "resources-source": ["3", "j", "v"], "tools-choice": ["2", "j", "j"]}
 
 
 @pytest.fixture(autouse=True)

@@ -145,8 +145,8 @@ export const clients = () => get<{ clients: T.FoundClient[] }>('/api/clients')
 /** Imports from a file that `clients` found, or from the text of an `mcpServers` file. */
 export const importServers = (from: { path: string } | { text: string }, names?: string[]) =>
   post<{ added: string[]; skipped: { name: string; reason: string }[] }>('/api/catalog/import', { ...from, ...(names ? { names } : {}) })
-/** Exports without secrets; `variables` names their replacements. */
-export const exportServers = () => get<{ document: T.JsonObject; variables: Record<string, string> }>('/api/catalog/export')
+/** Exports with secrets masked. */
+export const exportServers = () => get<{ document: T.JsonObject }>('/api/catalog/export')
 
 export const sessions = () => get<{ sessions: T.SessionFacts[]; /** why sessions cannot be saved, if so */ notice: string | null }>('/api/sessions')
 export const saveSession = (name: string) => post<T.SessionFacts>('/api/sessions/save', { name })

@@ -2,8 +2,7 @@
 
 Several programs can use it at once. Entries that are not understood are kept, and listed in `problems`.
 
-An export is `mcpServers` JSON for other programs. It is made to be passed on, so it has no secret: each is replaced by
-a variable, `${NAME}`, which Claude Code and Tidings fill in from the environment. `variables` explains each of them.
+An export is `mcpServers` JSON for other programs. It is made to be passed on, so secrets are masked in it.
 
 `resolve` finds the server that a user's words mean: a name in the catalog, a server of a file, a URL, or a command.
 """
@@ -20,80 +19,23 @@ from typing import Any, Final, TypeVar
 
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import listed
-from tidings.client.masking import SHORTEST, shown_arguments, shown_url, url_secrets
+from tidings.client.masking import shown_url
 from tidings.errors import BadTarget
 from tidings.inspector.catalog.entry import (
     CatalogError,
     ServerEntry,
     change,
-    header_is_secret,
     read,
     section_of,
-    variable_is_secret,
-    variable_name,
 )
 
 T = TypeVar("T")
 _NUMBERED: Final = re.compile(r"(?P<base>.+?) \((?P<number>\d+)\)")
 
 
-def exported(entries: Iterable[ServerEntry]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the servers as other programs read them, and the variables to set, each with the secret it stands for."""
-    variables: dict[str, str] = {}
-    held: dict[str, str] = {}
-    servers = {entry.name: _Replacer(entry, variables, held).raw() for entry in entries}
-    return {"mcpServers": servers}, variables
-
-
-@dataclass(frozen=True)
-class _Replacer:
-    """Replaces the secrets of one entry."""
-
-    entry: ServerEntry
-    variables: dict[str, str]
-    held: dict[str, str]  # The secret that each variable stands for.
-
-    def raw(self) -> dict[str, Any]:
-        entry = self.entry
-        env = {
-            name: self._named(variable_name(name), f"the variable {name}", value)
-            if variable_is_secret(name, value)
-            else value
-            for name, value in entry.env.items()
-        }
-        headers = {
-            name: self._header(name, value) if header_is_secret(name, value) else value
-            for name, value in entry.headers.items()
-        }
-        found = shown_arguments(entry.args)[1]
-        args = [self._without(text, found, "an argument") for text in entry.args]
-        replaced: dict[str, Any] = {"env": env, "headers": headers, "args": args}
-        if entry.url is not None:
-            replaced["url"] = self._without(entry.url, url_secrets(entry.url), "a part of the URL")
-        # Unknown keys may be secrets, and the settings of one program are of no use to another.
-        kept = ("type", "transport", "disabled", "tidings", "command", "args", "url", "env", "headers", "cwd")
-        return {key: replaced.get(key, value) for key, value in entry.raw().items() if key in kept}
-
-    def _header(self, name: str, value: str) -> str:
-        scheme, space, _ = value.partition(" ")
-        variable = self._named(variable_name(self.entry.name, name), f"the header {name}", value)
-        return f"{scheme} {variable}" if space and scheme.lower() in ("bearer", "basic", "token") else variable
-
-    def _without(self, text: str, secrets: set[str], what: str) -> str:
-        # The longest first: one may be a part of another.
-        for secret in sorted((each for each in secrets if each), key=len, reverse=True):
-            if (secret in text and len(secret) >= SHORTEST) or secret == text:
-                text = text.replace(secret, self._named(variable_name(self.entry.name, "SECRET"), what, secret))
-        return text
-
-    def _named(self, name: str, what: str, secret: str) -> str:
-        """Returns the placeholder for a secret. A name that stands for another secret already gets a number."""
-        free, number = name, 1
-        while self.held.setdefault(free, secret) != secret:
-            number += 1
-            free = f"{name}_{number}"
-        self.variables.setdefault(free, f"{what} of {self.entry.name}")
-        return f"${{{free}}}"
+def exported(entries: Iterable[ServerEntry]) -> dict[str, Any]:
+    """Returns the servers as other programs read them, with `***` for each secret."""
+    return {"mcpServers": {entry.name: entry.shown() for entry in entries}}
 
 
 @dataclass(frozen=True)

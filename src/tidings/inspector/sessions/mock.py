@@ -1,21 +1,17 @@
 """The mock server: it answers as a recorded server did.
 
     await serve_stdio(records)                # until the client disconnects
-    app = asgi(records, speed=1.0)            # at /mcp; changes come at the recorded pace
+    app = asgi(records)                       # at /mcp
 
 It has the recorded server's name, capabilities, instructions and lists. A tool call, a prompt or a completion gets the
 answers that were recorded for the same arguments, in order; if there are none, the error lists the recorded arguments.
-A resource has its last content. With `speed` it has its first, and the recorded changes are repeated once a client
-subscribes: at the recorded pace, twice as fast with 2, at once with 0. Both eras and both transports are served by the
-SDK.
+A resource has its last content. Subscriptions are accepted, and nothing changes. Both eras and both transports are
+served by the SDK.
 """
 
 import asyncio
-import contextlib
-import math
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -29,18 +25,12 @@ from pydantic import BaseModel, ValidationError
 
 from tidings._kit.bounded_json import as_dict, as_float, as_int, as_list, as_text, dumps, head_of, in_order, is_cut
 from tidings._kit.text import listed
-from tidings.inspector.records import LIST_CHANGES, LISTS, Record
+from tidings.inspector.records import LISTS, Record
 from tidings.inspector.view.fold import fold
 from tidings.inspector.view.view import ServerView
 
 Context = ServerRequestContext[Any, Any]
 
-# The event of each change of a list, and the method of a session in the legacy era.
-_LIST_CHANGES: dict[str, tuple[Callable[[], subscriptions.ServerEvent], str]] = {
-    "tools-list-changed": (subscriptions.ToolsListChanged, "send_tool_list_changed"),
-    "resources-list-changed": (subscriptions.ResourcesListChanged, "send_resource_list_changed"),
-    "prompts-list-changed": (subscriptions.PromptsListChanged, "send_prompt_list_changed"),
-}
 _LISTS = {kind.method: kind for kind in LISTS.values()}
 _ANSWERED: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
 _INVALID_PARAMS = -32602
@@ -49,17 +39,6 @@ _NOT_FOUND_LEGACY = -32002
 
 class NothingRecorded(LookupError):
     """There is no recorded answer. The message lists the recorded ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedStep:
-    """A recorded change."""
-
-    after: float  # Seconds since the first record.
-    change: str
-    uri: str | None = None
-    contents: list[Any] | None = None
-    lists: Record | None = None
 
 
 class Recording:
@@ -77,10 +56,7 @@ class Recording:
             were = ", ".join(names)
             raise LookupError(f"The session has no server {server!r} that was connected. These were: {were}.")
         self.view = ServerView(self.server)  # The server at the end.
-        self.first = ServerView(self.server)  # The server after its lists were loaded once.
         self.contents: dict[str, list[Any]] = {}  # The last content of each resource.
-        self.first_contents: dict[str, list[Any]] = {}
-        self.steps: list[RecordedStep] = []
         # For each method: the parameters of each recorded request, and its answers in order.
         self._answers: dict[str, dict[str, tuple[dict[str, Any], deque[Any]]]] = {method: {} for method in _ANSWERED}
         self._read([record for record in kept if record.server == self.server and record.kind != "server"])
@@ -104,48 +80,20 @@ class Recording:
         raise NothingRecorded(f"{name} was not recorded with {wanted}. It was recorded with: {listed(same, 10)}.")
 
     def _read(self, records: list[Record]) -> None:
-        began = records[0].at if records else 0.0
-        seen: set[str] = set()
         requests: dict[str, dict[str, Any]] = {}
-        shown_by = {
-            known: _contents(record.data)
-            for record in records
-            if record.kind == "content" and (known := as_int(record.data.get("change"))) is not None
-        }
         for record in records:
             fold(self.view, record)
             data = record.data
-            match record.kind:
-                case "hello":
-                    fold(self.first, record)
-                case "list":
-                    self._list(record, seen, record.at - began)
-                case "request":
-                    request = requests.setdefault(str(data.get("id")), {})
-                    request |= data
-                    self._request(request)
-                case "content":
-                    self._content(data)
-                case "change" if data.get("change") == "resource-updated":
-                    contents, uri = shown_by.get(record.seq), as_text(data.get("uri"))
-                    self.steps.append(RecordedStep(record.at - began, "resource-updated", uri, contents))
-                case _:
-                    pass
-
-    def _list(self, record: Record, seen: set[str], after: float) -> None:
-        name = as_text(record.data.get("list")) or ""
-        if name not in LISTS or record.data.get("error") is not None:
-            return
-        if name not in seen:
-            seen.add(name)
-            fold(self.first, record)
-        elif any(record.data.get(what) for what in ("added", "removed", "changed", "order")):
-            self.steps.append(RecordedStep(after, LIST_CHANGES[name], lists=record))
+            if record.kind == "request":
+                request = requests.setdefault(str(data.get("id")), {})
+                request |= data
+                self._request(request)
+            elif record.kind == "content":
+                self._content(data)
 
     def _content(self, data: dict[str, Any]) -> None:
         uri, contents = as_text(data.get("uri")), _contents(data)
         if uri is not None and contents is not None:
-            self.first_contents.setdefault(uri, contents)
             self.contents[uri] = contents
 
     def _request(self, request: dict[str, Any]) -> None:
@@ -185,19 +133,8 @@ def _key(params: dict[str, Any]) -> str:
 class Mock:
     """Answers from a recording. `server` is a server of the SDK."""
 
-    def __init__(self, recording: Recording, *, speed: float | None = None) -> None:
-        """Makes a server of a recording. `speed` repeats its changes: 1 as recorded, 0 at once, None not at all."""
-        if speed is not None and (not math.isfinite(speed) or speed < 0):
-            raise ValueError(f"The speed must be a number of 0 or more, not {speed!r}")
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self._speed = speed
-        self._lists = recording.view if speed is None else recording.first
-        self._contents = dict(recording.contents if speed is None else recording.first_contents)
-        self._bus = _Bus(self._start)
-        self._may_start = False
-        self._subscribers: dict[str, dict[int, Any]] = {}
-        self._sessions: dict[int, Any] = {}
-        self._player: asyncio.Task[None] | None = None
         self.server = self._make()
 
     def _make(self) -> "_MockServer":
@@ -227,42 +164,26 @@ class Mock:
         for capability, methods in offered.items():
             for method, params in methods if capability in capabilities else ():
                 server.add_request_handler(method, params, partial(self._handle, method))
-        listen = subscriptions.ListenHandler(self._bus)
-
-        async def listening(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-            wanted = params.notifications
-            updates = any(step.uri is not None for step in self.recording.steps)
-            self._may_start = self._may_start or bool(wanted.resource_subscriptions) or not updates
-            return await listen(ctx, params)
-
-        server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listening)
+        listen = subscriptions.ListenHandler(subscriptions.InMemorySubscriptionBus())
+        server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
         return server
 
     async def _handle(self, method: str, ctx: Context, params: BaseModel | None) -> dict[str, Any]:
         given = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
-        self._sessions[id(ctx.session)] = ctx.session
         result = self._answer(ctx, method, given)
         return {**result, "resultType": "complete"} if _is_modern(ctx) else result
 
     def _answer(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if (kind := _LISTS.get(method)) is not None:
-            return {kind.key: list(getattr(self._lists, kind.word).values()), **_not_for_long(ctx)}
+            return {kind.key: list(getattr(self.recording.view, kind.word).values()), **_not_for_long(ctx)}
         match method:
-            case "resources/subscribe":
-                self._subscribers.setdefault(params["uri"], {})[id(ctx.session)] = ctx.session
-                self._may_start = True
-                self._start()
-                return {}
-            case "resources/unsubscribe":
-                self._subscribers.get(params["uri"], {}).pop(id(ctx.session), None)
-                return {}
-            case "logging/setLevel":
+            case "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel":
                 return {}
             case _:
                 return self._recorded(ctx, method, params)
 
     def _recorded(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method == "resources/read" and (contents := self._contents.get(params["uri"])) is not None:
+        if method == "resources/read" and (contents := self.recording.contents.get(params["uri"])) is not None:
             return {"contents": contents, **_not_for_long(ctx)}
         try:
             answer = self.recording.answer(method, params)
@@ -280,49 +201,6 @@ class Mock:
         if isinstance(answer, types.ErrorData):
             raise MCPError(answer.code, answer.message, answer.data)
         return {key: value for key, value in answer.items() if key not in ("_meta", "resultType")}
-
-    # Repeating changes.
-
-    def _start(self) -> None:
-        if self._may_start and self._speed is not None and self._player is None and self.recording.steps:
-            self._player = asyncio.get_running_loop().create_task(self._play(self._speed))
-
-    async def _play(self, speed: float) -> None:
-        before = self.recording.steps[0].after
-        for step in self.recording.steps:
-            # At least one turn of the loop, so that the subscription is answered first.
-            await asyncio.sleep(max((step.after - before) / speed if speed else 0.0, 0.0))
-            before = step.after
-            if step.lists is not None:
-                fold(self._lists, step.lists)
-                event, send = _LIST_CHANGES[step.change]
-                await self._bus.publish(event())
-                await self._notify(self._sessions.values(), send)
-            elif step.uri is not None:
-                if step.contents is not None:
-                    self._contents[step.uri] = step.contents
-                await self._bus.publish(subscriptions.ResourceUpdated(step.uri))
-                subscribers = self._subscribers.get(step.uri, {})
-                await self._notify(subscribers.values(), "send_resource_updated", step.uri)
-
-    async def _notify(self, sessions: Iterable[Any], send: str, *arguments: str) -> None:
-        """Notifies the clients of the legacy era."""
-        for session in tuple(sessions):
-            with contextlib.suppress(Exception):  # It disconnected, or is of the modern era and was notified.
-                await getattr(session, send)(*arguments)
-
-
-class _Bus(subscriptions.InMemorySubscriptionBus):
-    """A bus that says when a client has subscribed: later changes reach it."""
-
-    def __init__(self, subscribed: Callable[[], None]) -> None:
-        super().__init__()
-        self._subscribed = subscribed
-
-    def subscribe(self, listener: Callable[[subscriptions.ServerEvent], None]) -> Callable[[], None]:
-        unsubscribe = super().subscribe(listener)
-        self._subscribed()
-        return unsubscribe
 
 
 class _MockServer(Server[Any]):
@@ -353,15 +231,13 @@ def _not_for_long(ctx: Context) -> dict[str, Any]:
     return {"ttlMs": 0, "cacheScope": "private"} if _is_modern(ctx) else {}
 
 
-async def serve_stdio(records: Iterable[Record], *, server: str | None = None, speed: float | None = None) -> None:
+async def serve_stdio(records: Iterable[Record], *, server: str | None = None) -> None:
     """Serves a recorded session on standard input and output. Raises `LookupError` if it has no such server."""
     from tidings.server import stdio  # noqa: PLC0415 - needed only here
 
-    await stdio.serve_stdio(Mock(Recording(records, server), speed=speed).server, partial(asyncio.sleep, 0))
+    await stdio.serve_stdio(Mock(Recording(records, server)).server, partial(asyncio.sleep, 0))
 
 
-def asgi(
-    records: Iterable[Record], *, server: str | None = None, speed: float | None = None, host: str = "127.0.0.1"
-) -> Any:
+def asgi(records: Iterable[Record], *, server: str | None = None, host: str = "127.0.0.1") -> Any:
     """Returns an ASGI app that serves a recorded session. Raises `LookupError` if it has no such server."""
-    return Mock(Recording(records, server), speed=speed).server.streamable_http_app(host=host)
+    return Mock(Recording(records, server)).server.streamable_http_app(host=host)

@@ -17,12 +17,10 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
-from tidings._kit.text import counted
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session, SessionServers
-from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
 from tidings.inspector.tui.screens.calls import ListedPane, PromptCallee, ToolCallee
@@ -30,15 +28,15 @@ from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.logs import LogsPane
 from tidings.inspector.tui.screens.messages import MessagesPane
 from tidings.inspector.tui.screens.questions import Questions
-from tidings.inspector.tui.screens.requests import RequestsPane
 from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
+from tidings.inspector.tui.screens.tasks import TasksPane
 from tidings.inspector.tui.theme import SCHEMES, in_background, theme
 from tidings.inspector.tui.widgets.bars import Bar
 from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.tui.words import one_line
 
-EMPTY: Final = "No server yet. n adds one: a URL, or a command. i imports servers of other clients."
+EMPTY: Final = "No server yet. n adds one: a URL, or a command."
 RATE: Final = 12  # The largest number of screen updates per second.
 MOST_FOUND: Final = 50  # The largest number of matches that the command palette offers.
 _PAUSE: Final = 500  # The number of names after which other tasks get their turn.
@@ -48,7 +46,7 @@ PANES: Final[dict[str, Callable[[str], Pane]]] = {
     "tools": partial(ListedPane, callee=ToolCallee),
     "resources": ResourcesPane,
     "prompts": partial(ListedPane, callee=PromptCallee),
-    "requests": RequestsPane,
+    "tasks": TasksPane,
     "messages": MessagesPane,
     "logs": LogsPane,
 }
@@ -57,17 +55,11 @@ PANES: Final[dict[str, Callable[[str], Pane]]] = {
 # The key, the action, its title, and more words for the command palette.
 ACTIONS: Final = (
     ("n", "add", "Add a server", "A URL, or the command that starts it"),
-    ("i", "import_servers", "Import servers", "From the settings of other clients"),
     ("C", "connection('connect')", "Connect", "The current server"),
     ("D", "connection('disconnect')", "Disconnect", "The current server"),
     ("R", "connection('reconnect')", "Reconnect", "The current server, now"),
-    ("E", "edit_server", "Edit the server", "Its address, its options"),
-    ("", "clone_server", "Clone the server", "Adds a copy"),
     ("X", "remove_server", "Remove the server", "Here, and in the catalog"),
     ("", "send_any", "Send any request", "By its method and parameters"),
-    ("S", "sessions", "Sessions", "The saved ones"),
-    ("", "name_session", "Name this session", "To find it again"),
-    ("", "export_session", "Export this session", "As JSON Lines"),
     ("t", "scheme", "Dark or light", "Switches the color scheme"),
     ("a", "questions", "Questions", "Questions of servers"),
     ("question_mark", "keys", "Keys", "All keys and their actions"),
@@ -303,15 +295,11 @@ class InspectorApp(App[None]):
             return
         if asked := await self.push_screen_wait(dialogs.EditRequest(method, dialogs.without_meta(params))):
             self.ask(lambda: server.request(*asked))
-            self.action_tab("requests")
+            self.action_tab("messages")
             self.pane.rows.choose_newest()
 
     def action_send_any(self) -> None:
         self.edit_request("ping", {})
-
-    def copy_as(self, method: str, params: Any) -> None:
-        if self.server is not None:
-            self.push_screen(dialogs.CopyAs(self.server.view, method, dialogs.without_meta(params)))
 
     def action_connection(self, what: Literal["connect", "disconnect", "reconnect"]) -> None:
         if self.server is not None:
@@ -322,29 +310,6 @@ class InspectorApp(App[None]):
         if given := await self.push_screen_wait(dialogs.AddServer(self.servers)):
             entry, rename = given
             self._chosen((await self.servers.add(entry, rename=rename)).name)
-
-    @in_background
-    async def action_import_servers(self) -> None:
-        given = await self.push_screen_wait(dialogs.ImportServers(await self.servers.clients()))
-        if not given:
-            return
-        imported = await self.servers.take(given)
-        known = f", {len(imported.known)} existed already" if imported.known else ""
-        self.notify(f"{counted(len(imported.added), 'server')} added{known}. C connects one.", timeout=5)
-        if imported.added:
-            self._chosen(imported.added[-1].name)
-
-    @in_background
-    async def action_edit_server(self) -> None:
-        if self.server is not None:
-            entry = await self.servers.find(self.server.name)
-            if name := await self.push_screen_wait(dialogs.EditServer(self.servers, entry)):
-                self._chosen(name)
-
-    @in_background
-    async def action_clone_server(self) -> None:
-        if self.server is not None:
-            self._chosen((await self.servers.clone(self.server.name)).name)
 
     @in_background
     async def action_remove_server(self) -> None:
@@ -359,26 +324,6 @@ class InspectorApp(App[None]):
         self.touch()
         self.tick()
         self.choose(name)
-
-    @property
-    def _journal(self) -> Journal | None:
-        journal = self.session.journal
-        if journal is None or journal.session is None:
-            self.notify(dialogs.NOTHING_KEPT, severity="warning", timeout=5)
-            return None
-        return journal
-
-    def action_sessions(self) -> None:
-        if (journal := self._journal) is not None:
-            self.push_screen(dialogs.Sessions(journal))
-
-    def action_name_session(self) -> None:
-        if (journal := self._journal) is not None and journal.session is not None:
-            self.attempt(dialogs.name_session(self, journal, journal.session))
-
-    def action_export_session(self) -> None:
-        if (journal := self._journal) is not None and journal.session is not None:
-            self.attempt(dialogs.export_to_file(self, journal, journal.session))
 
     def action_scheme(self) -> None:
         self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"

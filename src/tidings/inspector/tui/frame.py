@@ -51,7 +51,7 @@ def bars(counts: list[int], width: int) -> str:
 
 
 # The tabs in their order; `1` to `7` open them.
-TABS: Final = ("live", "tools", "resources", "prompts", "requests", "messages", "logs")
+TABS: Final = ("live", "tools", "resources", "prompts", "tasks", "messages", "logs")
 
 # The kinds of change, and their names in the timeline.
 LEGEND: Final = {"resource-updated": "updated"} | {kind: KINDS[kind] for kind in list(KINDS)[1:]}
@@ -149,7 +149,7 @@ def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]
         note = ""
         if view is not None and name in ("tools", "resources", "prompts") and (count := len(getattr(view, name))):
             note = f"{count:,} "
-        elif view is not None and name == "requests" and (running := running_requests(view)):
+        elif view is not None and name == "tasks" and (running := running_requests(view)):
             note = f"{running} running "
         if style == "noted" and note:
             parts.append(BarPart(note, "soft on chosen" if on else "faint", action))

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_text, plain
-from tidings._kit.diff import DiffLine, Hunk, differing, grouped, make_hunk
+from tidings._kit.diff import DiffLine, Hunk, Sign, differing, grouped, make_hunk
 from tidings._kit.text import counted, shortened
 from tidings.inspector.view.items import ContentVersion
 
@@ -23,7 +23,6 @@ _MOST_JSON: Final = 2 * 2**20
 _WORK: Final = 400_000  # About a tenth of a second.
 _PATCH_TYPES: Final = frozenset({"text/x-diff", "text/x-patch"})
 _PATCH_PLACE: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@")
-_PATCH_CONTEXT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,50 +134,25 @@ def pretty(value: Any) -> str:
 
 
 def _patch(version: ContentVersion) -> Diff | None:
-    contents = version.contents
-    if not isinstance(contents, list) or len(contents) != 1:
-        return None
-    part = as_dict(contents[0])
+    """Returns the changes that a patch lists; None if the content is not one."""
+    part = as_dict(version.contents[0]) if isinstance(version.contents, list) and len(version.contents) == 1 else {}
     if (as_text(part.get("mimeType")) or "").partition(";")[0].strip().lower() not in _PATCH_TYPES:
         return None
-    diffs = [_patch_hunk(*each) for each in _patch_hunks((as_text(part.get("text")) or "").splitlines())]
-    hunks = tuple(hunk for each in diffs for hunk in each.hunks)
-    if not hunks:
-        return None
-    added, removed = sum(each.added for each in diffs), sum(each.removed for each in diffs)
-    return Diff(hunks, added, removed, any(each.cut for each in diffs), "As the server describes it.")
-
-
-def _patch_hunks(lines: list[str]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yields the hunks of a patch: the first line in the old and in the new text, and the lines."""
-    found: tuple[int, int, list[str]] | None = None
-    for line in lines:
-        if (place := _PATCH_PLACE.match(line)) is not None:
-            if found is not None:
-                yield found
-            found = int(place[1]), int(place[2]), []
-        elif found is not None and line[:1] in ("", " ", "-", "+"):
-            found[2].append(line)
-    if found is not None:
-        yield found
-
-
-def _patch_hunk(old_start: int, new_start: int, lines: list[str]) -> Diff:
-    """Compares the old and new lines of a hunk anew, which marks the words, and numbers them as the patch does."""
-    old = [line[1:] for line in lines if not line.startswith("+")]
-    new = [line[1:] for line in lines if not line.startswith("-")]
-    diff = diff_texts("\n".join(old), "\n".join(new), context=_PATCH_CONTEXT)
-    above, new_above = old_start - 1, new_start - 1
-    hunks = (
-        replace(
-            hunk,
-            start=hunk.start + above,
-            new_start=hunk.new_start + new_above,
-            lines=tuple(
-                replace(line, old=line.old and line.old + above, new=line.new and line.new + new_above)
-                for line in hunk.lines
-            ),
-        )
-        for hunk in diff.hunks
-    )
-    return replace(diff, hunks=tuple(hunks))
+    found: list[tuple[int, int, list[DiffLine]]] = []  # The first line of a hunk in both texts, and its lines.
+    old = new = 0
+    for text in (as_text(part.get("text")) or "").splitlines():
+        if (place := _PATCH_PLACE.match(text)) is not None:
+            old, new = int(place[1]), int(place[2])
+            found.append((old, new, []))
+        elif found and text[:1] in ("", " ", "-", "+"):
+            sign: Sign = "+" if text[:1] == "+" else "-" if text[:1] == "-" else " "
+            numbers = None if sign == "+" else old, None if sign == "-" else new
+            found[-1][2].append(DiffLine(sign, shortened(text[1:], _LONGEST_LINE), *numbers))
+            old, new = old + (sign != "+"), new + (sign != "-")
+    hunks: list[Hunk] = []
+    for start, new_start, lines in found:
+        count, new_count = (sum(getattr(line, side) is not None for line in lines) for side in ("old", "new"))
+        hunks.append(Hunk(start, count, new_start, new_count, tuple(lines)))
+    signs = [line.sign for _, _, lines in found for line in lines]
+    added, removed = signs.count("+"), signs.count("-")
+    return Diff(tuple(hunks), added, removed, note="As the server describes it.") if added or removed else None

@@ -171,10 +171,9 @@ def _in_text(text: str) -> list[ServerEntry]:
 
 @ROUTES.add("GET", "/catalog/export")
 async def export(request: Request) -> dict[str, Any]:
-    """Returns the catalog as an `mcpServers` file with variables in place of secrets."""
+    """Returns the catalog as an `mcpServers` file, with secrets masked."""
     servers = running_of(request).servers
     if servers.catalog is not None:
         with _as_problems():  # A catalog that cannot be read is not exported as an empty one.
             await asyncio.to_thread(servers.catalog.entries)
-    document, variables = exported((await servers.listing())[0])
-    return {"document": document, "variables": variables}
+    return {"document": exported((await servers.listing())[0])}

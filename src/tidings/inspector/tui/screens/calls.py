@@ -15,8 +15,8 @@ from textual.widgets import Static
 from tidings._kit.bounded_json import as_dict, shown
 from tidings.inspector.forms import check, check_result, form, prompt_schema
 from tidings.inspector.server import InspectedServer
-from tidings.inspector.tui.screens.requests import outcome_page, progress_words, request_state
 from tidings.inspector.tui.screens.screen import Pane
+from tidings.inspector.tui.screens.tasks import outcome_page, progress_words, request_state
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
 from tidings.inspector.tui.widgets.forms import Complete, Form
 from tidings.inspector.tui.widgets.lists import Draw, RowList, Table
@@ -188,7 +188,6 @@ class CallerPane(Pane):
         Binding("ctrl+r", "caller('send')", "Send", show=False, priority=True),
         Binding("ctrl+j", "caller('json')", "Form or JSON", show=False, priority=True),
         Binding("ctrl+x", "caller('cancel')", "Cancel", show=False, priority=True),
-        Binding("c", "copy_as", "Copy as", show=False),
     ]
 
     def __init__(self, tab: str, model: Table[Any], draw: Draw, *, noun: str, empty: str) -> None:
@@ -201,11 +200,6 @@ class CallerPane(Pane):
 
     async def action_caller(self, what: str) -> None:
         await self.caller.run_action(what)
-
-    def action_copy_as(self) -> None:
-        callee = self.caller.callee
-        if callee is not None:
-            self.inspector.copy_as(callee.method, callee.params(self.caller.form.filled().value or {}))
 
 
 class ListedPane(CallerPane):

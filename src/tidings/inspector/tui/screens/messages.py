@@ -19,7 +19,6 @@ class MessagesPane(SourcesPane):
         Binding("h", "source", "Messages or HTTP", show=False),
         Binding("p", "partner", "To its answer or request", show=False),
         Binding("e", "edit", "Edit and send", show=False),
-        Binding("c", "copy_as", "Copy as", show=False),
     ]
 
     def __init__(self, tab: str) -> None:
@@ -37,10 +36,6 @@ class MessagesPane(SourcesPane):
     def action_edit(self) -> None:
         if (request := self._request()) is not None:
             self.inspector.edit_request(*request)
-
-    def action_copy_as(self) -> None:
-        if (request := self._request()) is not None:
-            self.inspector.copy_as(*request)
 
     def _request(self) -> tuple[str, Any] | None:
         """Returns the selected message if it is a request of ours; for a response, its request."""
@@ -84,7 +79,7 @@ class MessageSource(EntrySource):
         lines: list[Line] = [[("received" if entry.incoming else "sent", "b-ink"), (facts, "soft")]]
         hints = [f"p goes to its {'request' if entry.incoming else 'answer'}"] if entry.partner is not None else []
         if entry.kind != "notification" and (entry.partner is not None or not entry.incoming):
-            hints += ["e edits and sends it", "c copies it"]
+            hints.append("e edits and sends it")
         if hints:
             lines.append([("   ".join(hints), "faint")])
         body = cut_page(entry.body) if is_cut(entry.body) else json_page(entry.body)

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.text import counted
 from tidings.inspector.forms import Field, form
-from tidings.inspector.tui.screens.requests import message_pages
+from tidings.inspector.tui.screens.tasks import message_pages
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
 from tidings.inspector.tui.widgets.forms import Form

@@ -1,4 +1,4 @@
-"""Requests: their state, progress, result or error, and who is at fault."""
+"""Tasks and other requests: their state, progress, result or error, and who is at fault."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, cast
@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Final, cast
 from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import as_dict, is_cut, shown
-from tidings._kit.text import counted, rough_duration
+from tidings._kit.text import rough_duration
 from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
-from tidings.inspector.tui.widgets.bars import BarPart, Line
+from tidings.inspector.tui.widgets.bars import Line
 from tidings.inspector.tui.widgets.lists import Table
 from tidings.inspector.tui.widgets.text import (
     JoinedPage,
@@ -133,7 +133,7 @@ def task_page(request: RequestView, task: TaskView) -> TextPage:
         way = "by notification" if task.listening else f"polled{interval}"
         lines.append([(f"  kept {kept}" + ("" if state == "left" else f", {way}"), "soft")])
     lines.append([("  task ", "soft"), (one_line(task.id), "ink")])
-    help_ = {"left": "It goes on at the server. In Requests, f follows it again.", "input_required": "a answers it."}
+    help_ = {"left": "It goes on at the server. In Tasks, f follows it again.", "input_required": "a answers it."}
     if state in help_:
         lines += [[], [(help_[state], "soft")]]
     return TextPage(*lines)
@@ -177,40 +177,20 @@ def failed_read(view: ServerView, uri: str) -> ErrorView | None:
     return None
 
 
-class RequestsPane(SourcesPane):
-    """The requests of one server, newest first."""
+class TasksPane(SourcesPane):
+    """What takes long at one server, newest first: requests that run, and calls that became tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "Cancel", show=False),
-        Binding("o", "own", "Also the client's own", show=False),
-        Binding("T", "tasks", "Only tasks", show=False),
         Binding("f", "follow", "Follow the task again", show=False),
-        Binding("r", "repeat", "Send again", show=False),
-        Binding("e", "edit", "Edit and send", show=False),
-        Binding("c", "copy_as", "Copy as", show=False),
     ]
 
     def __init__(self, tab: str) -> None:
         super().__init__(tab, {"requests": RequestSource(self)})
-        self.aside = self.only_tasks = False
-
-    def say(self) -> None:
-        verb = "hides" if self.aside else "shows"
-        self.column.noun = "task" if self.only_tasks else "request"
-        words = "T shows all" if self.only_tasks else f"o {verb} the client's own"
-        self.column.extra = [BarPart(words, "faint", f"app.pane_do('{'tasks' if self.only_tasks else 'own'}')")]
-        pending = sum(each.task is not None and each.task.pending for each in self.view.requests.values())
-        if pending and not self.only_tasks:
-            self.column.extra = [BarPart(f"T {counted(pending, 'task')}", "accent", "app.pane_do('tasks')")]
 
     def entries(self) -> list[RequestView]:
-        if self.only_tasks:
-            return [each for each in reversed(self.view.requests.values()) if each.task is not None]
-        return [each for each in reversed(self.view.requests.values()) if self.aside or not each.aside]
-
-    def action_tasks(self) -> None:
-        self.only_tasks = not self.only_tasks
-        self.take()
+        requests = reversed(self.view.requests.values())
+        return [each for each in requests if each.task is not None or not (each.over or each.aside)]
 
     def action_follow(self) -> None:
         request = self.rows.chosen
@@ -219,34 +199,17 @@ class RequestsPane(SourcesPane):
             self.inspector.ask(lambda: self.server.follow_task(task.id, params.get("name"), params.get("arguments")))
             self.rows.choose_newest()
 
-    def action_own(self) -> None:
-        self.aside = not self.aside
-        self.take()
-
     def action_cancel(self) -> None:
         request = self.rows.chosen
         if request is not None and not request.over:
             self.inspector.cancel(request.id)
 
-    def action_repeat(self) -> None:
-        request = self.rows.chosen
-        if request is not None and self.has_server:
-            self.inspector.ask(lambda: self.server.request(request.method, request.params))
-
-    def action_edit(self) -> None:
-        if (request := self.rows.chosen) is not None:
-            self.inspector.edit_request(request.method, request.params)
-
-    def action_copy_as(self) -> None:
-        if (request := self.rows.chosen) is not None:
-            self.inspector.copy_as(request.method, request.params)
-
 
 class RequestSource(EntrySource):
     """Requests: time, method, subject, state."""
 
-    noun = "request"
-    empty = "No request yet. Calls, reads and prompts appear here as soon as they are asked for; x cancels what runs."
+    noun = "task"
+    empty = "Nothing runs. Calls that take long appear here while they run, and tasks stay here; x cancels what runs."
 
     def __init__(self, pane: Pane) -> None:
         self._pane = pane
