@@ -109,7 +109,8 @@ class Agent:
             client.on(TaskChanged, lambda _: self.waits.set())
             while True:
                 result = (await client.call_tool("wait_for_change", arguments)).result
-                answer = "\n".join(part.text for part in result.content if part.type == "text")
+                content = [] if result is None else result.content
+                answer = "\n".join(part.text for part in content if part.type == "text")
                 diff = re.search(r"^```diff\n(.*?)^```", answer, re.DOTALL | re.MULTILINE)
                 lines = re.findall(r"^[+-].*", diff[1] if diff else "", re.MULTILINE)
                 self._says(time.time(), news(lines), tuple(f"{line[0]} {line[1:]}" for line in lines))
