@@ -16,10 +16,11 @@
     tasks           small asyncio parts: wake-ups, background tasks, shared contexts, single flight
     text            text for people: one line, shortened, sizes, durations
     uri_templates   RFC 6570: expand, match
+    address_guard   the SSRF rules: which addresses may be connected to
     uvicorn_seam    everything of uvicorn's that is not public API
     telemetry       spans and metrics through the OpenTelemetry API, and the list of all metrics
     lazy            names imported at first use, and missing packages
 
 A kit file imports `errors` and the standard library; third-party packages only late, in the seams, except
-that `telemetry` imports the OpenTelemetry API.
+that `telemetry` imports the OpenTelemetry API, and `address_guard` httpcore.
 """

@@ -10,8 +10,8 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
+from tidings._kit.address_guard import Address
 from tidings.web.fetch.fetcher import Fetcher
-from tidings.web.fetch.guard import Address
 from tidings.web.fetch.request import FetchLimits
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

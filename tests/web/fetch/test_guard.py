@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.fetch.servers import LOOPBACK, Names, site
-from tidings.web.fetch import client as client_module
-from tidings.web.fetch.client import AddressRefused, Guard, NoSuchHost, look_up
-from tidings.web.fetch.guard import Address, FetchPolicy, real, refusal
+from tidings._kit import address_guard
+from tidings._kit.address_guard import Address, AddressRefused, Guard, NoSuchHost, look_up, real, refusal
+from tidings.web.fetch.guard import FetchPolicy
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ class Stream(httpcore2.AsyncNetworkStream):
 
 
 async def test_a_silent_address_costs_a_head_start_not_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_HEAD_START", 0.0)
+    monkeypatch.setattr(address_guard, "_HEAD_START", 0.0)
     streams = Streams()
     streams.answering = {"2.2.2.2"}
     guard = Guard(FetchPolicy(), Names(a_example=[["2600::1", "2600::2", "2.2.2.2"]]))
@@ -237,7 +237,7 @@ async def test_a_silent_address_costs_a_head_start_not_the_whole_time(monkeypatc
 
 
 async def test_of_two_that_answer_at_once_one_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_HEAD_START", 0.0)
+    monkeypatch.setattr(address_guard, "_HEAD_START", 0.0)
     both = anyio.Event()
     streams = Streams()
 

@@ -13,7 +13,7 @@ import brotli
 import pytest
 
 from tests.web.fetch.servers import ROOMY, Ask, Names, Page, Time, endless, fetcher, in_turn, raw, silent, site, text
-from tidings.web.fetch.guard import Address
+from tidings._kit.address_guard import Address
 from tidings.web.fetch.request import (
     MIB,
     BadAnswer,
@@ -306,7 +306,7 @@ async def test_a_handshake_that_does_not_go_on_ends_with_the_deadline_and_its_co
 
 
 async def test_a_handshake_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.web.fetch.client.CONNECT_TIMEOUT", 0.05)
+    monkeypatch.setattr("tidings._kit.address_guard.CONNECT_TIMEOUT", 0.05)
     async with greeting(b"") as url, fetcher() as fetch:
         with pytest.raises(Unreachable, match="does not answer") as silence:
             await fetch.fetch(Request(url))

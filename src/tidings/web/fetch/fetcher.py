@@ -41,7 +41,8 @@ from tidings.web.fetch.request import (
 from tidings.web.fetch.urls import Url, join, parse, shown
 
 if TYPE_CHECKING:
-    from tidings.web.fetch.client import Client, HttpAnswer, Resolver
+    from tidings._kit.address_guard import Resolver
+    from tidings.web.fetch.client import Client, HttpAnswer
     from tidings.web.fetch.robots import Robots, RobotsCache
 
 RETRIED = frozenset({408, 425, 429, 502, 503, 504})  # temporary statuses, after which the request is retried
@@ -469,10 +470,13 @@ class Fetcher:
         if self._closed:
             raise RuntimeError("the fetcher is closed")
         if self._client is None:
-            from tidings.web.fetch.client import Client, Guard  # noqa: PLC0415 - takes long, so with the first request
+            # They take long to import, so with the first request.
+            from tidings._kit.address_guard import Guard  # noqa: PLC0415
+            from tidings.web.fetch.client import Client  # noqa: PLC0415
 
-            guard = Guard(self._policy, self.resolver, self.proxy)
-            self._client = Client(guard, at_once=self.limits.at_once, tls=self.tls)
+            proxy = self.proxy
+            guard = Guard(self._policy, self.resolver, proxy and (proxy.host, proxy.port))
+            self._client = Client(guard, at_once=self.limits.at_once, proxy=proxy, tls=self.tls)
         return self._client
 
 
