@@ -15,7 +15,6 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any, cast
 
 import anyio
-import anyio.to_thread
 import h2.events
 import h2.exceptions
 import httpcore2
