@@ -30,6 +30,8 @@
     │   ├── NotSubscribable                    the resource cannot be subscribed to
     │   ├── SourceUnavailable     retryable    the resource cannot be watched at present
     │   ├── LimitReached          retryable    the server accepts no more at present
+    │   ├── EventNotFound                      there is no such event type or subscription to events
+    │   ├── CallbackFailed                     the address for webhooks cannot be used
     │   ├── EffectUnknown                      it is not known if the call took effect
     │   ├── TaskFailed                         a task ended with an error
     │   ├── TaskCancelled                      a task was cancelled by the server, or by somebody else
@@ -217,6 +219,14 @@ class SourceUnavailable(ServerError, code="source-unavailable", retryable=True):
 
 class LimitReached(ServerError, code="limit-reached", retryable=True):
     """The server accepts no more of these at present. Later it may."""
+
+
+class EventNotFound(ServerError, code="event-not-found"):
+    """The server has no such type of event, or no such subscription to events, for this user."""
+
+
+class CallbackFailed(ServerError, code="callback-failed"):
+    """The server cannot use the address to which it is to send events. `data` has the reason."""
 
 
 class EffectUnknown(ServerError, code="effect-unknown"):

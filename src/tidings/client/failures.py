@@ -11,6 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIO
 from pydantic import ValidationError
 
 from tidings import errors
+from tidings._kit import event_wire
 from tidings._kit.bounded_json import as_dict, as_list, mapped
 from tidings._kit.text import shortened
 from tidings.client.sdk_seam import InputRequiredRoundsExceededError
@@ -21,6 +22,17 @@ from tidings.errors import TidingsError
 RESOURCE_NOT_FOUND: Final = -32002  # The code of the legacy era. The modern era has -32602, with the URI in the data.
 # The errors that a server may name. It cannot decide whether there is a connection.
 _BY_CODE: Final = {kind.code: kind for kind in errors.leaves() if not issubclass(kind, errors.NoConnection)}
+_EVENT_ERRORS: Final = {  # Other servers and methods use these codes for other things.
+    code: kind
+    for codes, kind in (
+        (event_wire.NOT_FOUND, errors.EventNotFound),
+        (event_wire.FORBIDDEN, errors.NotAuthorized),
+        (event_wire.EXHAUSTED, errors.LimitReached),
+        (event_wire.UNSUPPORTED, errors.NotSupported),
+        (event_wire.CALLBACK_FAILED, errors.CallbackFailed),
+    )
+    for code in codes
+}
 _READS: Final = ("resources/read", "resources/subscribe")
 _TOO_LARGE: Final = (
     "Message too large",
@@ -79,6 +91,8 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
         return by_status
     if (no_answer := _no_answer(code, text, method, status, details)) is not None:
         return no_answer
+    if "events/" in method and (kind := _EVENT_ERRORS.get(code)) is not None:
+        return kind(text or f"The server answered {method} with error {code}.", **details)
     if code == RESOURCE_NOT_FOUND or (code == types.INVALID_PARAMS and method in _READS and "uri" in data):
         return errors.ResourceNotFound(text or "There is no such resource.", **details)
     if "no back-channel" in text:
