@@ -1,11 +1,17 @@
 """Names imported at first use, and missing packages."""
 
+import importlib.metadata
+import importlib.util
+import json
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tidings._kit import lazy
 from tidings._kit.lazy import lazy_names, not_installed, packages_missing
 
 
@@ -23,10 +29,7 @@ def test_a_missing_package_of_the_extra_says_how_to_install_it() -> None:
     get = lazy_names("shop", {"till": "no_such_package"}, extra=["no_such_package"], missing=missing)
     with pytest.raises(ImportError) as caught:
         get("till")
-    assert str(caught.value) == (
-        "The shop needs more packages (no_such_package): "
-        'pip install "tidings[shop]" (in a clone: pip install ".[shop]")'
-    )
+    assert str(caught.value) == f"The shop needs more packages (no_such_package): {lazy.install_command('shop')}"
     assert caught.value.name == "no_such_package"
 
 
@@ -44,3 +47,24 @@ def test_the_packages_that_are_not_installed_are_found_without_importing_the_oth
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed == "['no_such_package'] False\n"
     assert not_installed(["json"]) == []
+
+
+def test_in_a_clone_an_extra_is_installed_from_the_clone() -> None:
+    assert lazy.install_command("shop") == f"{sys.executable} -m pip install -e '{lazy.ROOT}[shop]'"
+    assert (lazy.ROOT / "Makefile").is_file()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_was_installed_from_a_file_is_installed_from_there_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
+) -> None:
+    wheel = tmp_path / "my wheels" / "tidings-0.1.0-py3-none-any.whl"
+    if there:
+        wheel.parent.mkdir()
+        wheel.touch()
+    installed = SimpleNamespace(read_text=lambda _: json.dumps({"url": wheel.as_uri()}))
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: installed)
+    monkeypatch.setattr(lazy, "ROOT", tmp_path)
+    assert lazy.install_command() == f"{sys.executable} -m pip install " + (f"'{wheel}'" if there else "tidings")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert lazy.install_command("shop").startswith(f"uv pip install --python {sys.executable} ")

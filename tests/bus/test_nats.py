@@ -18,6 +18,7 @@ from tests.bus.nats_server import api, shared
 from tests.bus.processes import python
 from tests.bus.proxy import Proxy, proxy_to
 from tests.ports import free_port
+from tidings._kit.lazy import install_command
 from tidings.bus import History
 from tidings.bus.nats import NatsBus
 from tidings.bus.nats.stream import LONGEST_TOKEN, Subjects, change_in, payload
@@ -244,9 +245,7 @@ except ImportError as error:
 
 async def test_without_the_client_library_the_extra_is_named() -> None:
     async with python("-c", NO_CLIENT) as process:
-        assert await process.line() == (
-            'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")'
-        )
+        assert await process.line() == (f"NatsBus needs the NATS client: {install_command('nats')}")
 
 
 @pytest.mark.parametrize(

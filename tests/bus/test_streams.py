@@ -13,7 +13,7 @@ from tests.bus.buses import BusFactory, buses_that, open_bus, records_of
 from tests.bus.processes import python
 from tidings.bus import Records, StoredRecord
 from tidings.bus.memory import MemoryRecords
-from tidings.bus.streams import EventStream, Lease, Page, Retention
+from tidings.bus.streams import EventStream, Lease, Retention, StreamPage
 from tidings.errors import BusUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 LARGEST = bytes(range(256)) * 1900  # 486 kB
 
 
-def payloads(page: Page) -> list[bytes]:
+def payloads(page: StreamPage) -> list[bytes]:
     return [event.payload for event in page.events]
 
 
@@ -34,7 +34,7 @@ async def test_events_are_read_in_order_from_any_cursor(bus_factory: BusFactory)
     async with bus_factory.open() as bus:
         stream = EventStream(records_of(bus), "orders")
         beginning = await stream.end()
-        assert await stream.read(None) == Page([], beginning)
+        assert await stream.read(None) == StreamPage([], beginning)
         cursors = await fill(stream, "abcab")  # Equal ones are kept, too.
         assert payloads(await stream.read(None)) == [b"a", b"b", b"c", b"a", b"b"]
         for place, cursor in enumerate([beginning, *cursors]):

@@ -10,6 +10,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from tidings import LiveServer, attach
+from tidings._kit.lazy import install_command
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
 from tidings.bus.redis import RedisBus
@@ -138,6 +139,4 @@ except ImportError as error:
     print(error)
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == (
-        'A RedisBus needs the package redis: pip install "tidings[redis]" (in a clone: pip install ".[redis]")'
-    )
+    assert said.strip() == (f"A RedisBus needs the package redis: {install_command('redis')}")

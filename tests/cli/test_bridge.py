@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import tidings
 from tests.ports import free_port
+from tidings._kit.lazy import install_command
 from tidings.cli.main import main
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +71,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "platformdirs", None)
-    assert 'platformdirs): pip install "tidings[bridge]"' in refused(server)
+    assert f"platformdirs): {install_command('bridge')}" in refused(server)
 
 
 def test_a_snippet_has_every_option_and_absolute_paths(

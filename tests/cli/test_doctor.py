@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import nats
@@ -20,6 +19,7 @@ from tests.bus.nats_server import api
 from tests.bus.nats_server import running as nats_running
 from tests.bus.redis_server import redis_server
 from tests.cli.running import PROGRAM, Done, environment
+from tidings._kit.lazy import install_command
 from tidings.cli import doctor as machine
 from tidings.cli.doctor import CheckedPath, Finding, examine
 from tidings.web.browser.chromium import NAMES
@@ -159,7 +159,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     found = {each.what: each for each in machine.packages(place)}
     assert found["extra vault"].verdict == "look"
     assert "watchfiles" in found["extra vault"].words
-    assert found["extra vault"].cure == f"{sys.executable} -m pip install -e '{machine._ROOT}[vault]'"
+    assert found["extra vault"].cure == install_command("vault")
     assert "playwright" in found["extra render"].words
     assert "redis 6 or newer (installed: 4.0)" in found["extra redis"].words
     assert found["extra web"].verdict == "ok"
@@ -167,9 +167,8 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 
 
 def test_a_package_that_nothing_works_without_is_wrong_and_none_at_all_is_told(
-    place: CheckedPath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: CheckedPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "_ROOT", tmp_path)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["no-such-package>=1", "?"])
     [core, *_] = machine.packages(place)
     assert (core.verdict, core.cure.startswith(f"{sys.executable} -m pip install ")) == ("wrong", True)
@@ -222,25 +221,6 @@ def test_low_limits_of_watching_come_with_the_line_that_raises_them(
     [full] = machine.watch_limits(place)
     assert (full.verdict, "sudo sysctl fs.inotify.max_user_instances=512" in full.cure) == ("wrong", True)
     assert list(machine.watch_limits(CheckedPath(place.home, place.cwd, {}, "darwin"))) == []
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_what_was_installed_from_a_file_is_installed_from_there_again(
-    place: CheckedPath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
-) -> None:
-    wheel = tmp_path / "my wheels" / "tidings-0.1.0-py3-none-any.whl"
-    if there:
-        wheel.parent.mkdir()
-        wheel.touch()
-    installed = SimpleNamespace(version="1", read_text=lambda _: json.dumps({"url": wheel.as_uri()}))
-    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: installed)
-    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["package>=2"])
-    monkeypatch.setattr(machine, "_ROOT", tmp_path)
-    [core, *_] = machine.packages(place)
-    assert core.cure == f"{sys.executable} -m pip install " + (f"'{wheel}'" if there else "tidings")
-    monkeypatch.setattr(machine, "find_spec", lambda _: None)
-    [core, *_] = machine.packages(place)
-    assert core.cure.startswith(f"uv pip install --python {sys.executable} ")
 
 
 # Files.

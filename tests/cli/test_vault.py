@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tidings
+from tidings._kit.lazy import install_command
 from tidings.cli import client_config, vault
 from tidings.cli.main import main
 
@@ -203,7 +204,7 @@ def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch:
         importlib.util, "find_spec", lambda name: None if name in ("watchfiles", "yaml") else find(name)
     )
     said = refused(notes)
-    how = 'pip install "tidings[vault]" (in a clone: pip install ".[vault]")'
+    how = install_command("vault")
     assert said == f"Error: The vault server needs more packages (watchfiles, yaml): {how}"
 
 
@@ -211,8 +212,7 @@ def test_a_missing_package_is_named_to_a_program_too() -> None:
     program = "import sys; sys.modules['yaml'] = None\nfrom tidings.vault import VaultServer"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.stderr.endswith(
-        "ImportError: The vault server needs more packages (yaml): "
-        'pip install "tidings[vault]" (in a clone: pip install ".[vault]")\n'
+        f"ImportError: The vault server needs more packages (yaml): {install_command('vault')}\n"
     )
 
 

@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from packaging.requirements import Requirement
 
 import tidings
+from tidings._kit.lazy import install_command
 from tidings.cli import client_config, web
 from tidings.cli.main import main
 from tidings.web import PACKAGES
@@ -163,19 +164,16 @@ def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.Monke
     find = importlib.util.find_spec
     missing = ["lxml", "playwright"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else find(name))
-    how = 'pip install "tidings[web]" (in a clone: pip install ".[web]")'
+    how = install_command("web")
     assert refused() == f"Error: The web server needs more packages (lxml): {how}"
     missing.remove("lxml")
-    assert 'pip install "tidings[render]"' in refused("--render")
+    assert install_command("render") in refused("--render")
 
 
 def test_a_missing_package_is_named_to_a_program_too() -> None:
     program = "import sys; sys.modules['idna'] = None\nfrom tidings.web import WebServer"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert run.stderr.endswith(
-        "ImportError: The web server needs more packages (idna): "
-        'pip install "tidings[web]" (in a clone: pip install ".[web]")\n'
-    )
+    assert run.stderr.endswith(f"ImportError: The web server needs more packages (idna): {install_command('web')}\n")
 
 
 # Snippets

@@ -10,6 +10,7 @@ import pytest
 from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, ListRootsResult
 
 from tests.client.asking import FORM, SAMPLE, URL, Asking, Desk, connected, text
+from tidings._kit.lazy import install_command
 from tidings.client import responders
 from tidings.client.pending import ASK, PendingRequest, Responder, refusal
 from tidings.client.responders import roots_responder, script_responder
@@ -178,7 +179,7 @@ def test_without_the_yaml_parser_the_extra_is_named_and_json_works(
     monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
     for name in ("answers.yaml", "answers.json"):
         (tmp_path / name).write_text('[{"sampling": "*", "reply": "Paris"}]', "utf-8")
-    with pytest.raises(ValueError, match=re.escape('pip install "tidings[inspector]"')):
+    with pytest.raises(ValueError, match=re.escape(install_command("inspector"))):
         script_responder(tmp_path / "answers.yaml")
     assert script_responder(tmp_path / "answers.json")(SAMPLING) == "Paris"
 

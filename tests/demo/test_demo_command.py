@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.demo.showing import COMMAND, are_gone, environment, shown, until
+from tidings._kit.lazy import install_command
 from tidings.cli import demo as demo_command
 from tidings.cli.main import main
 from tidings.demo.sample import StageFailed
@@ -156,7 +157,7 @@ def test_missing_packages_are_told_with_the_command_that_gets_them(monkeypatch: 
     )
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 2
-    assert 'The demo needs more packages (watchfiles, lxml): pip install "tidings[vault,web]"' in result.output
+    assert f"The demo needs more packages (watchfiles, lxml): {install_command('vault,web')}" in result.output
 
 
 def test_without_a_folder_to_write_to_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@
     text            text for people: one line, shortened, sizes, durations
     uri_templates   RFC 6570: expand, match
     event_wire      MCP Events on the wire: names, error codes, signatures of webhooks
-    address_guard   the SSRF rules: which addresses may be connected to
+    addresses       the SSRF rules: which addresses may be connected to
+    address_guard   connections to checked addresses only
     uvicorn_seam    everything of uvicorn's that is not public API
     telemetry       spans and metrics through the OpenTelemetry API, and the list of all metrics
     lazy            names imported at first use, and missing packages

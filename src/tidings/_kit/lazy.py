@@ -4,9 +4,13 @@ This keeps `import tidings`, the one-shot commands and worker processes quick: a
 imported only when somebody asks for it.
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[3]  # Of a clone, if this is one.
 
 
 def lazy_names(
@@ -40,5 +44,31 @@ def not_installed(packages: Iterable[str]) -> list[str]:
 
 def packages_missing(needed_by: str, names: Iterable[str], *, extra: str) -> str:
     """Returns the message that `needed_by` ("The web server") needs these packages, and how to install them."""
-    how = f'pip install "tidings[{extra}]" (in a clone: pip install ".[{extra}]")'
-    return f"{needed_by} needs more packages ({', '.join(names)}): {how}"
+    return f"{needed_by} needs more packages ({', '.join(names)}): {install_command(extra)}"
+
+
+def install_command(extra: str = "") -> str:
+    """Returns the command that installs an extra, or without one the package, from the same source as this one.
+
+    A package index is named as the source only if Tidings came from there.
+    """
+    # `import tidings` does without these.
+    import json  # noqa: PLC0415
+    import shlex  # noqa: PLC0415
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
+    from importlib.util import find_spec  # noqa: PLC0415
+    from urllib.parse import urlsplit  # noqa: PLC0415
+    from urllib.request import url2pathname  # noqa: PLC0415
+
+    brackets, python = f"[{extra}]" if extra else "", shlex.quote(sys.executable)
+    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    if (ROOT / "pyproject.toml").is_file() and (ROOT / "ui").is_dir():
+        return f"{pip} -e {shlex.quote(f'{ROOT}{brackets}')}"
+    try:
+        noted = distribution("tidings").read_text("direct_url.json")
+    except PackageNotFoundError:
+        noted = None
+    url = urlsplit(json.loads(noted)["url"] if noted else "")
+    path = Path(url2pathname(url.path))  # The folder or file that Tidings was installed from.
+    source = str(path) if url.scheme == "file" and path.exists() else "tidings"
+    return f"{pip} {shlex.quote(f'{source}{brackets}')}"

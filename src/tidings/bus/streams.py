@@ -2,7 +2,7 @@
 
 A stream is a row of numbered records, which every process that uses the bus may append to. An event for which `append`
 returned is read by everybody, in the order of the numbers, until the retention has no room for it. Reading says so
-where the past is gone: `Page.truncated`.
+where the past is gone: `StreamPage.truncated`.
 
 - The record of number N is written only if there is none, so no number is given twice, and there is no hole.
 - One more record has the newest number, and where the stream begins. It may lag behind by what was just appended:
@@ -55,7 +55,7 @@ class StreamEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class StreamPage:
     """Events in order, and the cursor after them."""
 
     events: Sequence[StreamEvent]
@@ -88,7 +88,7 @@ class _Head:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _StreamRecord:
     """The record of one event: a line with its mark and the bytes up to its end, then the payload."""
 
     mark: str
@@ -99,7 +99,7 @@ class _Entry:
         return f"{self.mark} {self.total}\n".encode() + self.payload
 
     @classmethod
-    def parse(cls, value: bytes) -> "_Entry":
+    def parse(cls, value: bytes) -> "_StreamRecord":
         line, _, payload = value.partition(b"\n")
         mark, total = line.decode().split(" ")
         return cls(mark, int(total), payload)
@@ -138,7 +138,7 @@ class EventStream:
             mark, seconds = secrets.token_hex(4), min(self._retention.age, float(LONGEST_STAY))
             for _ in range(_TRIES):
                 number, total = head.last + 1, head.total + len(payload)
-                entry = bytes(_Entry(mark, total, payload))
+                entry = bytes(_StreamRecord(mark, total, payload))
                 stored = await self._records.put(_place(self._key, head, number), entry, seconds=seconds, revision=0)
                 if stored is not None:
                     # From here on it is read by others, whatever happens to this process.
@@ -149,7 +149,7 @@ class EventStream:
                 head, revision = await self._head()  # Another process was quicker, or the stream was lost.
         raise BusUnavailable("The stream is appended to by too many at once. Try again.")
 
-    async def read(self, cursor: str | None, most: int = 1_000) -> Page:
+    async def read(self, cursor: str | None, most: int = 1_000) -> StreamPage:
         """Returns up to `most` events after `cursor`; for None, from the beginning of what is kept.
 
         Raises:
@@ -179,7 +179,7 @@ class EventStream:
                     continue
                 events.append(StreamEvent(head.cursor(number, entry.mark), entry.payload, number))
             start = numbers[-1] + 1
-        return Page(
+        return StreamPage(
             events, events[-1].cursor if events else cursor, truncated or (after is not None and not fits), more
         )
 
@@ -213,11 +213,11 @@ class EventStream:
         self._known = None if stored is None else (head, stored.revision)
         return stored is not None
 
-    async def _get(self, head: _Head, number: int) -> _Entry | None:
+    async def _get(self, head: _Head, number: int) -> _StreamRecord | None:
         found = await self._records.get(_place(self._key, head, number))
-        return None if found is None else _Entry.parse(found.value)
+        return None if found is None else _StreamRecord.parse(found.value)
 
-    async def _all(self, head: _Head, numbers: Sequence[int]) -> list[_Entry | None]:
+    async def _all(self, head: _Head, numbers: Sequence[int]) -> list[_StreamRecord | None]:
         return list(await asyncio.gather(*(self._get(head, number) for number in numbers)))
 
     async def _within(self, head: _Head, start: int) -> tuple[int, bool]:

@@ -10,22 +10,18 @@ import importlib.metadata
 import json
 import os
 import re
-import shlex
 import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import click
 
 import tidings
+from tidings._kit.lazy import ROOT, install_command
 from tidings._kit.text import counted, harmless, listed
 from tidings.cli.terminal import styled
 
@@ -83,7 +79,6 @@ PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them exc
 }
 _NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
-_ROOT: Final = Path(tidings.__file__).parents[2]
 
 
 def python(_: CheckedPath) -> list[Finding]:
@@ -96,20 +91,20 @@ def packages(_: CheckedPath) -> Iterator[Finding]:
     try:
         required = importlib.metadata.requires("tidings") or []
     except importlib.metadata.PackageNotFoundError:
-        cure = f"Install it: {_install('')}"
-        yield Finding("tidings", "look", f"{tidings.__version__}, not installed: run from {_ROOT}.", cure)
+        cure = f"Install it: {install_command()}"
+        yield Finding("tidings", "look", f"{tidings.__version__}, not installed: run from {ROOT}.", cure)
         return
     missing = list(_missing(required, None))
     if missing:
         words = f"{tidings.__version__}; these packages are missing: {', '.join(missing)}."
-        yield Finding("tidings", "wrong", words, _install(""))
+        yield Finding("tidings", "wrong", words, install_command())
     else:
         yield Finding("tidings", "ok", f"{tidings.__version__}, with mcp {importlib.metadata.version('mcp')}.")
     for extra, purpose in PURPOSES.items():
         missing = list(_missing(required, extra))
         if missing:
             words = f"not installed (missing: {', '.join(missing)}). It is for {purpose}."
-            yield Finding(f"extra {extra}", "look", words, _install(extra))
+            yield Finding(f"extra {extra}", "look", words, install_command(extra))
         else:
             yield Finding(f"extra {extra}", "ok", f"installed, for {purpose}.")
 
@@ -126,26 +121,6 @@ def chromium(place: CheckedPath) -> list[Finding]:
         return [Finding("Chromium", "ok", f"{found}, for `tidings web --render` and the tests of the page.")]
     words = "not found. It is for `tidings web --render`, and for the tests of the page."
     return [Finding("Chromium", "look", words, "apt-get install chromium, or: playwright install chromium")]
-
-
-def _is_clone() -> bool:
-    return (_ROOT / "pyproject.toml").is_file() and (_ROOT / "ui").is_dir()
-
-
-def _install(extra: str) -> str:
-    """Returns the command that installs an extra, or without one the package, from the same source as this one."""
-    python = shlex.quote(sys.executable)
-    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
-    brackets = f"[{extra}]" if extra else ""
-    if _is_clone():
-        return f"{pip} -e {shlex.quote(f'{_ROOT}{brackets}')}"
-    noted = None
-    with suppress(importlib.metadata.PackageNotFoundError):
-        noted = importlib.metadata.distribution("tidings").read_text("direct_url.json")
-    url = urlsplit(json.loads(noted)["url"] if noted else "")
-    path = Path(url2pathname(url.path))  # The folder or file that Tidings was installed from.
-    source = str(path) if url.scheme == "file" and path.exists() else "tidings"
-    return f"{pip} {shlex.quote(f'{source}{brackets}')}"
 
 
 def _missing(required: list[str], extra: str | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tidings._kit.lazy import install_command
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import era_option, with_target_help
@@ -207,10 +208,7 @@ def tui_command(inspected: Inspected, *, light: bool) -> None:
     Press ? for the keys, q to quit.
     """
     if find_spec("textual") is None:
-        raise Refusal(
-            "tidings tui needs Textual, which is not installed: pip install 'tidings[inspector]' "
-            "(in a clone: pip install '.[inspector]')"
-        )
+        raise Refusal(f"tidings tui needs Textual, which is not installed: {install_command('inspector')}")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Refusal(
             "tidings tui needs a terminal. In scripts and pipes, use tidings list, call, read and watch, with --json."

@@ -41,6 +41,7 @@ from typing import Any, Final, cast
 from mcp_types import ElicitResult, Root
 
 from tidings._kit.bounded_json import as_dict
+from tidings._kit.lazy import install_command
 from tidings.client.pending import ASK, Kind, PendingRequest, Responder, refusal, rooted
 
 _ANSWERS: Final[dict[Kind, tuple[str, ...]]] = {
@@ -94,8 +95,7 @@ def _yaml(file: Path, text: str) -> object:
         from ruamel.yaml import YAML  # noqa: PLC0415 - an extra that not everyone has
         from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - see above
     except ImportError:
-        install = 'pip install "tidings[inspector]" (in a clone: pip install ".[inspector]")'
-        text = f"To read {file}, install the YAML parser: {install}. Or write the script as .json."
+        text = f"To read {file}, install the YAML parser: {install_command('inspector')}. Or write the script as .json."
         raise ValueError(text) from None
     parser: Any = YAML(typ="safe", pure=True)
     try:

@@ -21,6 +21,8 @@ from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp_types import ListToolsResult, LoggingLevel, Tool
 
+from tidings._kit.lazy import install_command
+
 try:
     from mcp.client._input_required import InputRequiredRoundsExceededError
     from mcp.client._memory import InMemoryTransport
@@ -30,7 +32,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"Tidings does not work with version {version('mcp')} of the MCP SDK ({error}). Install a version that Tidings "
-        "allows: pip install --upgrade tidings."
+        f"allows: {install_command()}"
     ) from error
 
 __all__ = [  # What others import from here.
@@ -110,7 +112,7 @@ def _member(owner: object, name: str, **default: Any) -> Any:
     except AttributeError:
         raise RuntimeError(
             f"Tidings does not work with version {version('mcp')} of the MCP SDK: {type(owner).__name__} has no "
-            f"{name}. Install a version that Tidings allows: pip install --upgrade tidings."
+            f"{name}. Install a version that Tidings allows: {install_command()}"
         ) from None
 
 

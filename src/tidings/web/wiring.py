@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from tidings._kit.lazy import install_command
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher, Secrets
 from tidings.web.fetch.request import FetchLimits, Proxy
@@ -74,7 +75,7 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         renderer: Renders | None = None
         if settings.render:
             if find_spec("playwright") is None:
-                how = "install it with `pip install 'tidings[render]'`, or leave out --render"
+                how = f"install it with `{install_command('render')}`, or leave out --render"
                 raise NoRenderer(f"Pages cannot be rendered without Playwright: {how}.", url="")
             from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is only for rendering
 

@@ -13,7 +13,7 @@ import pytest
 from tests.inspector.http.page import PATIENCE, Page, opened
 from tests.inspector.http.sample import sample
 from tidings.inspector.http import feed as feeding
-from tidings.inspector.http.feed import MOST_STREAMS, EventStream, PageFeed
+from tidings.inspector.http.feed import MOST_STREAMS, FeedResponse, PageFeed
 from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session
 
@@ -168,7 +168,7 @@ async def test_a_reader_who_does_not_read_is_cut_off_and_costs_one_batch() -> No
         async def receive() -> Any:
             await asyncio.Event().wait()
 
-        stream = EventStream(feed, session.seq, asyncio.Event(), patience=0.2)
+        stream = FeedResponse(feed, session.seq, asyncio.Event(), patience=0.2)
         with anyio.fail_after(PATIENCE):
             task = asyncio.create_task(stream({"type": "http"}, receive, send))
             flood(session, 10)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.inspector.tui.terminal import PATIENCE, TIDINGS, Terminal
+from tidings._kit.lazy import install_command
 
 WEATHER = Path(__file__).with_name("weather.py")
 LEAVES_THE_OTHER_SCREEN = b"\x1b[?1049l"
@@ -123,7 +124,7 @@ def test_without_textual_it_says_how_to_install_it() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert "pip install 'tidings[inspector]'" in ended.stderr
+    assert install_command("inspector") in ended.stderr
 
 
 def test_other_commands_do_without_it() -> None:

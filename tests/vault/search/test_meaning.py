@@ -1,12 +1,14 @@
 """Searching by meaning, with and without the extra that it needs."""
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.vault.building import build
+from tidings._kit.lazy import install_command
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.search import meaning
@@ -78,7 +80,7 @@ def test_without_the_extra_the_error_names_it(index: Index, monkeypatch: pytest.
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     meaning._model.cache_clear()
     meaning._vectors_at.cache_clear()
-    with pytest.raises(BadQuery, match=r"extra `semantic`.*pip install \"tidings\[semantic\]\""):
+    with pytest.raises(BadQuery, match=f"extra `semantic`.*{re.escape(install_command('semantic'))}"):
         best(index, "bread")
 
 

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from tidings._kit.address_guard import Address
+from tidings._kit.addresses import Address
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchLimits
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.web.fetch.servers import LOOPBACK, Names, site
 from tidings._kit import address_guard
-from tidings._kit.address_guard import Address, AddressRefused, Guard, NoSuchHost, look_up, real, refusal
+from tidings._kit.address_guard import AddressRefused, Guard, NoSuchHost, look_up
+from tidings._kit.addresses import Address, real, refusal
 from tidings.web.fetch.guard import FetchPolicy
 
 

@@ -13,7 +13,7 @@ import brotli
 import pytest
 
 from tests.web.fetch.servers import ROOMY, Ask, Names, Page, Time, endless, fetcher, in_turn, raw, silent, site, text
-from tidings._kit.address_guard import Address
+from tidings._kit.addresses import Address
 from tidings.web.fetch.request import (
     MIB,
     BadAnswer,

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from tidings._kit.lazy import install_command
 from tidings._kit.tasks import retrieve
 from tidings.bus.nats.address import Access, NatsAddress
 from tidings.bus.nats.errors import NO_TLS, ApiError, NatsTimeout, explain
@@ -38,9 +39,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "nats":
         raise
-    raise ModuleNotFoundError(
-        'NatsBus needs the NATS client: pip install "tidings[nats]" (in a clone: pip install ".[nats]")', name="nats"
-    ) from error
+    raise ModuleNotFoundError(f"NatsBus needs the NATS client: {install_command('nats')}", name="nats") from error
 
 __all__ = ["CLOSE_SECONDS", "Answer", "Msg", "NatsConnection", "NatsWire", "Subscription", "end"]
 

@@ -7,6 +7,7 @@ connection that was abandoned in the middle of an answer is closed and never use
 from typing import Any, Final
 
 from tidings._kit.backoff import doubling
+from tidings._kit.lazy import install_command
 from tidings.bus.redis.address import read_url
 
 try:
@@ -15,9 +16,7 @@ try:
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 except ImportError as error:
-    raise ImportError(
-        'A RedisBus needs the package redis: pip install "tidings[redis]" (in a clone: pip install ".[redis]")'
-    ) from error
+    raise ImportError(f"A RedisBus needs the package redis: {install_command('redis')}") from error
 
 __all__ = ["PAUSES", "RedisConnection", "Server", "exceptions"]
 

@@ -119,7 +119,7 @@ class Inspector:
     running: Running | None = None
     failure: dict[str, Any] | None = None  # The error because of which there will be no session.
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    # One for each open stream, the oldest first; set to end it (see `feed.EventStream`).
+    # One for each open stream, the oldest first; set to end it (see `feed.FeedResponse`).
     streams: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
 
 

@@ -223,7 +223,7 @@ class PageFeed:
         return facts
 
 
-class EventStream(Response):
+class FeedResponse(Response):
     """A response that lasts until the page is closed or the inspector ends."""
 
     def __init__(

@@ -77,7 +77,7 @@ _STOPPED: Final = (
 )
 
 
-class Lease:
+class RunnerLease:
     """Shows other processes that this one is alive, as long as it runs tasks."""
 
     def __init__(self, store: TaskStore) -> None:
@@ -123,7 +123,7 @@ class RunningTasks:
         self._store = store
         self._waking = waking
         self._adapter = adapter
-        self._lease = Lease(store)
+        self._lease = RunnerLease(store)
         self._runs: dict[str, TaskRun] = {}
         self._counts: Counter[str] = Counter()
         self._kept: dict[KeptResult, asyncio.TimerHandle] = {}

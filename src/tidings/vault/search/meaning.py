@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tidings._kit.lazy import install_command
 from tidings.vault.index.queries import Queries
 from tidings.vault.notes.model import SEARCHED
 from tidings.vault.search.query import BadQuery, parse_query
@@ -54,7 +55,7 @@ class _Model:
             )
             self._tokens: Any = tokenizers.Tokenizer.from_file(str(next(folder.glob("tokenizers/*.json"))))
         except (ImportError, StopIteration) as error:
-            cure = 'install it with `pip install "tidings[semantic]"`, or search without `by_meaning`'
+            cure = f"install it with `{install_command('semantic')}`, or search without `by_meaning`"
             raise BadQuery(
                 1, "Searching by meaning needs the extra `semantic`, which is not installed", cure
             ) from error

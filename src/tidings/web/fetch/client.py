@@ -19,7 +19,8 @@ import h2.events
 import h2.exceptions
 import httpcore2
 
-from tidings._kit.address_guard import ADDRESS, CONNECT_TIMEOUT, Address, AddressRefused, Guard, NoSuchHost, refusal
+from tidings._kit.address_guard import ADDRESS, CONNECT_TIMEOUT, AddressRefused, Guard, NoSuchHost
+from tidings._kit.addresses import Address, refusal
 from tidings.web.fetch.request import BadAnswer, Blocked, FetchError, Proxy, ResponseTooLarge, Unreachable
 from tidings.web.fetch.urls import Url, shown
 

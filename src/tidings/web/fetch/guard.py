@@ -1,4 +1,4 @@
-"""`FetchPolicy`: which domains, ports and addresses may be fetched. `tidings._kit.address_guard` has the addresses.
+"""`FetchPolicy`: which domains, ports and addresses may be fetched. `tidings._kit.addresses` has the addresses.
 
 With `allow_domains` nothing else is fetched. `example.org` covers itself and its subdomains, `*.example.org` only the
 subdomains. `block_domains` wins over `allow_domains`. Neither opens a private address.
@@ -6,7 +6,7 @@ subdomains. `block_domains` wins over `allow_domains`. Neither opens a private a
 
 from collections.abc import Iterable
 
-from tidings._kit.address_guard import Address, AddressPolicy, Network
+from tidings._kit.addresses import Address, AddressPolicy, Network
 from tidings.web.fetch.urls import host_of
 
 

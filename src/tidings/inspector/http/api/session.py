@@ -18,7 +18,7 @@ from tidings._version import __version__
 from tidings.inspector.http.api.catalog import catalog_facts
 from tidings.inspector.http.context import Guide, inspector_of, running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, error_of, number_of, unknown
-from tidings.inspector.http.feed import EventStream, PageFeed, after_of
+from tidings.inspector.http.feed import FeedResponse, PageFeed, after_of
 from tidings.inspector.http.rows import RINGS, Row, row_of
 from tidings.inspector.view.items import ChangeView
 from tidings.inspector.view.view import ServerView
@@ -97,7 +97,7 @@ def _kept(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, C
 async def stream(request: Request) -> Response:
     """Streams what happens from now on, or after a record that is still known."""
     inspector = inspector_of(request)
-    return EventStream(running_of(request).feed, after_of(request), inspector.stopping, inspector.streams)
+    return FeedResponse(running_of(request).feed, after_of(request), inspector.stopping, inspector.streams)
 
 
 @ROUTES.add("GET", "/record/{seq:int}")
