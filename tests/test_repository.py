@@ -33,8 +33,8 @@ def tracked() -> list[Path]:
 
 def pins(name: str) -> dict[str, Requirement]:
     """What requirements/<name>.txt lists."""
-    lines = (ROOT / f"requirements/{name}.txt").read_text("utf-8").splitlines()
-    found = [Requirement(line) for line in lines if line and not line.lstrip().startswith("#")]
+    lines = re.sub(r" \\\n.*", "", (ROOT / f"requirements/{name}.txt").read_text("utf-8")).splitlines()
+    found = [Requirement(line) for line in lines if re.match(r"\w", line)]
     return {canonicalize_name(pin.name): pin for pin in found}
 
 
@@ -47,10 +47,12 @@ def ranges(*groups: str, without: Collection[str] = ()) -> list[Requirement]:
     return [one for one in map(Requirement, texts) if one.name != project["name"]]
 
 
-@pytest.mark.parametrize("name", ["run", "dev"])
-def test_the_requirements_are_names_with_exact_versions_and_nothing_else(name: str) -> None:
+@pytest.mark.parametrize("name", ["run", "dev", "fit"])
+def test_the_requirements_are_names_with_exact_versions_and_hashes_and_nothing_else(name: str) -> None:
     text = (ROOT / f"requirements/{name}.txt").read_text("utf-8")
-    assert not re.search(r"://|^\s*-|\bindex-url\b|\bfind-links\b| @ ", text, re.MULTILINE)
+    assert not re.search(r"://|^\s*-(?!-hash=sha256:)|\bindex-url\b|\bfind-links\b| @ ", text, re.MULTILINE)
+    hashed = re.findall(r"^\w.*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(hashed) == len(re.findall(r"^\w", text, re.MULTILINE)) > 10
     for pin in pins(name).values():
         assert re.fullmatch(r"==[^*,]+", str(pin.specifier)), pin
 
