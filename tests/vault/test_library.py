@@ -109,7 +109,10 @@ async def running(world: World) -> AsyncGenerator[World]:
         yield world
 
 
-async def test_whoever_asks_at_the_start_gets_a_whole_answer_if_it_is_there_in_a_moment(root: Path) -> None:
+async def test_whoever_asks_at_the_start_gets_a_whole_answer_if_it_is_there_in_a_moment(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "_FIRST_SECONDS", 20.0)
     world = World(root)
     async with world.library.running():
         stats = json.loads(await world.read("vault://stats") or "")

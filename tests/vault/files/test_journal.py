@@ -1,5 +1,6 @@
 """The journal of writes: undoing them, and what is left of a process that was killed."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,37 @@ def test_what_somebody_has_changed_since_is_not_undone(root: Path, writer: Vault
     (root / ".trash/Plan.md").unlink()
     with pytest.raises(AlreadyThere, match=r"'.trash/Plan.md' no longer exists"):
         writer.undo()
+
+
+def test_a_change_of_a_file_with_two_names_can_be_undone_and_finished(root: Path, writer: VaultWriter) -> None:
+    fill(root)
+    (root / "Same.md").hardlink_to(root / "Plan.md")
+    before = contents(root)
+    writer.rename_tag("todo", "task", sorted(before))
+    after = contents(root)
+    writer.undo()
+    assert contents(root) == before
+    abandoned(root, *(Step(path, before=before[path], after=after[path]) for path in sorted(before)))
+    (root / "Other.md").write_bytes(after["Other.md"])
+    (said,) = writer.recover()
+    assert "left as they are" not in said
+    assert contents(root) == after
+
+
+def test_an_undo_that_cannot_be_recorded_says_why(
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(root)
+    writer.append("Plan.md", "more")
+    before = contents(root)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(journals, "_write", full)
+    with pytest.raises(WriteFailed, match=r"'Added to Plan.md' was not undone: there is no space left on the disk"):
+        writer.undo()
+    assert contents(root) == before
 
 
 def test_a_write_that_is_refused_leaves_no_entry(writer: VaultWriter) -> None:

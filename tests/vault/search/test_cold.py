@@ -72,6 +72,11 @@ def test_the_order_and_the_lines_are_those_of_the_index(tmp_path: Path) -> None:
     index.close()
 
 
+def test_a_sigma_within_a_word_is_found_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("ΣΊΣΥΦΟΣ\n")
+    assert found(tmp_path, "match-case:ΊΣ") == {"a.md"}
+
+
 def test_an_answer_from_the_disk_is_complete_and_one_of_a_part_of_the_index_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,10 @@ APPLES, PLAN, JAPAN, BOARD, BASE, PHOTO, EMOJI = NOTES
         ('"appl"', {APPLES, PLAN, JAPAN}),
         ("pple", {APPLES, PLAN, JAPAN}),
         ("pp", {APPLES, PLAN, JAPAN}),
+        ('"appl "', set()),
+        ('" pple"', set()),
+        ('"pie "', {APPLES, PLAN}),
+        ("[due:>=3]", set()),
         ("pple ie", {APPLES, PLAN}),
         ("creme", set()),
         ("CRÈME brûlÉE", {APPLES}),
@@ -368,6 +372,21 @@ def test_days_are_counted_back_from_now(queries: Queries) -> None:
     now = datetime(2024, 5, 7, 18, 0, tzinfo=UTC)
     assert {hit.path for hit in search(queries, "modified:1d", now=now).hits} == {EMOJI}
     assert {hit.path for hit in search(queries, "modified:yesterday kind:attachment", now=now).hits} == {PHOTO}
+
+
+def test_both_ways_to_write_an_accent_are_found_in_one_note(tmp_path: Path) -> None:
+    index = indexed(tmp_path, {"a.md": "# One\nnai\u0308ve\n# Two\nna\u00efve\n# Three\nnai\u0308ve apple\n"})
+    for query in ("section:(na\u00efve apple)", "block:(na\u00efve apple)", "line:(na\u00efve apple)"):
+        assert found(index.queries, query) == {"a.md"}
+    assert found(index.queries, "section:(na\u00efve pear)") == set()
+    index.close()
+
+
+def test_case_matters_for_a_sigma_within_a_word_too(tmp_path: Path) -> None:
+    index = indexed(tmp_path, {"a.md": "ΣΊΣΥΦΟΣ\n", "b.md": "σίσυφος\n"})
+    assert found(index.queries, "match-case:ΊΣ") == {"a.md"}
+    assert found(index.queries, "match-case:ίσ") == {"b.md"}
+    index.close()
 
 
 def test_a_tree_can_be_searched_for(queries: Queries) -> None:

@@ -146,7 +146,8 @@ def undo(disk: Disk, which: str) -> Undone:
             cure = "Undo it by hand: vault://history?mode=full shows what was changed."
             raise outcomes.AlreadyThere(f"{entry.did!r} cannot be undone. {' '.join(problems[:5])} {cure}")
         with disk.journal.operation(f"Undid: {entry.did}") as operation:
-            operation.intend(*(step.back for step in reversed(steps) if step.before is not None or step.to))
+            with explained(entry.did, "undone"):
+                operation.intend(*(step.back for step in reversed(steps) if step.before is not None or step.to))
             made: list[Step] = []
             try:
                 made.extend(_undo_step(disk, step, operation) for step in reversed(steps))

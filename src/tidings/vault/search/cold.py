@@ -26,6 +26,7 @@ _MOST_CHARACTERS: Final = 60_000_000  # Of texts in memory.
 _MOST_PARSED: Final = 2_000  # Files whose tags, tasks … are needed. Parsing more takes as long as the index.
 # The letters outside ASCII whose lower case contains ASCII.
 _ASCII_IN_LOWER_CASE: Final = ("\u0130".encode(), "\u212a".encode())
+_SIGMA: Final = str.maketrans("\u03c2", "\u03c3")  # It differs at the end of a word, and in the middle.
 
 May = Callable[[str, bytes], bool]  # Returns whether a note with this title and content, in lower case, may match.
 _STRUCTURE: Final = ("section", "task", "task-todo", "task-done")
@@ -106,11 +107,11 @@ def _may(query: Query) -> May:
             lower, written = text.lower(), text.lower().encode()
             return lambda title, data: written in data or lower in title
         case Word(text) | Phrase(text):
-            forms = forms_of(text.lower())
+            forms = forms_of(text.lower().translate(_SIGMA))
 
             def found(title: str, data: bytes) -> bool:
-                body = data.decode(errors="replace").lower()
-                return any(form in body or form in title for form in forms)
+                texts = (part.lower().translate(_SIGMA) for part in (data.decode(errors="replace"), title))
+                return any(form in part for part in texts for form in forms)
 
             return found
         case _:

@@ -103,6 +103,8 @@ def _compared(operator: str, text: str) -> Sql:
     """Compares numbers with a number, dates with a date or a year to its precision, and otherwise whole texts."""
     date = f"t.text {_A_DATE} AND substr(t.text, 1, ?) {operator} ?", (len(text), text)
     if (number := _number(text)) is not None:
+        if len(text) != len("2026"):
+            return f"t.number {operator} ?", (number,)
         return f"(t.number {operator} ? OR (t.number IS NULL AND {date[0]}))", (number, *date[1])
     if re.match(r"[0-9]{4}-[0-9]{2}", text):
         return date
@@ -195,7 +197,8 @@ class Translator:
         if not term.text:
             return Condition()
         known = [self._form(form, where) for form in forms_of(term.text.lower())]
-        if not all(each.match for each in known):
+        # In lower case, a sigma at the end of a part of a word differs from the one within the word.
+        if not all(each.match for each in known) or (where.match_case and "Σ" in term.text):
             return self._scanned(term, where)
         found = _any(known)
         return replace(found, exact=found.exact and not where.match_case)
@@ -216,7 +219,7 @@ class Translator:
             words = [first]
         star = "*" if ends and (others or not starts) else ""
         match = " OR ".join(_phrase([word, *others]) + star for word in words) or _NOWHERE
-        exact = spaced.strip() == first and not others and (_SIMPLE.fullmatch(first) is not None or len(first) == 1)
+        exact = text == first and (_SIMPLE.fullmatch(first) is not None or len(first) == 1)
         return Condition(match=_column(match, where), exact=exact)
 
     def _scanned(self, term: tree.Word | tree.Phrase, where: Where) -> Condition:

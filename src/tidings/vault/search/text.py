@@ -147,7 +147,7 @@ def place_finder(
         anchors = None
         if finder:
             spans = finder.spans(candidate.body, deadline)
-            anchors = list(dict.fromkeys(candidate.line_of(start) for start, _ in spans))
+            anchors = sorted({candidate.line_of(start) for start, _ in spans})
         return (place for place in candidate.places(scope, anchors) if test(candidate, place))
 
     return places
