@@ -24,11 +24,12 @@ written by the subscriber of its era: through the borrowed stream, or through th
     adapters.py         the SDK seam: lowlevel Server, MCPServer, FastMCP
     stdio.py, stop.py   standard input and output; stop signals
     waking/             tasks, and the tool wait_for_change
-    config.py           Coalesce, Limits, Waking, and the checks of options
+    events/             MCP Events: poll, stream, webhooks
+    config.py           Coalesce, Limits, Waking, Events, and the checks of options
     telemetry.py        spans and metrics
 """
 
-from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking
+from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking
 from tidings.server.live import Live
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
@@ -39,6 +40,7 @@ __all__ = [
     "Authorize",
     "Coalesce",
     "CoalesceSetting",
+    "Events",
     "Limits",
     "Live",
     "LiveServer",

@@ -4,10 +4,11 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from mcp.shared.uri_template import UriTemplate
 
+from tidings.bus.streams import Retention
 from tidings.changes import check_subscription
 
 
@@ -116,9 +117,28 @@ class Waking:
             raise ValueError(f"Waking needs quiet <= longest_quiet, not {self.quiet} and {self.longest_quiet}")
 
 
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Settings of MCP Events. Times are in seconds."""
+
+    retention: Retention = Retention()  # noqa: RUF009 - a frozen value
+    """The events that are kept of each type, if it does not say otherwise."""
+    longest_poll: float = 25.0
+    """For which a poll waits at most. Some hosts give up after 60 seconds."""
+    poll: float = 1.0
+    """Between two polls, which clients are asked to keep to."""
+    error_codes: Literal["sketch", "sep-3415"] = "sketch"
+    """The numbers of errors: those that ChatGPT documents, or those of SEP-3415."""
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
 def _check_numbers(settings: Any) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
+        if not isinstance(field.default, bool | int | float):
+            continue
         is_flag = isinstance(field.default, bool)
         if isinstance(value, bool) is not is_flag or not isinstance(value, Real):
             needed = "True or False" if is_flag else "a number"
@@ -170,7 +190,14 @@ class UriPattern:
 
 
 def check_options(
-    *, bus: object, coalesce: object, limits: object, authorize: object, subscribable: object, waking: object
+    *,
+    bus: object,
+    coalesce: object,
+    limits: object,
+    authorize: object,
+    subscribable: object,
+    waking: object,
+    events: object,
 ) -> None:
     """Raises `TypeError` or `ValueError` if an option of `attach()` or `LiveServer` is not valid."""
     if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
@@ -188,6 +215,8 @@ def check_options(
         )
     if waking is not None and not isinstance(waking, Waking):
         raise TypeError(f"waking must be a Waking, e.g. Waking(quiet=2), or None to turn it off, not {_kind(waking)}")
+    if events is not None and not isinstance(events, Events):
+        raise TypeError(f"events must be an Events, e.g. Events(poll=2), or None to turn it off, not {_kind(events)}")
     if isinstance(subscribable, str):
         raise TypeError(f"subscribable must be a list of strings: pass [{subscribable!r}], not {subscribable!r}")
     if subscribable is not None and not isinstance(subscribable, Collection):

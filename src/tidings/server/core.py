@@ -267,10 +267,14 @@ class Core:
     async def since(self, cursor: Cursor, wanted: Callable[[Change], bool] = lambda change: True) -> list[Entry] | None:
         """Returns the changes after `cursor` that are `wanted`; None if that cannot be known."""
         try:
-            entries = await self.bus.since(cursor)
+            return await self.entries_since(cursor, wanted)
         except errors.TransportError as error:
             logger.warning("The changes since %s cannot be read: %s", cursor, error)
             return None
+
+    async def entries_since(self, cursor: Cursor, wanted: Callable[[Change], bool]) -> list[Entry] | None:
+        """Returns the same. Raises `TransportError` if the bus cannot be asked now."""
+        entries = await self.bus.since(cursor)
         if entries is None or any(change == EVERYTHING for _, change in entries):
             return None
         return [(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]

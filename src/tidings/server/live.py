@@ -19,25 +19,28 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tidings._kit.tasks import Users
 from tidings._kit.uvicorn_seam import worker_count
 from tidings.bus import Bus, Records
 from tidings.bus.memory import MemoryBus
+from tidings.bus.streams import Retention
 from tidings.changes import FEATURES, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TransportError
 from tidings.server import legacy, modern
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, lighten, standalone_channel
 from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests
 from tidings.server.calls import RunningCalls
-from tidings.server.config import CoalesceSetting, Waking
+from tidings.server.config import CoalesceSetting, Events, Waking
 from tidings.server.core import AskModel, Core, invalid_params
+from tidings.server.events.extension import EventsExtension, ModelT
+from tidings.server.events.messages import METHODS
 from tidings.server.hooks import Hook, HookEvent
 from tidings.server.http_exchange import ASGIApp
 from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra, is_modern
-from tidings.server.notify import REVOKED, TASKS, Notifier
+from tidings.server.notify import EVENTS, REVOKED, TASKS, Notifier
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.session_gate import SessionGate
 from tidings.server.sessions import SharedSessions
@@ -56,7 +59,8 @@ HookT = TypeVar("HookT", bound=Hook)
 
 T = TypeVar("T")
 
-_SUBSCRIPTION_METHODS = frozenset({"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"})
+# They check their parameters themselves, and end by themselves at a stop.
+_SUBSCRIPTION_METHODS = METHODS | {"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
 _ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
 _QUESTIONS_AT_ONCE: Final = 4  # For a client of the legacy era. One of the modern era gets all questions at once.
 
@@ -73,6 +77,7 @@ class Live:
         coalesce: CoalesceSetting,
         notifier: type[Notifier],
         waking: Waking | None,
+        events: Events | None,
         shows: Shows = shown_resources,
     ) -> None:
         self._server = adapter.lowlevel
@@ -91,6 +96,7 @@ class Live:
         self._waking_settings = waking
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
+        self._events = None if events is None else EventsExtension(self._core, adapter, events)
         self._modern = ModernEra(self._core, self._server, self._waking)
         self._started = self._core.position, 0.0  # In the log, and when.
         self._calls = RunningCalls(self._core.broken_off)
@@ -138,6 +144,8 @@ class Live:
             self._signals.install(only_if_handled=True)
             served = call_next if self._waking is None else partial(self._waking.serve, call_next=call_next)
             result = await self._calls.run(ctx, served)
+        if self._events is not None and ctx.method in ("initialize", "server/discover"):
+            result = self._events.with_capability(result)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
             self.legacy.advertise(ctx, answer)
@@ -151,11 +159,13 @@ class Live:
     def _hear_notice(self, uri: str | None) -> None:
         if self._waking is not None:
             self._waking.noticed(uri)
+        if self._events is not None:
+            self._events.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
             self.legacy.revoked(principal)
             self._core.revoked(principal)
-        elif self._sessions is not None and (uri is None or not uri.startswith(TASKS)):
+        elif self._sessions is not None and (uri is None or not uri.startswith((TASKS, EVENTS))):
             self._sessions.noticed(uri)
 
     # For users
@@ -207,6 +217,32 @@ class Live:
             self._waking.running.modes[tool] = mode
         elif mode == "required":
             raise ValueError(f"The tool {tool!r} has to run as a task, but this server has none: waking is None.")
+
+    def event(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        arguments: type[BaseModel] | None = None,
+        retention: Retention | None = None,
+    ) -> Callable[[ModelT], ModelT]:
+        """Decorates a pydantic model that becomes the payload of an event, which `notify.event` publishes.
+
+        Args:
+            name: Its name, for example "order.created".
+            description: The meaning of the event, for models; the docstring of the payload if it is not given.
+            arguments: The arguments by which a subscriber chooses, as a pydantic model. Each that is given has to equal
+                the field of the payload with its name, unless the model has a method `matches(payload) -> bool`.
+            retention: The events that are kept, if not those of `Events.retention`.
+
+        With `authorize`, a subscriber needs the permission for `event:` and the name, and for what an event is about.
+
+        Raises:
+            ValueError: The name is not valid or taken, or this server has no events: its `events` is None.
+        """
+        if self._events is None:
+            raise ValueError(f"The event {name!r} cannot be declared, because this server has none: events is None.")
+        return self._events.declare(name, description=description, arguments=arguments, retention=retention)
 
     @property
     def trouble(self) -> str:
@@ -283,7 +319,9 @@ class Live:
         self._started = self._core.position, time.time()
         if self._waking is not None:
             self._waking.start()
-        if self._core.policy.asks or self._waking is not None:
+        if self._events is not None:
+            self._events.start()
+        if self._core.policy.asks or self._waking is not None or self._events is not None:
             await self._core.seals.share_key()
         if self._sessions is not None:
             self._sessions.start()
@@ -301,7 +339,7 @@ class Live:
             # the process may be empty: a cursor at its beginning is one, too.
             with suppress(TransportError):  # They are kept, which is logged.
                 await asyncio.gather(*map(self._core.publish, FEATURES.values()))
-        self.notify.start(self._core.publish)
+        self.notify.start(self._core.publish, None if self._events is None else self._events.publish)
 
     async def _stop(self) -> None:
         broken_off = self._core.broken_off
@@ -320,6 +358,8 @@ class Live:
     async def _leave_bus(self) -> None:
         if self._waking is not None:
             await self._waking.aclose()
+        if self._events is not None:
+            await self._events.aclose()
         if self._sessions is not None:
             await self._sessions.aclose()
         await self._core.aclose()

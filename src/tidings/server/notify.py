@@ -7,7 +7,7 @@ process published it. The bus carries the change alone, so other replicas send n
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel
 from pydantic_core import Url
 
 from tidings._kit.tasks import Background
 from tidings._kit.telemetry import trace_meta
 from tidings.changes import FEATURES, TIMES_KEY, Change, ResourceUpdated, check_uri
-from tidings.errors import InvalidUri, TransportError
+from tidings.errors import BusUnavailable, InvalidUri, TransportError
 from tidings.server.hub import Hub
 from tidings.server.subscriber import SubscriberInfo
 
@@ -36,6 +36,7 @@ _MOST_WAITING: Final = 100_000  # Changes that wait for the bus, or for the star
 EVERYTHING: Final = ResourceUpdated("*")
 NOTICE: Final = "tidings-session:"  # Begins the URI of a change that is for the replicas alone.
 TASKS: Final = NOTICE + "tasks/"  # Begins one that names the first characters of tasks that have changed.
+EVENTS: Final = NOTICE + "events/"  # Begins one that names an event type that has new events.
 REVOKED: Final = NOTICE + "revoked/"  # Begins one that names a principal whose rights have changed.
 
 
@@ -151,6 +152,7 @@ class Notifier:
         self._hub = hub
         self._times = times or Times()
         self._submit: Callable[[Change], Coroutine[Any, Any, None]] | None = None
+        self._submit_event: Callable[..., Coroutine[Any, Any, str]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: dict[Change, None] = {}
         self._scheduled = False
@@ -214,6 +216,36 @@ class Notifier:
             raise ValueError("revoke() needs the name of a principal, or None for everybody.")
         await self._publish(ResourceUpdated(REVOKED + quote(principal or "", safe="")))
 
+    async def event(
+        self,
+        name: str,
+        payload: BaseModel | Mapping[str, Any],
+        *,
+        event_id: str | None = None,
+        happened_at: float | None = None,
+        about: str | None = None,
+    ) -> str:
+        """Publishes an event that was declared with `event()`, and returns its id once it is stored.
+
+        Args:
+            name: The name of its type.
+            payload: Its data: the model that was declared, or a mapping with its fields.
+            event_id: Its id, if its source has one. Receivers take an event with an id that they know for a repetition.
+            happened_at: The time at which it happened, in seconds since the epoch, if not now.
+            about: The URI of a resource. Only those who are permitted to subscribe to it get the event.
+
+        Raises:
+            ValueError: There is no such type, the payload does not fit it, or it is too large.
+            BusUnavailable: The bus cannot store it now, or the server is not running. It may be stored or not: publish
+                it again with the same `event_id`.
+        """
+        if self._submit_event is None or self._loop is None:
+            raise BusUnavailable("This server is not running, so it cannot store events. Publish while it runs.")
+        work = self._submit_event(name, payload, event_id=event_id, happened_at=happened_at, about=about)
+        if self._loop is asyncio.get_running_loop():
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
     async def publish(self, change: Change, *, changed_at: float | None = None, before: str | None = None) -> None:
         """Publishes any change, as the methods above do.
 
@@ -268,8 +300,12 @@ class Notifier:
         unreachable = sum(not subscriber.reachable for subscriber in self._hub)
         return lists | self._hub.subscriptions() | {"unreachable": unreachable}
 
-    def start(self, submit: Callable[[Change], Coroutine[Any, Any, None]]) -> None:
-        """Begins to publish through `submit`, on this event loop, first what was kept until now.
+    def start(
+        self,
+        submit: Callable[[Change], Coroutine[Any, Any, None]],
+        submit_event: Callable[..., Coroutine[Any, Any, str]] | None = None,
+    ) -> None:
+        """Begins to publish through these, on this event loop, first what was kept until now.
 
         List changes from before the first run are dropped, because no client has seen an earlier list. Those between
         two runs are not: clients of the first may come back in the second.
@@ -278,7 +314,7 @@ class Notifier:
             if not self._has_run:
                 self._soon = {change: None for change in self._soon if isinstance(change, ResourceUpdated)}
             self._has_run = True
-            self._submit = submit
+            self._submit, self._submit_event = submit, submit_event
             self._loop = asyncio.get_running_loop()
             self._scheduled = bool(self._soon)
         if self._soon:
@@ -290,7 +326,7 @@ class Notifier:
             self._send_soon()
         await self._background.finished()
         with self._lock:
-            self._loop = self._submit = None
+            self._loop = self._submit = self._submit_event = None
 
     def _send_soon(self) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -25,11 +25,13 @@ from starlette.responses import PlainTextResponse
 from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
+from tidings.bus.streams import Retention
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, list_change
-from tidings.server.config import Coalesce, CoalesceSetting, Limits, Waking, check_options
+from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking, check_options
+from tidings.server.events.extension import ModelT
 from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
@@ -94,6 +96,7 @@ def attach(
     authorize: Authorize | None = None,
     subscribable: Sequence[str] | None = None,
     waking: Waking | None = Waking(),  # noqa: B008 - a frozen value
+    events: Events | None = Events(),  # noqa: B008 - a frozen value
 ) -> Live:
     """Makes an existing server live: an SDK `MCPServer`, a lowlevel `Server` or a `fastmcp.FastMCP`.
 
@@ -106,7 +109,13 @@ def attach(
     """
     bus = bus_from_url(bus) if isinstance(bus, str) else bus
     check_options(
-        bus=bus, coalesce=coalesce, limits=limits, authorize=authorize, subscribable=subscribable, waking=waking
+        bus=bus,
+        coalesce=coalesce,
+        limits=limits,
+        authorize=authorize,
+        subscribable=subscribable,
+        waking=waking,
+        events=events,
     )
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
@@ -116,7 +125,9 @@ def attach(
     )
     notifier = server.notifier if isinstance(server, LiveServer) else Notifier
     shows = server.shown_resources if isinstance(server, LiveServer) else shown_resources
-    live = Live(adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier, waking=waking, shows=shows)
+    live = Live(
+        adapter, policy, bus=bus, coalesce=coalesce, notifier=notifier, waking=waking, events=events, shows=shows
+    )
     _live_servers.add(adapter.lowlevel)
     adapter.wrap_apps(live.wrap, max_sessions=limits.sessions, session_idle_timeout=limits.session_idle)
     return live
@@ -136,6 +147,7 @@ class LiveServer(MCPServer[LifespanResultT]):
             left out of the acknowledgment (modern era) or answered as if it did not exist (legacy era).
         subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
         waking: How clients wait for changes and for tasks. None turns both off, and takes `wait_for_change` away.
+        events: How MCP Events are kept and delivered. None turns them off.
     """
 
     notifier: ClassVar[type[Notifier]] = Notifier
@@ -151,6 +163,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         authorize: Authorize | None = None,
         subscribable: Sequence[str] | None = None,
         waking: Waking | None = Waking(),  # noqa: B008 - a frozen value
+        events: Events | None = Events(),  # noqa: B008 - a frozen value
         **options: Any,
     ) -> None:
         super().__init__(name, *arguments, **options)
@@ -164,6 +177,7 @@ class LiveServer(MCPServer[LifespanResultT]):
             authorize=authorize,
             subscribable=subscribable,
             waking=waking,
+            events=events,
         )
 
     @property
@@ -185,6 +199,17 @@ class LiveServer(MCPServer[LifespanResultT]):
     def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
         """See `Live.on_last_subscriber`."""
         return self._live.on_last_subscriber(pattern)
+
+    def event(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        arguments: type[BaseModel] | None = None,
+        retention: Retention | None = None,
+    ) -> Callable[[ModelT], ModelT]:
+        """See `Live.event`."""
+        return self._live.event(name, description=description, arguments=arguments, retention=retention)
 
     @property
     def trouble(self) -> str:

@@ -1,0 +1,348 @@
+"""Reads the events of one type from a cursor: those of authors from a bounded stream, changes from the compacted log.
+
+A `Listener` stands in the hub for each poll, stream and webhook: it is woken by changes, is counted as a subscriber,
+and ends when its rights or its server do. What it is sent is read from the log or the stream, from its own cursor. So
+nothing is kept for a slow reader.
+"""
+
+import asyncio
+import json
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol
+
+from tidings.bus import Records
+from tidings.bus.streams import EventStream, StreamEvent, parse_cursor
+from tidings.changes import Change, Cursor, Feature, Filter, ResourceUpdated, change_key
+from tidings.errors import NotAuthorized, TidingsError
+from tidings.server.core import Core
+from tidings.server.events.messages import canonical
+from tidings.server.events.types import Event, EventType
+from tidings.server.subscriber import Collector, Frame
+
+_SCANNED: Final = 500  # Events that are read before the next look at who else waits.
+_RECENT: Final = 1_000  # Events that are kept in memory for those who follow a stream.
+_RECENT_BYTES: Final = 8 * 2**20
+_MOST_TIMES: Final = 10_000
+_MOST_PERMITS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in order, and the cursor after them. See `tidings.bus.streams.Page`."""
+
+    events: Sequence[Event]
+    start: str
+    """The cursor before them, from which they can be read again."""
+    cursor: str
+    truncated: bool
+    more: bool
+
+
+class Listener(Collector):
+    """The subscriber for one reader. It collects nothing: `news` is set when there may be something, or it is over."""
+
+    __slots__ = ("news", "over", "permits", "reason")
+
+    def __init__(
+        self,
+        core: Core,
+        permits: "Permits",
+        *,
+        client: str,
+        principal: str | None,
+        transport: str,
+        wanted: Filter | None,
+    ) -> None:
+        features: list[Feature] = [] if wanted is None else [each for each in _FEATURES if getattr(wanted, each)]
+        super().__init__(
+            client=client,
+            principal=principal,
+            transport=transport,
+            features=features,
+            subscriptions=() if wanted is None else wanted.subscriptions,
+            limits=core.policy.limits,
+        )
+        self.permits = permits
+        self.news = asyncio.Event()
+        self.over = False
+        self.reason: TidingsError | None = None
+
+    def deliver(self, frame: Frame) -> None:
+        self.news.set()
+
+    def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
+        self.news.set()
+
+    def forget_permissions(self) -> None:
+        super().forget_permissions()
+        self.permits.forget()
+
+    def end(self, reason: TidingsError | None = None) -> None:
+        if not self.over:
+            self.over, self.reason = True, reason
+            self.news.set()
+
+    def _cut(self) -> None:
+        self.end()
+
+    def _forbidden(self, subscription: str) -> None:
+        self.end()  # Its reader asks for itself.
+
+
+_FEATURES: Final[Sequence[Feature]] = ("tools", "prompts", "resources")
+
+
+class Permits:
+    """The permissions of one reader: asked for, and remembered for some time."""
+
+    def __init__(self, ask: Callable[[str], Awaitable[bool]] | None, seconds: float) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._known: dict[str, tuple[bool, float]] = {}
+
+    async def __call__(self, uri: str) -> bool:
+        """Returns whether the reader may hear of `uri`."""
+        if self._ask is None:
+            return True
+        answer, until = self._known.get(uri, (False, 0.0))
+        if time.monotonic() >= until:
+            if len(self._known) >= _MOST_PERMITS:
+                self._known.clear()
+            answer = await self._ask(uri)
+            self._known[uri] = answer, time.monotonic() + self._seconds
+        return answer
+
+    async def require(self, uri: str) -> None:
+        """Raises `NotAuthorized` unless the reader may hear of `uri`."""
+        if not await self(uri):
+            raise NotAuthorized("This subscription is no longer permitted.")
+
+    def forget(self) -> None:
+        self._known.clear()
+
+
+class Reader(Protocol):
+    """Reads on from its `cursor`."""
+
+    cursor: str
+
+    async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
+        """Returns up to `most` events, none older than `oldest` (in seconds since the epoch), and goes on behind them.
+
+        Raises `NotAuthorized` if its subscription is no longer permitted, and `TransportError` if the bus is away.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+# Events of authors
+
+
+def encoded(event_id: str, at: float, data: object, about: str) -> bytes:
+    """Returns an event as a stream keeps it."""
+    return canonical([event_id, at, data, about]).encode()
+
+
+def _decoded(stored: StreamEvent) -> Event:
+    event_id, at, data, about = json.loads(stored.payload)
+    return Event(event_id, at, data, stored.cursor, about)
+
+
+class StreamSource:
+    """The stream of one event type. While somebody reads, this process follows its end, and keeps the newest events."""
+
+    def __init__(self, records: Records, kind: EventType) -> None:
+        self._stream = EventStream(records, f"events/{kind.name}", kind.retention)
+        self._readers: set[EventReader] = set()
+        self._recent: deque[tuple[Event, int]] = deque()
+        self._size = 0
+        self._before = ""  # The cursor before the oldest of these.
+        self._end: str | None = None  # The cursor after the newest.
+        self._turn = asyncio.Lock()
+        self._due = False
+
+    async def append(self, payload: bytes) -> None:
+        """Stores an event. Raises `BusUnavailable`: it may be stored or not."""
+        await self._stream.append(payload)
+
+    async def follow(self) -> None:
+        """Reads what has come since, and tells the readers."""
+        if self._due:
+            return  # The one who waits for its turn reads this, too.
+        self._due = True
+        async with self._turn:
+            self._due = False
+            while self._readers and await self._read_on():
+                pass
+            if not self._readers:
+                self._forget("")
+                self._end = None
+
+    async def _read_on(self) -> bool:
+        if self._end is None:
+            self._end = self._before = await self._stream.end()
+        page, before = await self._stream.read(self._end, _SCANNED), self._end
+        if page.truncated:
+            self._forget(page.cursor)
+            for reader in self._readers:
+                reader.wake()
+        elif page.events:
+            events = [_decoded(each) for each in page.events]
+            for event, stored in zip(events, page.events, strict=True):
+                self._recent.append((event, len(stored.payload)))
+                self._size += len(stored.payload)
+            while len(self._recent) > _RECENT or self._size > _RECENT_BYTES:
+                oldest, size = self._recent.popleft()
+                self._before, self._size = oldest.cursor, self._size - size
+            for reader in self._readers:
+                reader.offered(before, events, page.cursor)
+        self._end = page.cursor
+        return page.more
+
+    def _forget(self, before: str) -> None:
+        self._recent.clear()
+        self._size, self._before = 0, before
+
+    async def read(self, cursor: str) -> Batch:
+        """Returns the events after a cursor. Raises `ValueError` if it is none."""
+        if self._end is not None and (place := self._place(cursor)) is not None:
+            events = [event for event, _ in islice(self._recent, place, place + _SCANNED)]
+            end = events[-1].cursor if events else cursor
+            return Batch(events, cursor, end, truncated=False, more=place + len(events) < len(self._recent))
+        page = await self._stream.read(cursor, _SCANNED)
+        start = page.cursor if page.truncated else cursor
+        if page.truncated and page.events:
+            epoch, number, _ = parse_cursor(page.events[0].cursor)
+            start = f"{epoch}.{number - 1}."
+        return Batch([_decoded(each) for each in page.events], start, page.cursor, page.truncated, page.more)
+
+    def _place(self, cursor: str) -> int | None:
+        """Returns the place of the event after `cursor` among the recent ones; None if it is not there."""
+        if cursor == self._end:
+            return len(self._recent)
+        if cursor == self._before:
+            return 0
+        places = (place for place in range(len(self._recent), 0, -1) if self._recent[place - 1][0].cursor == cursor)
+        return next(places, None)
+
+    async def end(self) -> str:
+        """Returns the cursor of whoever wants what comes from now on."""
+        return await self._stream.end()
+
+    async def join(self, reader: "EventReader") -> None:
+        self._readers.add(reader)
+        await self.follow()
+
+    def leave(self, reader: "EventReader") -> None:
+        self._readers.discard(reader)
+
+
+class EventReader:
+    """Reads the events of an author that one subscriber wants."""
+
+    def __init__(
+        self, source: StreamSource, kind: EventType, wants: Callable[[Event], bool], listener: Listener, cursor: str
+    ) -> None:
+        self._source = source
+        self._subject = kind.uri
+        self._wants = wants
+        self._listener = listener
+        self._busy = False
+        self.cursor = cursor
+
+    def offered(self, before: str, events: Iterable[Event], after: str) -> None:
+        """Hears what has come. If it has everything else and wants none of these, it need not be woken."""
+        if self.cursor == before and not self._busy and not any(map(self._wants, events)):
+            self.cursor = after
+        else:
+            self.wake()
+
+    def wake(self) -> None:
+        self._listener.news.set()
+
+    async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
+        self._busy = True
+        try:
+            permits = self._listener.permits
+            await permits.require(self._subject)
+            batch = await self._source.read(self.cursor)
+            found: list[Event] = []
+            start, cursor, truncated, more = batch.start, batch.cursor, batch.truncated, batch.more
+            for place, event in enumerate(batch.events, 1):
+                if event.at < oldest:
+                    truncated, start = True, event.cursor if not found else start
+                elif self._wants(event) and (not event.about or await permits(event.about)):
+                    found.append(event)
+                if len(found) == most and place < len(batch.events):
+                    cursor, more = event.cursor, True
+                    break
+            self.cursor = cursor
+            return Batch(found, start, cursor, truncated, more)
+        finally:
+            self._busy = False
+
+    def close(self) -> None:
+        self._source.leave(self)
+
+
+# Changes in the log
+
+
+class HeardTimes:
+    """The times at which this process heard of changes. Those from before count as heard at its start."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self._times: OrderedDict[Change, tuple[Cursor, float]] = OrderedDict()
+
+    def heard(self, cursor: Cursor, change: Change | None) -> None:
+        if change is not None:
+            self._times[change] = cursor, time.time()
+            self._times.move_to_end(change)
+            if len(self._times) > _MOST_TIMES:
+                self._times.popitem(last=False)
+
+    def of(self, cursor: Cursor, change: Change) -> float:
+        heard, at = self._times.get(change, (None, self.started))
+        return at if heard == cursor else self.started
+
+
+class ChangeReader:
+    """Reads the changes of the log that one subscriber wants."""
+
+    def __init__(self, core: Core, wanted: Filter, times: HeardTimes, listener: Listener, cursor: str) -> None:
+        self._core = core
+        self._wanted = wanted
+        self._times = times
+        self._listener = listener
+        self.cursor = cursor
+
+    async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
+        permits, core = self._listener.permits, self._core
+        for subscription in self._wanted.subscriptions:
+            await permits.require(subscription)
+        place, head = Cursor.parse(self.cursor), core.bus.head
+        entries = None if place is None else await core.entries_since(place, self._wanted.wants)
+        if place is None or entries is None:
+            self.cursor = str(head)
+            return Batch((), self.cursor, self.cursor, truncated=True, more=False)
+        found: list[Event] = []
+        truncated, start = False, self.cursor
+        for at, change in entries[:most]:
+            uri = change.uri if isinstance(change, ResourceUpdated) else ""
+            happened = self._times.of(at, change)
+            if happened < oldest:
+                truncated, start = True, str(at) if not found else start
+            elif not uri or await permits(uri):
+                mark = core.seals.digest("event", f"{at.epoch} {at.version} {change_key(change)}")
+                found.append(Event(f"evt_{mark}", happened, {"uri": uri} if uri else {}, str(at), uri))
+        end = max(place, head) if head.epoch == place.epoch else place
+        self.cursor = str(entries[:most][-1][0] if entries else end)
+        return Batch(found, start, self.cursor, truncated, more=len(entries) > most)
+
+    def close(self) -> None: ...
