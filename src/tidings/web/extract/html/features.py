@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import accumulate
@@ -120,9 +120,9 @@ def add(one: Worth, other: Worth) -> Worth:
     )
 
 
-def _cues(block: PageBlock) -> int:
-    """Returns a bit for each sort of cue that the text is."""
-    if block.words > _CUE_WORDS or not _ANY_CUE.match(text := block.text.lower()):
+def _cues(block: PageBlock, text: str) -> int:
+    """Returns a bit for each sort of cue that the text, which is in lower case, is."""
+    if block.words > _CUE_WORDS or not _ANY_CUE.match(text):
         return 0
     return sum([1 << number for number, pattern in enumerate(_CUES.values()) if pattern.match(text)])
 
@@ -205,25 +205,29 @@ def _name_features(every: Worth, *near: Worth) -> tuple[float, ...]:
 
 
 @lru_cache(50_000)
-def _container_features(close: int, above: int, semantics: int) -> tuple[float, ...]:
-    """Returns 2 for each group in `_TELLING` that names a near container, 1 for one further up; then the semantics."""
-    return (
-        *(2.0 if close >> bit & 1 else float(above >> bit & 1) for bit in _GROUP_BITS),
-        *(float(semantics >> bit & 1) for bit in _SEMANTIC_BITS),
-    )
+def _group_features(close: int, above: int) -> tuple[float, ...]:
+    """Returns 2 for each group that names a near container, and 1 for one that names a container further up."""
+    return tuple([2.0 if close >> bit & 1 else float(above >> bit & 1) for bit in _GROUP_BITS])
 
 
-def block_features(whole: HtmlPage, names: Worths, texts: Worths) -> list[list[float]]:
+@lru_cache(50_000)
+def _semantic_features(semantics: int) -> tuple[float, ...]:
+    return tuple([float(semantics >> bit & 1) for bit in _SEMANTIC_BITS])
+
+
+def block_features(whole: HtmlPage, names: Worths, worths: Worths) -> list[list[float]]:
     """Returns the numbers of each block. All are floats, because comparing one type is faster."""
     found: list[list[float]] = []
     page = whole.blocks
     blocks, alike = page.blocks, _alike(page)
-    cues, around = list(map(_cues, blocks)), _steps(page)
+    texts = [block.text.lower() for block in blocks]
+    shorts = [WORD.findall(text) if block.words <= SHORT else [] for block, text in zip(blocks, texts, strict=True)]
+    cues, around = list(map(_cues, blocks, texts)), _steps(page)
     inherited = inherited_by_node(page, names, _led(page, cues), around)
     times = Counter([block.text for block in blocks])
     h1 = next((number for number, block in enumerate(blocks) if block.node.tag == "h1"), None)
     words, length, log1p = page.root.words or 1, page.root.long or 1, math.log1p
-    themselves = [_itself(block, texts) for block in blocks]
+    themselves = [_itself(block, short, worths) for block, short in zip(blocks, shorts, strict=True)]
     looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
     cues_around, sides = _surroundings(blocks, themselves, cues)
     seen = _Seen(whole)
@@ -239,20 +243,18 @@ def block_features(whole: HtmlPage, names: Worths, texts: Worths) -> list[list[f
         close, outer = node.groups, node.parent  # The names of the container and of the two around it.
         if outer is not None:
             close |= outer.groups | (outer.parent.groups if outer.parent is not None else 0)
-        # In the order of `NAMES`.
-        row = [*itself, _TAGS.get(node.tag, 40.0), float(node.depth), index / len(blocks), before / words]
-        row += (long / length, -999.0 if h1 is None else float(index - h1), *alike[node.key])
-        row += (float(times[block.text]), log1p(own.repeated), float(own.repeated_words), own.dominance)
-        row += (node.long / length, log1p(node.words), node.links / node.words, *own.chain)
-        row += (*looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4])
-        row += (heading[0], heading[1], since, heading[2], *_name_features(*own.names))
-        row += _container_features(close, own.groups, own.semantics)
-        row += _CUE_FLAGS[own.led]
-        row += sinces
-        row += cues_around[index]
-        row += (*seen.features(block), float(own.steps), float(max(first - index, 0)), float(max(index - last, 0)))
-        row += sides[index]
-        found.append(row)
+        found.append([  # In the order of `NAMES`.
+            *itself, _TAGS.get(node.tag, 40.0), float(node.depth), index / len(blocks), before / words,
+            long / length, -999.0 if h1 is None else float(index - h1), *alike[node.key], float(times[block.text]),
+            log1p(own.repeated), float(own.repeated_words), own.dominance, node.long / length, log1p(node.words),
+            node.links / node.words, *own.chain,
+            *looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4],
+            heading[0], heading[1], since, heading[2], *_name_features(*own.names),
+            *_group_features(close, own.groups), *_semantic_features(own.semantics), *_CUE_FLAGS[own.led],
+            *sinces, *cues_around[index],
+            *seen.features(block, texts[index], shorts[index]),
+            float(own.steps), float(max(first - index, 0)), float(max(index - last, 0)), *sides[index],
+        ])  # fmt: skip
         since += 1.0
         sinces = [one + 1.0 if one < _FAR else _FAR for one in sinces]
         if cue := cues[index]:
@@ -274,16 +276,14 @@ class _Seen:
         self._data = "".join(WORD.findall(" ".join(texts).lower()))
         self._known: set[str] = set()
 
-    def features(self, block: PageBlock) -> tuple[float, float, float]:
-        text = block.text
-        again = text in self._known
-        self._known.add(text)
+    def features(self, block: PageBlock, text: str, short: Sequence[str]) -> tuple[float, float, float]:
+        again = block.text in self._known
+        self._known.add(block.text)
         titled = data = 0.0
-        if block.words <= SHORT and self._title:
-            words = WORD.findall(text.lower())
-            titled = sum([word in self._title for word in words]) / (len(words) or 1)
+        if short and self._title:
+            titled = sum([word in self._title for word in short]) / len(short)
         if self._data and block.words > 3:
-            data = 1.0 if "".join(WORD.findall(text[:80].lower())) in self._data else -1.0
+            data = 1.0 if "".join(WORD.findall(text[:80])) in self._data else -1.0
         return float(again), titled, data
 
 
@@ -295,14 +295,20 @@ def _surroundings(
     lows = [max(0, index - _AROUND) for index in range(count)]
     highs = [min(count, index + 1 + _AROUND) for index in range(count)]
 
-    def sums(numbers: Iterable[float]) -> list[float]:
+    def sums(numbers: list[float]) -> list[float]:
         return list(accumulate(numbers, initial=0.0))
 
-    by_cue = [sums(cue >> bit & 1 for cue in cues) for bit in range(len(_CUES))]
-    around = [[one[high] - one[low] for low, high in zip(lows, highs, strict=True)] for one in by_cue]
-    words, links = sums(block.words for block in blocks), sums(block.links for block in blocks)
-    long = sums(block.words if block.words >= 12 and block.links * 3 < block.words else 0 for block in blocks)
-    ends = sums(itself[2] for itself in themselves)
+    def near(bit: int) -> list[float]:
+        if not every >> bit & 1:
+            return [0.0] * count
+        so_far = sums([cue >> bit & 1 for cue in cues])
+        return [so_far[high] - so_far[low] for low, high in zip(lows, highs, strict=True)]
+
+    every = reduce(lambda one, other: one | other, cues, 0)
+    around = [near(bit) for bit in range(len(_CUES))]
+    words, links = sums([block.words for block in blocks]), sums([block.links for block in blocks])
+    long = sums([block.words if block.words >= 12 and block.links * 3 < block.words else 0 for block in blocks])
+    ends = sums([itself[2] for itself in themselves])
     sides = [
         (
             (links[index] - links[low]) / (words[index] - words[low] or 1),
@@ -325,10 +331,9 @@ def _alike(page: Blocks) -> dict[str, tuple[float, float]]:
     return {key: (math.log1p(len(words)), sum(words) / (page.root.words or 1)) for key, words in sizes.items()}
 
 
-def _itself(block: PageBlock, texts: Worths) -> tuple[float, ...]:
+def _itself(block: PageBlock, short: Sequence[str], worths: Worths) -> tuple[float, ...]:
     text, words = block.text, block.words
-    known = worth(WORD.findall(text.lower()), texts) if words <= SHORT else _UNKNOWN
-    least, greatest, mean, _ = _mean(known)
+    least, greatest, mean, _ = _mean(worth(short, worths))
     look = math.log1p(words), block.links / words, 1.0 if text[-1] in _ENDS else 0.0, mean
     return (*look, least, greatest, len(text) / words, text.count(",") / words)
 
