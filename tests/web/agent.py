@@ -79,26 +79,28 @@ class Agent:
         self.server = server
         self.client = client
         self.site = place
-        self.text = ""
+        self.text: str = ""
         """What the last call said."""
         self.links: list[str] = []
         """What it linked to."""
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """What a tool answers, as data."""
-        result = await self.client.call_tool(tool, arguments)
+        result: Any = await self.client.call_tool(tool, arguments)
         self.text = result.content[0].text
         self.links = [block.uri for block in result.content[1:]]
         assert not result.is_error, self.text
-        data = result.structured_content or (result.meta or {}).get(DATA_KEY)
+        data: dict[str, Any] | None = result.structured_content
+        if data is None and result.meta:
+            data = result.meta.get(DATA_KEY)
         assert data is not None
         return data
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """What a tool says that cannot do what it is asked."""
-        result = await self.client.call_tool(tool, arguments)
+        result: Any = await self.client.call_tool(tool, arguments)
         assert result.is_error
-        said = result.content[0].text
+        said: str = result.content[0].text
         assert "Traceback" not in said
         assert "Error executing tool" not in said
         assert "pydantic" not in said
@@ -110,6 +112,7 @@ class Agent:
         return page
 
     async def read(self, uri: str) -> str:
+        content: Any
         (content,) = (await self.client.read_resource(uri)).contents
         return content.text
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, TypeGuard, TypeVar
@@ -461,28 +461,3 @@ def invalid_params(method: str, error: ValidationError) -> MCPError:
     """Returns the error for parameters of the wrong shape. It names them, and does not repeat their values."""
     details = [f"{'.'.join(map(str, item['loc'])) or 'params'}: {item['msg']}" for item in error.errors()[:5]]
     return MCPError(code=types.INVALID_PARAMS, message=f"Invalid parameters for {method}: {'; '.join(details)}")
-
-
-# Asking the client's model
-
-AskModel = Callable[[str, int], Awaitable[str]]
-"""Asks the client's model: a prompt, and the most tokens of the answer. Raises `ModelDeclined`."""
-
-
-class ModelDeclined(Exception):
-    """The client's model gave no answer. The message says why."""
-
-
-def model_request(prompt: str, max_tokens: int) -> types.CreateMessageRequest:
-    """Returns the request for one answer in text."""
-    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=prompt))
-    return types.CreateMessageRequest(
-        params=types.CreateMessageRequestParams(messages=[message], max_tokens=max_tokens)
-    )
-
-
-def model_text(answer: types.CreateMessageResult) -> str:
-    """Returns the text of an answer. Raises `ModelDeclined` if it is not text."""
-    if not isinstance(answer.content, types.TextContent):
-        raise ModelDeclined("The client's model answered with something else than text.")
-    return answer.content.text

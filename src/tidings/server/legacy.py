@@ -24,9 +24,7 @@ from weakref import WeakValueDictionary
 import anyio
 import mcp_types as types
 from mcp.server.connection import Connection
-from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tidings._kit.tasks import Background
@@ -36,7 +34,7 @@ from tidings.errors import LimitReached, NotAuthorized, TidingsError
 from tidings.server.adapters import connection_of
 from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Channel
 from tidings.server.budget import SDK_STREAM_BYTES, SESSION_BYTES, STREAM_BYTES, Place, subscription_bytes
-from tidings.server.core import Core, ModelDeclined, model_request, model_text, rpc_errors, scope_of, weight_of
+from tidings.server.core import Core, rpc_errors, scope_of, weight_of
 from tidings.server.hooks import TOLD
 from tidings.server.http_exchange import Scope, header_of
 from tidings.server.policy import RequestContext
@@ -550,17 +548,3 @@ def _key_of(ctx: RequestContext, connection: Connection) -> str:
     # Over HTTP the session's event stream has its id too; with the SSE transport, each request has.
     named = ctx.request.query_params.get("session_id") if ctx.request is not None else None
     return connection.session_id or named or f"connection {id(connection)}"
-
-
-async def ask_model(ctx: Context[Any, Any], room: anyio.CapacityLimiter, prompt: str, max_tokens: int) -> str:
-    """Asks the client's model with a request of its own, in the middle of a call. Raises `ModelDeclined`."""
-    try:
-        async with room:
-            answer = await ctx.session.send_request(
-                model_request(prompt, max_tokens),
-                types.CreateMessageResult,
-                metadata=ServerMessageMetadata(related_request_id=ctx.request_context.request_id),
-            )
-    except MCPError as error:
-        raise ModelDeclined(f"The client's model did not answer: {error.error.message}") from error
-    return model_text(answer)

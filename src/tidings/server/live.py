@@ -28,12 +28,12 @@ from tidings.bus.memory import MemoryBus
 from tidings.bus.streams import Retention
 from tidings.changes import FEATURES, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TransportError
-from tidings.server import legacy, modern
+from tidings.server import legacy
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, lighten, standalone_channel
 from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests
 from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Events, Waking
-from tidings.server.core import AskModel, Core, invalid_params
+from tidings.server.core import Core, invalid_params
 from tidings.server.events.extension import EventsExtension, ModelT
 from tidings.server.events.messages import METHODS
 from tidings.server.hooks import Hook, HookEvent
@@ -57,12 +57,10 @@ logger = logging.getLogger(__name__)
 
 HookT = TypeVar("HookT", bound=Hook)
 
-T = TypeVar("T")
 
 # They check their parameters themselves, and end by themselves at a stop.
 _SUBSCRIPTION_METHODS = METHODS | {"subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
 _ENDS_AT_ONCE: Final = 200  # Streams that end before the web server writes their last bytes.
-_QUESTIONS_AT_ONCE: Final = 4  # For a client of the legacy era. One of the modern era gets all questions at once.
 
 
 class Live:
@@ -465,19 +463,3 @@ def not_found_in_era(context: Context[Any, Any] | None, uri: str) -> Generator[N
         if context is None or is_modern(context.protocol_version):
             raise
         raise MCPError(legacy.RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
-
-
-async def with_model(
-    ctx: Context[Any, Any], work: Callable[[AskModel | None], Awaitable[T]]
-) -> T | types.InputRequiredResult:
-    """Returns what `work` returns, which can ask the client's model; it gets None if the client has none to ask.
-
-    In the modern era the result may be questions for the client, and `work` runs again for their answers. So it has to
-    ask the same questions in the same words each time.
-    """
-    capabilities = ctx.client_capabilities
-    if capabilities is None or capabilities.sampling is None:
-        return await work(None)
-    if is_modern(ctx.protocol_version):
-        return await modern.ModelRounds(ctx).run(work)
-    return await work(partial(legacy.ask_model, ctx, anyio.CapacityLimiter(_QUESTIONS_AT_ONCE)))

@@ -4,18 +4,15 @@ A question to the client's model is part of a tool's answer in this era: see `Mo
 """
 
 import asyncio
-import hashlib
 import json
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, cast
 
 import anyio
-import anyio.lowlevel
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
-from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_to_notification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
@@ -26,11 +23,7 @@ from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes
 from tidings.server.core import (
     RIGHTS_CHANGED,
-    AskModel,
     Core,
-    ModelDeclined,
-    model_request,
-    model_text,
     rpc_error,
     rpc_errors,
     scope_of,
@@ -40,8 +33,6 @@ from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
 from tidings.server.subscriber import FRAME_END, Frame, Subscriber
 
-T = TypeVar("T")
-
 _TaskNotification = types.Notification[dict[str, Any], str]
 
 _LONGEST_ID: Final = 256
@@ -49,7 +40,6 @@ _NO_PLACE: Final = Cursor("", 0)
 _TASK_IDS: Final = "taskIds"  # In the filter of a stream: a key of the tasks extension.
 
 # After this many turns of the event loop without a new question, all questions of a round have been asked.
-_QUIET_TURNS: Final = 20
 
 # The result of a `subscriptions/listen` that ends in good order, but for its `_meta`.
 _RESULT: Final = types.SubscriptionsListenResult(_meta={}).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -353,62 +343,3 @@ class ModernEra:
 
 def _size_of(request_id: types.RequestId) -> int:
     return len(request_id) if isinstance(request_id, str) else request_id.bit_length()
-
-
-class ModelRounds:
-    """Lets one call of a tool ask the client's model.
-
-    The call is answered with its questions, and the client makes it again with the answers. The work starts anew each
-    time, so it has to ask the same questions in the same words; those that were answered are answered at once.
-    """
-
-    def __init__(self, ctx: Context[Any, Any]) -> None:
-        state = cast("dict[str, Any]", json.loads(ctx.request_state)) if ctx.request_state else {}
-        self._answers: dict[str, str] = dict(state.get("answers", {}))
-        self._asked: set[str] = set(state.get("asked", ()))
-        for key, response in (ctx.input_responses or {}).items():
-            if key in self._asked and isinstance(response, types.CreateMessageResult):
-                with suppress(ModelDeclined):
-                    self._answers[key] = model_text(response)
-        self._open: types.InputRequests = {}
-        self._asks = anyio.Event()
-
-    async def run(self, work: Callable[[AskModel], Awaitable[T]]) -> T | types.InputRequiredResult:
-        """Returns what `work` returns, or the questions that it asks in this round."""
-        done: list[T] = []
-        failed: list[Exception] = []
-
-        async def do() -> None:
-            try:
-                done.append(await work(self._ask))
-            except Exception as error:  # noqa: BLE001 - raised below, not as part of a group
-                failed.append(error)
-            self._asks.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(do)
-            await self._asks.wait()
-            quiet, seen = 0, -1
-            while quiet < _QUIET_TURNS:
-                quiet, seen = (quiet + 1, seen) if len(self._open) == seen else (0, len(self._open))
-                await anyio.lowlevel.checkpoint()
-            tasks.cancel_scope.cancel()
-        if failed:
-            raise failed[0]
-        if done:
-            return done[0]
-        asked = sorted(self._asked | set(self._open))
-        return types.InputRequiredResult(
-            input_requests=self._open, request_state=json.dumps({"answers": self._answers, "asked": asked})
-        )
-
-    async def _ask(self, prompt: str, max_tokens: int) -> str:
-        key = hashlib.sha256(f"{max_tokens}|{prompt}".encode(errors="replace")).hexdigest()[:16]
-        if key in self._answers:
-            return self._answers[key]
-        if key in self._asked:
-            raise ModelDeclined("The client's model did not answer.")
-        self._open[key] = model_request(prompt, max_tokens)
-        self._asks.set()
-        await anyio.sleep_forever()
-        raise AssertionError  # It is cancelled.

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-from mcp_types import CreateMessageResult, TextContent
 
-from tests.web.agent import ERAS, STORY, at, html
+from tests.web.agent import STORY, at, html
 from tests.web.fetch.servers import Page, text
 
 pytestmark = pytest.mark.anyio
@@ -104,35 +103,6 @@ async def test_an_option_that_is_none_is_refused_with_what_to_give(
 ) -> None:
     async with at() as agent:
         assert said in await agent.refused(tool, content=STORY, **options)
-
-
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
-async def test_the_clients_own_model_writes_the_short_version_where_it_has_one(era: str) -> None:
-    asked: list[str] = []
-
-    async def sample(_: object, params: object) -> CreateMessageResult:
-        prompt = params.messages[0].content.text  # type: ignore[attr-defined]
-        asked.append(prompt)
-        return CreateMessageResult(
-            role="assistant", content=TextContent(type="text", text=f"A wheel, a bell ({len(asked)})."), model="test"
-        )
-
-    async with at(PAGES, era=era, client={"sampling_callback": sample}) as agent:
-        page = await agent.fetch()
-        said = await agent.call("compact", source_id=page["source_id"], mode="map_reduce", max_tokens=500)
-        assert "A wheel, a bell" in said["summary"]
-        assert asked
-        assert len(asked) == len(set(asked))
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_without_a_model_it_is_shortened_without_one_and_says_so(era: str) -> None:
-    async with at(PAGES, era=era) as agent:
-        page = await agent.fetch()
-        said = await agent.call("compact", source_id=page["source_id"], mode="map_reduce", max_tokens=500)
-        assert said["summary"]
-        assert said["warnings"]
 
 
 async def test_a_diff_says_what_changed_between_versions() -> None:

@@ -1,7 +1,6 @@
 """A content within a budget of tokens, and an account of what was left out.
 
-    structural, salience, question_focused    pick sentences (see `picking`), word for word
-    map_reduce                                a model writes the summary, through `sample`; without one: salience
+The modes differ in the sentences that they pick, word for word (see `picking`).
 
 Quotes are verbatim with their places. Summary, key points, quotes and omissions together stay within `max_tokens`.
 """
@@ -11,19 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from anyio import to_thread
-
 from tidings._kit.text import counted
 from tidings.web.documents import picking
 from tidings.web.documents.budget import estimate
 from tidings.web.documents.chunk import SMALLEST, chunk
-from tidings.web.documents.map_reduce import Sample, SampleFailed, map_reduce
 from tidings.web.documents.markdown import shown
 from tidings.web.documents.model import Chunk, Compacted, PacketWarning, Quote
 from tidings.web.documents.picking import Document, document
 from tidings.web.documents.sentences import Salience
 
-Mode = Literal["structural", "salience", "question_focused", "map_reduce"]
+Mode = Literal["structural", "salience", "question_focused"]
 
 _ROOMY = 150  # The smallest budget with room for key points and quotes.
 _POINTS, _QUOTES = 6, 5
@@ -38,59 +34,33 @@ _NAMES = {
 }
 
 
-async def compact(
+def compact(
     source: str | Sequence[Chunk],
     *,
     max_tokens: int,
     mode: Mode = "structural",
     question: str | None = None,
     preserve: Iterable[str] = (),
-    sample: Sample | None = None,
 ) -> Compacted:
     """Returns a content, or chunks of one, within `max_tokens`. The mode `question_focused` needs a question."""
-    request = _Request(max_tokens, mode, (question or "").strip(), tuple(dict.fromkeys(preserve)))
-    text = await to_thread.run_sync(document, source)
-    notice = None
-    if mode == "map_reduce" and sample is None:
-        notice = "The client offers no sampling: the most important sentences are given instead."
-    elif mode == "map_reduce" and sample is not None and text.sentences:
-        try:
-            return await _by_model(text, request, sample)
-        except SampleFailed as error:
-            notice = f"No model wrote a summary ({error}): the most important sentences are given instead."
-    return await to_thread.run_sync(_extracted, text, request, notice)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """The options of a call."""
-
-    max_tokens: int
-    mode: Mode
-    question: str
-    preserve: tuple[str, ...]
-
-    def salience(self, text: Document) -> Salience:
-        return Salience(text.content, text.sentences, self.question, self.preserve)
-
-
-def _extracted(text: Document, request: _Request, notice: str | None = None) -> Compacted:
-    shares = _Shares(request.max_tokens)
-    notices = [notice] if notice else []
+    text = document(source)
+    question = (question or "").strip()
+    shares = _Shares(max_tokens)
+    notices: list[str] = []
     whole = text.content.strip()
-    if request.mode != "question_focused" and estimate(whole) <= shares.summary:
-        return _bound(request, _Parts(whole), notices)
-    salience = request.salience(text)
-    if request.mode == "question_focused":
-        order = picking.by_question(text, salience, request.question)
+    if mode != "question_focused" and estimate(whole) <= shares.summary:
+        return _bound(max_tokens, _Parts(whole), notices)
+    salience = Salience(text.content, text.sentences, question, tuple(dict.fromkeys(preserve)))
+    if mode == "question_focused":
+        order = picking.by_question(text, salience, question)
     else:
-        order = picking.by_section(text, salience) if request.mode == "structural" else picking.by_salience(salience)
+        order = picking.by_section(text, salience) if mode == "structural" else picking.by_salience(salience)
     if not order:
         notices.append("Nothing in the text matches the question: the most important sentences are given instead.")
         order = picking.by_salience(salience)
     # Units of one or two words are used only if there is nothing else.
     order = [n for n in order if len(salience.terms[n]) > 2] or order
-    headings = picking.headings_within(text, shares.summary / 2) if request.mode == "structural" else []
+    headings = picking.headings_within(text, shares.summary / 2) if mode == "structural" else []
     chosen = picking.pick(text, salience, order, shares.summary - picking.weight_of(text, headings))
     summary = picking.fitted(text, chosen, headings, shares.summary)
     # Key points are the next best sentences that the summary has no room for.
@@ -103,7 +73,7 @@ def _extracted(text: Document, request: _Request, notice: str | None = None) -> 
         _quotes(text, salience, order, shares.quotes),
         _omissions(text, {*used, *points}, shares.omissions),
     )
-    return _bound(request, parts, notices)
+    return _bound(max_tokens, parts, notices)
 
 
 class _Shares:
@@ -129,27 +99,6 @@ def _short(text: Document, order: Sequence[int], kinds: set[str]) -> Iterator[in
     return (number for number, one in units if one.kind in kinds and one.end - one.start <= _SHORT)
 
 
-async def _by_model(text: Document, request: _Request, sample: Sample) -> Compacted:
-    shares = _Shares(request.max_tokens)
-    budget = shares.summary + shares.points
-    written = await map_reduce(text.content, budget, sample, question=request.question, preserve=request.preserve)
-
-    def best_quotes() -> list[Quote]:
-        salience = request.salience(text)
-        order = picking.by_question(text, salience, request.question) or picking.by_salience(salience)
-        return _quotes(text, salience, order, shares.quotes)
-
-    omissions = [f"A model read {written.chunks:,} chunks; what it passed over is not known."]
-    if written.unread:
-        omissions.append(f"The last {written.unread:,} chunks were beyond the limit, and not read.")
-    if written.failed:
-        names = ", ".join(f"“{path}”" for path in dict.fromkeys(written.failed) if path)
-        omissions.append(f"There are no notes on {len(written.failed):,} chunks{f' ({names})' if names else ''}.")
-    parts = _Parts(written.summary, written.key_points, await to_thread.run_sync(best_quotes), omissions)
-    notice = "A model wrote the summary and the key points: only the quotes are the page's own words."
-    return _bound(request, parts, [notice])
-
-
 @dataclass(frozen=True)
 class _Parts:
     """The parts of a summary, each of which may still lose its end."""
@@ -173,13 +122,13 @@ class _Parts:
         return False
 
 
-def _bound(request: _Request, parts: _Parts, notices: list[str]) -> Compacted:
+def _bound(max_tokens: int, parts: _Parts, notices: list[str]) -> Compacted:
     points = len(parts.key_points)
-    while parts.size() > request.max_tokens and parts.drop():
+    while parts.size() > max_tokens and parts.drop():
         pass
     if lost := points - len(parts.key_points):
         notices.append(f"There was no room for {lost} of the {points} key points.")
-    if (over := parts.size() - request.max_tokens) > 0:
+    if (over := parts.size() - max_tokens) > 0:
         room = max(SMALLEST, estimate(parts.summary) - over)
         parts = replace(parts, summary=chunk("", parts.summary, max_tokens=room, margin_ratio=0)[0]["text"].rstrip())
         notices.append("The summary was longer than the budget, and was cut.")

@@ -5,19 +5,15 @@ The docstrings of the tools and the descriptions are read by language models, wh
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from anyio import to_thread
-from mcp.server.mcpserver import Context
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp_types import CallToolResult
 from pydantic import Field
 
-from tidings.server.core import AskModel, ModelDeclined
-from tidings.server.live import with_model
 from tidings.web.documents.budget import fit, past_end
 from tidings.web.documents.chunk import Strategy, chunk
 from tidings.web.documents.compact import Mode, compact
-from tidings.web.documents.map_reduce import Sample, SampleFailed
 from tidings.web.documents.model import Chunk, Compacted
 from tidings.web.resources.addresses import address, source_id_of
 from tidings.web.resources.differences import difference
@@ -27,20 +23,6 @@ from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, c
 from tidings.web.tools.arguments import Chunks as ChunksGiven
 from tidings.web.tools.results import Chunks, DiffResult, answer
 from tidings.web.wiring import WebWiring
-
-
-def _sampling(ask: AskModel | None) -> Sample | None:
-    if ask is None:
-        return None
-
-    async def sample(prompt: str, max_tokens: int) -> str:
-        try:
-            return await ask(prompt, max_tokens)
-        except ModelDeclined as error:
-            raise SampleFailed(str(error)) from error
-
-    return sample
-
 
 SourceId = Annotated[str, Field(description="From `fetch`")]
 Content = Annotated[str, Field(description="A text of your own, instead")]
@@ -81,7 +63,6 @@ class TextTools:
 
     async def compact(
         self,
-        ctx: Context[Any, Any],
         *,
         source_id: SourceId = "",
         content: Content = "",
@@ -92,12 +73,12 @@ class TextTools:
             Mode,
             Field(
                 description="structural: headings and first sentences; salience: the weightiest sentences; "
-                "question_focused: what bears on `question`; map_reduce: written by your own model, through sampling"
+                "question_focused: what bears on `question`"
             ),
         ] = "salience",
         question: str = "",
         preserve: list[Preserve] = [],  # noqa: B006 - never changed
-    ) -> Annotated[CallToolResult, Compacted] | InputRequiredResult:
+    ) -> Annotated[CallToolResult, Compacted]:
         """Shorten a fetched page or a text to a budget of tokens, in its own words, and say what was left out."""
         _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content, chunks=chunks)
         if mode == "salience" and question.strip():
@@ -107,15 +88,10 @@ class TextTools:
         given = chunks_of(chunks) or await self._text_of(source_id or packet.source_id, content or packet.content)
         text = given[1] if isinstance(given, tuple) else given
 
-        async def work(sample: Sample | None) -> Compacted:
-            return await compact(
-                text, max_tokens=max_tokens, mode=mode, question=question or None, preserve=preserve, sample=sample
-            )
-
-        if mode != "map_reduce":
-            return _compacted(await work(None))
-        made = await with_model(ctx, lambda ask: work(_sampling(ask)))
-        return made if isinstance(made, InputRequiredResult) else _compacted(made)
+        made = await to_thread.run_sync(
+            lambda: compact(text, max_tokens=max_tokens, mode=mode, question=question or None, preserve=preserve)
+        )
+        return _compacted(made)
 
     async def diff(
         self,
