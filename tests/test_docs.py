@@ -79,6 +79,13 @@ def test_each_file_of_the_project_that_is_named_exists(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_the_measured_tables_of_the_comparison_are_those_of_the_benchmarks() -> None:
+    check = [sys.executable, ROOT / "scripts/comparison", "--check"]
+    run = subprocess.run(check, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (ROOT / "docs/comparison.md").read_text("utf-8").count("| recorded on 20") == 7
+
+
 def test_each_promise_names_the_tests_that_try_it() -> None:
     promises = re.split(r"^\*\*(?=\d)", (ROOT / "docs/promises.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
     assert [promise.partition(".")[0] for promise in promises] == list("123456789")
