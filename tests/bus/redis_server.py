@@ -30,20 +30,15 @@ NOBODY = 1
 
 # Should the tests be killed, it ends with them: with the thread that started it, so let that be the main one.
 _TIED = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+_PROGRAM = ("--save", "", "--repl-diskless-sync-delay", "0")
 
 
 class RedisServer:
-    """A server with `options` of its command line, on a port of its own that it keeps when it is started again.
+    """A server with `options` of its command line, on a port of its own that it keeps when it is started again."""
 
-    With a `configuration`, it is a sentinel.
-    """
-
-    def __init__(self, folder: Path, *options: str, configuration: Path | None = None) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.options = options
-        self._program = (
-            (str(configuration), "--sentinel") if configuration else ("--save", "", "--repl-diskless-sync-delay", "0")
-        )
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -65,7 +60,7 @@ class RedisServer:
         self.folder.mkdir(exist_ok=True)
         own = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder))
         quiet = ("--logfile", str(self.folder / "log"), "--daemonize", "no")
-        self._process = subprocess.Popen([*_TIED, "redis-server", *self._program, *own, *quiet, *self.options])
+        self._process = subprocess.Popen([*_TIED, "redis-server", *_PROGRAM, *own, *quiet, *self.options])
 
     def _listens(self) -> bool:
         if self._process is None or self._process.poll() is not None:
@@ -117,9 +112,9 @@ class RedisServer:
 
 
 @asynccontextmanager
-async def redis_server(folder: Path, *options: str, configuration: Path | None = None) -> AsyncGenerator[RedisServer]:
+async def redis_server(folder: Path, *options: str) -> AsyncGenerator[RedisServer]:
     """A server of one's own, gone at the end."""
-    server = RedisServer(folder, *options, configuration=configuration)
+    server = RedisServer(folder, *options)
     try:
         await server.start()
         yield server

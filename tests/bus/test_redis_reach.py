@@ -1,4 +1,4 @@
-"""The ways to a Redis: TLS, a socket, sentinels, the nodes of a cluster; and URLs that lead nowhere."""
+"""The ways to a Redis: TLS, a socket, the nodes of a cluster; and URLs that lead nowhere."""
 
 import asyncio
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 from tests.bus.buses import Ear
 from tests.bus.proxy import proxy_to
-from tests.bus.redis_server import NOBODY, RedisServer, redis_server, shared_server, until
+from tests.bus.redis_server import redis_server, shared_server, until
 from tests.ports import free_port
 from tidings.bus.redis import RedisBus
 from tidings.changes import ResourceUpdated
@@ -86,42 +86,6 @@ def lines_to(port: int) -> list[object]:
     return [line for line in found if line.raddr and line.raddr.port == port and line.status == "ESTABLISHED"]
 
 
-async def test_sentinels_lead_to_the_master_and_to_the_one_that_takes_over(tmp_path: Path) -> None:
-    async with redis_server(tmp_path / "one") as master, AsyncExitStack() as stack:
-        follow = ("--replicaof", f"127.0.0.1 {master.port}")
-        replica = await stack.enter_async_context(redis_server(tmp_path / "two", *follow))
-        await asyncio.to_thread(replica.until, "master_link_status:up", "INFO", "replication")
-        watching = await stack.enter_async_context(sentinel(tmp_path / "sentinel", master))
-        await asyncio.to_thread(watching.until, "'num-slaves', '1'", "SENTINEL", "MASTERS")
-        url = f"redis+sentinel://127.0.0.1:{NOBODY},127.0.0.1:{watching.port}/news"
-        async with RedisBus(url, poll=0.05, timeout=20) as bus:
-            ear = Ear()
-            bus.subscribe(ear)
-            before = await bus.publish(A)
-            master.kill()
-            after = await bus.publish(B)
-            assert ear.changes == [A, None, B]
-            assert after.epoch != before.epoch
-            assert "note://b" in str(replica.ask("ZRANGE", "{tidings}:changes", 0, -1))
-
-
-def sentinel(folder: Path, master: RedisServer):
-    folder.mkdir()
-    configuration = folder / "sentinel.conf"
-    configuration.write_text(
-        f"sentinel monitor news 127.0.0.1 {master.port} 1\n"
-        "sentinel down-after-milliseconds news 300\n"
-        "sentinel failover-timeout news 1000\n"
-    )
-    return redis_server(folder, configuration=configuration)
-
-
-async def test_a_service_that_the_sentinels_do_not_know_is_said(tmp_path: Path) -> None:
-    async with redis_server(tmp_path / "one") as master, sentinel(tmp_path / "sentinel", master) as watching:
-        with pytest.raises(BusUnavailable, match="its sentinels name no server for 'gossip'"):
-            await works(f"redis+sentinel://127.0.0.1:{watching.port}/gossip")
-
-
 async def test_any_node_of_a_cluster_leads_to_the_log_also_when_it_moves(tmp_path: Path) -> None:
     ports = {"one": free_port(), "two": free_port()}
     async with AsyncExitStack() as stack:
@@ -179,7 +143,7 @@ async def test_any_node_of_a_cluster_leads_to_the_log_also_when_it_moves(tmp_pat
         ("redis://ann:s3cret@host?ssl_ca_certs=x", "no option 'ssl_ca_certs'"),
         ("rediss://ann:s3cret@host?ssl_cert_reqs=maybe", "is not valid: Invalid SSL Certificate"),
         ("unix://", "unix:///path/to/the.sock"),
-        ("redis+sentinel://ann:s3cret@host", "must name its service"),
+        ("redis+sentinel://ann:s3cret@host", "no scheme 'redis+sentinel'"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_refused_without_showing_its_secrets(url: str, words: str) -> None:
@@ -191,6 +155,6 @@ def test_a_url_that_leads_nowhere_is_refused_without_showing_its_secrets(url: st
 
 
 def test_the_place_of_a_bus_is_named_without_its_secrets() -> None:
-    for url in ("redis://ann:s3cret@host", "redis://host?password=s3cret", "redis+sentinel://:s3cret@host/news"):
+    for url in ("redis://ann:s3cret@host", "redis://host?password=s3cret"):
         assert "s3cret" not in RedisBus(url)._place
         assert "host" in RedisBus(url)._place

@@ -32,7 +32,6 @@ from tidings.bus.urls import bus_from_url
         ("rediss://ann:s3cret@host?ssl_check_hostname=no&age=60", RedisBus),
         ("valkey://host", RedisBus),
         ("unix:///run/redis.sock", RedisBus),
-        ("redis+sentinel://one,two/service/0?sentinel_password=x", RedisBus),
     ],
 )
 def test_each_text_names_its_bus(url: str, kind: type[Any]) -> None:

@@ -59,7 +59,7 @@ def bus_from_url(text: str) -> Bus:
         ImportError: The package of the engine is not installed; the error says how to install it.
     """
     scheme, colon, _ = text.partition(":")
-    if not colon or not scheme.replace("+", "").isalnum():
+    if not colon or not scheme.isalnum():
         raise ValueError("A bus needs a URL, such as 'memory:', 'sqlite:///path/to/bus.db' or 'redis://host'")
     if scheme not in _ENGINES:
         raise ValueError(f"There is {unknown('bus', scheme, _ENGINES)}")

@@ -3,11 +3,9 @@
     redis://[user:password@]host[:6379][/db]         or valkey://
     rediss://…                                       or valkeys://: the same over TLS
     unix:///path/to/the.sock
-    redis+sentinel://[user:password@]sentinel[:26379][,sentinel…]/service[/db]     also with the other three
 
-Options follow a `?`: `db`, `username`, `password`, `client_name`; over TLS those of the redis package that begin with
-`ssl_`; with sentinels also `sentinel_username` and `sentinel_password`. Errors never show the URL: it may hold a
-password.
+Options follow a `?`: `db`, `username`, `password`, `client_name`, and over TLS those of the redis package that begin
+with `ssl_`. Errors never show the URL: it may hold a password.
 """
 
 from dataclasses import dataclass, field
@@ -16,15 +14,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tidings.bus.shared import unknown
 
-_TLS: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True}
-_SENTINEL: Final = "+sentinel"
-SCHEMES: Final = (*_TLS, "unix", *(scheme + _SENTINEL for scheme in _TLS))
+_TLS: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True, "unix": False}
+SCHEMES: Final = tuple(_TLS)
 
 _OPTIONS: Final = frozenset({"db", "username", "password", "client_name"})
 _TLS_OPTIONS: Final = frozenset(
     f"ssl_{name}" for name in ("keyfile", "certfile", "password", "ca_certs", "ca_path", "cert_reqs", "check_hostname")
 )
-_SENTINEL_OPTIONS: Final = frozenset({"sentinel_username", "sentinel_password"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +30,11 @@ class RedisAddress:
     place: str  # The URL for people, without user and password.
     tls: bool
     options: dict[str, Any] = field(repr=False)  # The arguments of a connection of the redis package.
-    service: str = ""  # Its name among the sentinels; '' without sentinels.
-    sentinels: tuple[tuple[str, int], ...] = ()
-    sentinel_options: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 
 def options_of(scheme: str) -> frozenset[str]:
     """Returns the options that a URL with this scheme may have."""
-    tls = _TLS_OPTIONS if _TLS.get(scheme.removesuffix(_SENTINEL)) else frozenset[str]()
-    return _OPTIONS | tls | (_SENTINEL_OPTIONS if scheme.endswith(_SENTINEL) else frozenset[str]())
+    return _OPTIONS | _TLS_OPTIONS if _TLS.get(scheme) else _OPTIONS
 
 
 def read_url(url: str) -> RedisAddress:
@@ -65,20 +57,7 @@ def read_url(url: str) -> RedisAddress:
         if hosts or not path:
             raise ValueError("Write the URL of a Redis behind a socket as unix:///path/to/the.sock")
         return RedisAddress(f"unix://{parts.path}", tls=False, options=options | {"path": unquote(parts.path)})
-    if scheme.endswith(_SENTINEL):
-        if not path:
-            raise ValueError(f"The URL of a Redis with sentinels must name its service: {scheme}://host:26379/service")
-        service, *rest = path
-        own = {name.removeprefix("sentinel_"): options.pop(name) for name in _SENTINEL_OPTIONS & options.keys()}
-        return RedisAddress(
-            f"{scheme}://{hosts}/{service}",
-            tls=_TLS[scheme.removesuffix(_SENTINEL)],
-            options=options | _database(rest),
-            service=service,
-            sentinels=tuple(_host_and_port(host, 26379) for host in hosts.split(",")),
-            sentinel_options=own,
-        )
-    host, port = _host_and_port(hosts, 6379)
+    host, port = _host_and_port(hosts)
     options |= {"host": host, "port": port} | _database(path)
     return RedisAddress(f"{scheme}://{hosts or host}", tls=_TLS[scheme], options=options)
 
@@ -93,11 +72,11 @@ def _database(path: list[str]) -> dict[str, int]:
     return {"db": int(path[0])}
 
 
-def _host_and_port(text: str, default: int) -> tuple[str, int]:
+def _host_and_port(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, ""
-    port = port or str(default)
+    port = port or "6379"
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
         raise ValueError(
             "The port of a Redis must be a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F."

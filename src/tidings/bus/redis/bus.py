@@ -262,8 +262,8 @@ class RedisBus(BrokerBus):
     once.
 
     Args:
-        url: `redis://[user:password@]host[:port][/db]`, with `rediss://` over TLS; also `valkey://`, `unix:///path` and
-            `redis+sentinel://sentinel,sentinel/service`. A cluster is reached through any of its nodes.
+        url: `redis://[user:password@]host[:port][/db]`, with `rediss://` over TLS; also `valkey://` and `unix:///path`.
+            A cluster is reached through any of its nodes.
         prefix: Buses with the same prefix share one log.
         history: The part of the past that is kept, by the server's clock.
         buffer: The number of distinct changes that wait while the server is out of reach.

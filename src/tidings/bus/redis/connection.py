@@ -12,9 +12,7 @@ from tidings.bus.redis.address import read_url
 
 try:
     from redis import exceptions
-    from redis.asyncio import Connection, Sentinel, SSLConnection, UnixDomainSocketConnection
-    from redis.asyncio.retry import Retry
-    from redis.backoff import NoBackoff
+    from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
 except ImportError as error:
     raise ImportError(f"A RedisBus needs the package redis: {install_command('redis')}") from error
 
@@ -83,7 +81,7 @@ class Server:
     async def connect(self) -> RedisConnection:
         """Returns a new connection, signed in."""
         try:
-            connection = self._kind(**(self._options() | await self._master()))
+            connection = self._kind(**self._options())
             opened = RedisConnection(connection)
             try:
                 await connection.connect()
@@ -95,25 +93,6 @@ class Server:
             self._moved = {}
             raise
         return opened
-
-    async def _master(self) -> dict[str, Any]:
-        """Returns the host and port that the sentinels name; nothing without sentinels."""
-        address = self._address
-        if not address.service:
-            return {}
-        # Each gets one attempt and its share of the time: one that is gone or hangs must not block the others.
-        share = self.timeout / (len(address.sentinels) + 1)
-        once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": share, "socket_connect_timeout": share, "protocol": 2}
-        sentinel: Any = Sentinel(address.sentinels, sentinel_kwargs=address.sentinel_options | once)
-        try:
-            host, port = await sentinel.discover_master(address.service)
-        except exceptions.ConnectionError:
-            # The message of the package contains all its options.
-            raise exceptions.ConnectionError(f"its sentinels name no server for {address.service!r}") from None
-        finally:
-            for client in sentinel.sentinels:
-                await client.aclose()
-        return {"host": host, "port": port}
 
     def moved(self, error: Any) -> None:
         """Lets the next connection go to the node that a `MovedError` of a cluster names."""

@@ -75,7 +75,7 @@ _PERMISSIONS: Final = (
 
 _UNAVAILABLE: Final = {
     "OOM": "has no memory left for this bus (maxmemory is used up). Give it more, or free some.",
-    "READONLY": "is a read-only replica. Give this bus the URL of the master, or of its sentinels.",
+    "READONLY": "is a read-only replica. Give this bus the URL of the master.",
     "MISCONF": "does not write at present, because it cannot save ({error}). Look at its disk.",
     "NOPERM": _PERMISSIONS,
     "The user executing the script": _PERMISSIONS,
