@@ -59,30 +59,24 @@ def measure(_: Lab) -> list[Row]:
     The clock shows growth only where cores are free, and is judged only where there may be enough. The CPU shows what
     the workers could do with a core each, however busy the machine is.
     """
-    found = {}
+    rates: dict[int, tuple[float, float]] = {}
     for count in (1, 2):
         say(f"workers: {count}, with {STREAMS} streams")
-        found[count] = _rates(count)
+        rates[count] = _rates(count)
     cores = os.cpu_count() or 1
-    rows = []
-    for number, (what, target, note) in enumerate(
-        (
-            ("by the clock", GROWS if cores >= _ENOUGH_CORES else None, f"; {cores} cores, also for who reads"),
-            ("by the CPU of the busiest worker", GROWS, ""),
-        )
-    ):
-        before, after = found[1][number], found[2][number]
-        rows.append(
-            Row(
-                "workers",
-                f"deliveries a second with two workers, in those with one, {what}",
-                tidings=after / before,
-                value=after / before,
-                target=target,
-                note=f"{before:,.0f} and {after:,.0f}{note}",
-            )
-        )
-    return rows
+    judged = GROWS if cores >= _ENOUGH_CORES else None
+    by_clock, by_cpu = zip(rates[1], rates[2], strict=True)
+    return [
+        _row("by the clock", *by_clock, judged, f"; {cores} cores, also for who reads"),
+        _row("by the CPU of the busiest worker", *by_cpu, GROWS),
+    ]
+
+
+def _row(what: str, one: float, two: float, target: Target | None, note: str = "") -> Row:
+    what = f"deliveries a second with two workers, in those with one, {what}"
+    return Row(
+        "workers", what, tidings=two / one, value=two / one, target=target, note=f"{one:,.0f} and {two:,.0f}{note}"
+    )
 
 
 def _rates(count: int) -> tuple[float, float]:

@@ -78,7 +78,8 @@ class RedisServer:
 
     def ask(self, *words: str | int, **options: Any) -> Any:
         """The answer to a command, on a connection of its own, as the server gave it."""
-        with Client(port=self.port, decode_responses=True, retry=None, protocol=2, **options) as client:
+        client_of: Any = Client  # Its types are incomplete.
+        with client_of(port=self.port, decode_responses=True, retry=None, protocol=2, **options) as client:
             client.response_callbacks.clear()
             return client.execute_command(*words)
 

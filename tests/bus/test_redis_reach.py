@@ -1,5 +1,7 @@
 """The ways to a Redis: TLS, a socket, the nodes of a cluster; and URLs that lead nowhere."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 import subprocess
 from contextlib import AsyncExitStack

@@ -1,5 +1,7 @@
 """A bus by its URL."""
 
+# pyright: reportPrivateUsage=false
+
 import re
 import subprocess
 import sys
