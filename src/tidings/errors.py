@@ -11,6 +11,7 @@
     │   ├── BadTarget                          the target is not valid
     │   ├── CommandFailed                      a stdio server did not start, or ended at once
     │   ├── NotAuthorized                      the server refuses the credentials
+    │   │   └── SignInNeeded                   a person has to sign in to the server
     │   ├── MessageTooLarge                    a message exceeds the size limit
     │   ├── BusUnavailable        retryable    the bus is out of reach
     │   ├── BusMismatch                        the bus has a log of another shape
@@ -143,6 +144,10 @@ class CommandFailed(TransportError, code="command-failed"):
 
 class NotAuthorized(TransportError, code="not-authorized"):
     """The server refuses these credentials."""
+
+
+class SignInNeeded(NotAuthorized, code="sign-in-needed"):
+    """The server wants a sign-in: nobody is signed in, or the sign-in has ended or lacks a right."""
 
 
 class MessageTooLarge(TransportError, code="message-too-large"):

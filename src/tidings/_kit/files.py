@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -178,6 +178,16 @@ def editing_json(path: Path, largest: int, timeout: float) -> Generator[dict[str
             path.replace(path.with_name(f"{path.name}.broken"))
         yield document
         replace_file(path, dumps(document).encode(), always=True)
+
+
+def settings_folder(environ: Mapping[str, str], platform: str, home: Path) -> Path:
+    """Returns the folder of all programs' settings, on a system named as in `sys.platform`."""
+    if platform == "win32":
+        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    if platform == "darwin":
+        return home / "Library" / "Application Support"
+    stated = environ.get("XDG_CONFIG_HOME", "")
+    return Path(stated) if stated.startswith("/") else home / ".config"
 
 
 def network_disk(root: Path) -> str | None:

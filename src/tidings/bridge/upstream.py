@@ -13,11 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import httpx2
 import mcp_types as types
-from mcp.client.auth import TokenStorage
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from tidings._kit.backoff import Pauses
 from tidings._kit.bounded_json import as_dict
@@ -28,6 +24,7 @@ from tidings.bridge.settings import ClientCredentials, UpstreamSpec
 from tidings.client import ClientConfig, LiveClient, Tap, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
+from tidings.client.sign_in import kept_sign_in, sign_in_with_secret
 from tidings.client.targets import HttpTarget, Target, parse_target
 from tidings.errors import NotAuthorized, TidingsError
 
@@ -100,14 +97,15 @@ class Upstream:
     def _target(self) -> object:
         """Returns the target with the credentials for it: those of the client, or those of the bridge."""
         target, auth = self.spec.target, self.spec.auth
-        if auth is None and not (self.spec.pass_token and self.authorization):
-            return target
         parsed = parse_target(target)
-        if not isinstance(parsed, HttpTarget):
+        if not isinstance(parsed, HttpTarget) or parsed.has_credentials:
             return target
-        if auth is not None:
-            return replace(parsed, auth=_signing_in(parsed.url, auth))
-        return replace(parsed, headers={**parsed.headers, "Authorization": self.authorization or ""})
+        if auth is None and self.spec.pass_token:
+            passed = {"Authorization": self.authorization} if self.authorization else {}
+            return replace(parsed, headers={**parsed.headers, **passed})
+        if isinstance(auth, ClientCredentials):
+            auth = sign_in_with_secret(parsed.url, auth.issuer, auth.client_id, auth.client_secret, auth.scope)
+        return replace(parsed, auth=auth or kept_sign_in(parsed.url))
 
     # Its life.
 
@@ -248,31 +246,3 @@ class Upstream:
         if text and text != self.notices.get(event.name):
             logger.warning("%s: %s", self.spec.name, text)
         return text
-
-
-def _signing_in(url: str, auth: httpx2.Auth | ClientCredentials) -> httpx2.Auth:
-    """Returns what signs in one session to the server at `url`, by the SDK's client."""
-    if not isinstance(auth, ClientCredentials):
-        return auth
-    return ClientCredentialsOAuthProvider(
-        url, _Memory(), auth.client_id, auth.client_secret, scope=auth.scope, issuer=auth.issuer
-    )
-
-
-class _Memory(TokenStorage):
-    """Keeps tokens for as long as the session: with these credentials, new ones cost one request."""
-
-    _tokens: OAuthToken | None = None
-    _client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self._tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._client = client_info

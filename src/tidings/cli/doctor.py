@@ -67,7 +67,7 @@ class CheckedPath:
 # What is installed
 
 
-PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them except `render`.
+PURPOSES: Final = {  # The purpose of each extra
     "nats": "replicas connected by NATS",
     "redis": "replicas connected by Redis",
     "vault": "`tidings vault`",
@@ -75,6 +75,7 @@ PURPOSES: Final = {  # The purpose of each extra. `all` contains all of them exc
     "render": "`tidings web --render`, which also needs Chromium",
     "bridge": "`tidings bridge`",
     "semantic": "search by meaning in `tidings vault`",
+    "keyring": "tokens of `tidings login` in the keychain of the operating system",
     "inspector": "`tidings tui`, and scripts of answers in YAML",
 }
 _NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")

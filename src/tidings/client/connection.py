@@ -277,7 +277,9 @@ class Connection:
 
     def _give_up(self) -> None:
         last = self.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
-        if self._was_connected:
+        if isinstance(last, errors.SignInNeeded):
+            self.error = last
+        elif self._was_connected:
             tries = {0: "", 1: " after 1 try"}.get(self.tries, f" after {self.tries} tries")
             text = f"Gave up on {self.name}{tries}: {last.message} Call reconnect() to try again."
             self.error = errors.GaveUp(text, server=self.name)

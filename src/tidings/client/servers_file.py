@@ -49,6 +49,7 @@ class ServersFileEntry:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     kind: Literal["http", "sse"] | None = None
     hidden: frozenset[str] = frozenset()  # The values of variables with names such as API_KEY.
+    account: str = ""  # The name of the account to use at a URL; by default the current one.
 
 
 def read_entry(path: Path, name: str | None, environ: Mapping[str, str]) -> ServersFileEntry:

@@ -10,7 +10,7 @@ import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Final, Literal, cast
@@ -21,6 +21,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 
 from tidings._kit.text import shortened
+from tidings.client.accounts import default_accounts
 from tidings.client.masking import forms, masked, shown_arguments, shown_url, url_secrets
 from tidings.client.servers_file import ServersFileEntry, parse_entry, read_entry
 from tidings.errors import BadTarget
@@ -70,6 +71,12 @@ class HttpTarget(_Target):
         headers = sorted((name.lower(), value) for name, value in self.headers.items())
         # It cannot be known whom an `auth` object signs in, so each target with one is unique.
         return json.dumps(["http", self.url, headers, self._unique if self.auth else None])
+
+    @property
+    def has_credentials(self) -> bool:
+        """It has its own: a header, an `auth` object or a user in the URL."""
+        has_header = any(name.lower() == "authorization" for name in self.headers)
+        return has_header or self.auth is not None or bool(httpx2.URL(self.url).userinfo)
 
     def _secret_values(self) -> set[str]:
         return {*self.headers.values(), *self.hidden} | url_secrets(self.url)
@@ -244,8 +251,20 @@ def _command(words: Sequence[str], given: _Given, entry: ServersFileEntry | None
 
 
 def target_of(entry: ServersFileEntry) -> HttpTarget | CommandTarget:
-    """Returns the target of an entry of a file of servers. `connect()` accepts it. Raises `BadTarget`."""
-    return _from_entry(entry, _Given())
+    """Returns the target of an entry of a file of servers. `connect()` accepts it. Raises `BadTarget`.
+
+    A server at a URL without credentials gets those of the account that is signed in there, if there is one.
+    """
+    target = _from_entry(entry, _Given())
+    if (
+        isinstance(target, HttpTarget)
+        and not target.has_credentials
+        and default_accounts().get(target.url, entry.account)
+    ):
+        from tidings.client.sign_in import kept_sign_in  # noqa: PLC0415 - imports the SDK's OAuth, which is slow
+
+        return replace(target, auth=kept_sign_in(target.url, entry.account))
+    return target
 
 
 def _from_entry(entry: ServersFileEntry, given: _Given) -> HttpTarget | CommandTarget:

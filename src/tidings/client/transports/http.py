@@ -35,7 +35,7 @@ from tidings.client.targets import HttpTarget
 from tidings.client.transports.bodies import ENCODING, BoundedTransport, body_of, words_in
 from tidings.client.transports.sse import sse_streams
 from tidings.client.transports.tap import TappedTransport, TapReporter
-from tidings.errors import ConnectFailed, NotAuthorized
+from tidings.errors import ConnectFailed, NotAuthorized, SignInNeeded
 
 logger = logging.getLogger(__name__)
 
@@ -228,8 +228,8 @@ class _SignIn(httpx2.Auth):
                 outgoing = await (self._signing_in(flow.asend(response)) if refused else flow.asend(response))
         except StopAsyncIteration:
             return
-        except httpx2.TransportError:
-            raise  # Unreachable, not refused.
+        except (httpx2.TransportError, SignInNeeded):
+            raise  # The former is unreachable, and refuses nothing.
         except Exception as error:
             raise NotAuthorized(f"Signing in failed: {error or type(error).__name__}") from error
         finally:
@@ -247,7 +247,7 @@ class _SignIn(httpx2.Auth):
             self.watch.signing_in(call, busy=False)
 
 
-async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized:
+async def _token_wanted(response: httpx2.Response, server: str) -> SignInNeeded:
     """Returns the error for a server that wants credentials and got none, with the server's own words."""
     words = ""
     if (body := body_of(response)) is not None and not body.is_stream:
@@ -256,8 +256,8 @@ async def _token_wanted(response: httpx2.Response, server: str) -> NotAuthorized
                 words = words_in(response.headers.get("content-type", ""), await response.aread())
     await response.aclose()
     said = f" It says: {words}" if words else ""
-    text = f'The server wants a token, and none was sent (HTTP 401). Pass it: connect(url, token="...").{said}'
-    return NotAuthorized(text, server=server)
+    cure = 'Run `tidings login`, or pass a token: connect(url, token="...").'
+    return SignInNeeded(f"The server wants a sign-in, and no token was sent (HTTP 401). {cure}{said}", server=server)
 
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none
+from tidings._kit.files import settings_folder
 from tidings.inspector.catalog.entry import (
     CatalogError,
     ServerEntry,
     map_texts,
     read,
     section_of,
-    settings_folder,
     variable_name,
 )
 

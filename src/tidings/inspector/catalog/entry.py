@@ -114,19 +114,9 @@ def section_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def settings_folder(environ: Mapping[str, str], platform: str, home: Path) -> Path:
-    """Returns the folder of all programs' settings, on a system named as in `sys.platform`."""
-    if platform == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    if platform == "darwin":
-        return home / "Library" / "Application Support"
-    stated = environ.get("XDG_CONFIG_HOME", "")
-    return Path(stated) if stated.startswith("/") else home / ".config"
-
-
 def user_catalog(environ: Mapping[str, str], platform: str, home: Path) -> Path:
     """Returns the path of a user's catalog."""
-    return settings_folder(environ, platform, home) / "tidings" / "servers.json"
+    return files.settings_folder(environ, platform, home) / "tidings" / "servers.json"
 
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
