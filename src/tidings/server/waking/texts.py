@@ -77,11 +77,11 @@ class ResourceReader:
         return _text_of(result)
 
     async def listed(self, ctx: RequestContext) -> list[str]:
-        """Returns the URIs of the resources that are listed for the sender of a request, on the first page."""
+        """Returns the URIs of the resources that are listed for the sender of a request; none if that takes pages."""
         with suppress(Exception):
             async with asyncio.timeout(_READ_SECONDS):
                 answer = _as_json(await self._ask(replace(ctx, method="resources/list", params={})))
-                return [each["uri"] for each in answer["resources"]]
+                return [] if answer.get("nextCursor") else [each["uri"] for each in answer["resources"]]
         return []
 
     async def _ask(self, ctx: RequestContext) -> HandlerResult:

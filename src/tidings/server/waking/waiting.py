@@ -50,6 +50,7 @@ T = TypeVar("T")
 _WAIT_BYTES: Final = 6_000  # Beside its subscriptions: the subscriber, its timer, and its task.
 _LOOK_SECONDS: Final = 0.05
 _MOST_ORIGINS: Final = 1_000  # Callers of whom it is known what they have waited for.
+_MOST_AWAITED: Final = 200  # Subscriptions of one of them. Older ones are forgotten.
 _MOST_ABSENT: Final = 3  # Resources that do not exist, of which the caller is told.
 _NOTE_KEY: Final = "com.anthropic/agent-task"  # Claude Code shows its model no status message, but a note here.
 _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for, is let go of after this time.
@@ -65,6 +66,7 @@ class Wait(Collector):
     __slots__ = (
         "_core",
         "_end_of_quiet",
+        "_last_moment",
         "_place",
         "_timer",
         "_waking",
@@ -107,6 +109,8 @@ class Wait(Collector):
         self._place = place
         self._timer: asyncio.TimerHandle | None = None
         self._end_of_quiet = 0.0
+        # By the clock of the loop, because the other one may be set back.
+        self._last_moment = asyncio.get_running_loop().time() + until - time.time()
         self.when_ready: Callable[[], None] = _nobody
         self.until = until
         self.origin = origin_of(scope)
@@ -123,16 +127,19 @@ class Wait(Collector):
         """Something has changed, and it is ready in a moment."""
         return bool(self.changed) and not self.is_ready
 
+    @property
+    def seconds_left(self) -> float:
+        return max(self._last_moment - asyncio.get_running_loop().time(), 0.0)
+
     def begin(self) -> None:
         """Waits from now on, also after something was collected that did not count."""
         self.is_ready, self._end_of_quiet = False, 0.0
-        left = self.until - time.time()
-        if self.lost or self.interrupted or (left <= 0 and not self.changed):
+        if self.lost or self.interrupted or not (self.seconds_left or self.changed):
             self._ready()
         elif self.changed:
             self._wait_for_quiet()
         else:
-            self._set_timer(left, self._ready)
+            self._set_timer(self.seconds_left, self._ready)
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         for frame in frames:
@@ -172,7 +179,7 @@ class Wait(Collector):
     def _ready(self) -> None:
         if not self.is_ready and not self._gone:
             self.is_ready = True
-            self._set_timer(max(self.until - time.time(), 0.0) + _UNASKED_SECONDS, self.end)
+            self._set_timer(self.seconds_left + _UNASKED_SECONDS, self.end)
             self.when_ready()
 
     def settle(self) -> str:
@@ -233,7 +240,7 @@ class Waits:
         self._held: dict[Wait, str] = {}  # With the client that each counts for.
         self._counts: Counter[str] = Counter()
         self._tasks: dict[str, Wait] = {}
-        self._awaited: dict[str, Filter] = {}  # By origin: what each has waited for last.
+        self._awaited: dict[str, Filter] = {}  # By origin: what each has waited for.
         self._turns: dict[str, asyncio.Lock] = {}  # Of tasks that somebody asks for now.
         self._background = Background()
 
@@ -282,13 +289,22 @@ class Waits:
         text = (await self._reader.read(ctx, [uri])).get(uri, Text(None))
         return f". {harmless(text.why)}" if text.gone else f".{question([uri], show=str)}"
 
-    async def _absent(self, ctx: RequestContext, texts: Mapping[str, Text]) -> str:
-        """Returns which resources do not exist, and the closest that do, as the sender reads and lists them."""
+    async def _absent(self, ctx: RequestContext, uris: Sequence[str], texts: Mapping[str, Text]) -> str:
+        """Returns which of `uris` do not exist, and the closest that do, as the sender reads and lists them."""
         said = list[str]()
-        for uri, why in [(uri, text.why) for uri, text in texts.items() if text.gone][:_MOST_ABSENT]:
-            near = [] if "Did you mean" in why else closest(uri, await self._reader.listed(ctx), key=_own_part)
-            allowed = [each for each in near if await self._core.policy.allows(ctx, each)]
-            said.append(f"Nothing exists at {uri} now: {shortened(why, 400)}{question(allowed, show=str)}")
+        gone = [uri for uri in uris if uri.endswith("*") or (uri in texts and texts[uri].gone)][:_MOST_ABSENT]
+        listed = await self._reader.listed(ctx) if gone else []
+        for uri in gone:
+            if uri in texts:
+                why = shortened(texts[uri].why, 400)
+                near = [] if "Did you mean" in why else closest(uri, listed, key=_own_part)
+                allowed = [each for each in near if await self._core.policy.allows(ctx, each)]
+                said.append(f"Nothing exists at {uri} now: {why}{question(allowed, show=str)}")
+            elif not any(each.startswith(uri[:-1]) for each in listed):
+                folders = dict.fromkeys(each[: each.rfind("/") + 1] + "*" for each in listed)
+                near = [each for each in closest(uri, folders, cutoff=0.8) if await self._core.policy.allows(ctx, each)]
+                if near:
+                    said.append(f"No listed resource begins with {uri[:-1]} now.{question(near, show=str)}")
         return harmless(" ".join(said))
 
     async def _place(self, ctx: RequestContext, since: str | None) -> tuple[Cursor | None, dict[str, str]]:
@@ -357,7 +373,7 @@ class Waits:
         plain = [uri for uri in wanted.uris if not uri.endswith("*")]
         texts = await self._reader.read(ctx, [uri for uri in plain if uri not in known])
         read_at = self._core.bus.head
-        absent = await self._absent(ctx, texts)
+        absent = await self._absent(ctx, wanted.uris, texts)
         self._check_room(client_key(scope_of(ctx)))  # Right before it counts: others may have begun meanwhile.
         wait, missed = await self._begun(ctx, place, wanted)
         # What changed before they were read may be in the texts or not.
@@ -475,7 +491,7 @@ class Waits:
             own = [uri for uri, text in texts.items() if await self._texts.wrote_this(wait.origin, uri, text.digest)]
             changed = [uri for uri in changed if uri not in own]
         if not changed:
-            over = wait.interrupted or time.time() >= wait.until
+            over = wait.interrupted or not wait.seconds_left
             return unchanged_result(wait.until, await self._texts.mark(cursor, known, holder)) if over else None
         entries = [
             ChangedResource(uri, await self._texts.find(known.get(uri)), texts.get(uri))
@@ -536,8 +552,8 @@ class Waits:
         )
         self._held[wait] = client
         self._counts[client] += 1
-        self._awaited.pop(wait.origin, None)
-        self._awaited[wait.origin] = Filter.of(wanted.uris)
+        awaited = self._awaited.pop(wait.origin, Filter()).subscriptions.union(wanted.uris)
+        self._awaited[wait.origin] = Filter.of(awaited if len(awaited) <= _MOST_AWAITED else wanted.uris)
         if len(self._awaited) > _MOST_ORIGINS:
             del self._awaited[next(iter(self._awaited))]
         return wait
