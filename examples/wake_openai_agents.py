@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK that is woken when notice boards change, and shown what changed.
 
-    pip install tidings openai-agents
+    pip install . openai-agents    # in a clone of Tidings
     python examples/live_server.py                                         # in another terminal
     python examples/wake_openai_agents.py http://127.0.0.1:8000/mcp gpt-5.1
 
@@ -31,4 +31,4 @@ async def main(url: str, model: Any, every: float = 10) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:3]))
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

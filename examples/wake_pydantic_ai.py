@@ -1,6 +1,6 @@
 """A Pydantic AI agent that is woken when notice boards change, and shown what changed.
 
-    pip install tidings "pydantic-ai-slim[openai]"
+    pip install . "pydantic-ai-slim[openai]"    # in a clone of Tidings
     python examples/live_server.py                                         # in another terminal
     python examples/wake_pydantic_ai.py http://127.0.0.1:8000/mcp openai:gpt-5.1
 
@@ -32,4 +32,4 @@ async def main(url: str, model: Any, every: float = 10) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:3]))
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

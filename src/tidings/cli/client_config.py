@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from tidings._kit.lazy import install_source
 from tidings.cli.exits import Refusal
 from tidings.cli.serving import HttpAddress
 
@@ -35,7 +36,7 @@ def program(extra: str) -> list[str]:
     here = Path(sys.executable)
     if "archive-v0" in here.parts:
         # In the cache of uv, from which it may be removed.
-        return [shutil.which("uvx") or "uvx", "--from", f"tidings[{extra}]", "tidings"]
+        return [shutil.which("uvx") or "uvx", "--from", install_source(extra), "tidings"]
     found = shutil.which("tidings", path=str(here.parent)) or shutil.which("tidings")
     return [str(Path(found).absolute())] if found else [sys.executable, "-m", "tidings"]
 
