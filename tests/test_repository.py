@@ -58,7 +58,8 @@ def test_the_requirements_are_names_with_exact_versions_and_hashes_and_nothing_e
 
 
 @pytest.mark.parametrize(
-    ("name", "groups", "without"), [("run", ["build"], ["render", "semantic"]), ("dev", ["build", "dev"], [])]
+    ("name", "groups", "without"),
+    [("run", ["build"], ["render", "semantic", "keyring"]), ("dev", ["build", "dev"], [])],
 )
 def test_the_requirements_fit_the_ranges_of_the_project(name: str, groups: list[str], without: list[str]) -> None:
     listed = pins(name)

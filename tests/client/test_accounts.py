@@ -18,7 +18,7 @@ from tests.client.misbehaving import site
 from tidings import connect
 from tidings.client.accounts import Accounts
 from tidings.client.config import Backoff, ClientConfig
-from tidings.client.sign_in import SigningIn, Step, kept_sign_in, sign_out
+from tidings.client.sign_in import SigningIn, SignInStep, kept_sign_in, sign_out
 from tidings.errors import NotAuthorized, SignInNeeded
 
 pytestmark = pytest.mark.anyio
@@ -214,7 +214,7 @@ async def test_a_scope_that_is_missing_is_asked_for_at_the_next_sign_in(
 
 async def test_a_server_that_offers_no_sign_in_says_what_it_wants(accounts: Accounts) -> None:
     async with site(lambda asked: asked.answer(401 if asked.path == "/mcp" else 404)) as here:
-        steps: list[Step] = []
+        steps: list[SignInStep] = []
         with pytest.raises(NotAuthorized, match="--token"):
             await SigningIn(here.url, accounts=accounts, on_step=steps.append).run()
         assert steps[0].status == 401

@@ -225,7 +225,7 @@ def sign_in_with_secret(url: str, issuer: str, client_id: str, client_secret: st
 
 
 @dataclass(frozen=True)
-class Step:
+class SignInStep:
     """One step of a sign-in, with secrets masked. Its status is None while it waits for the person."""
 
     name: str
@@ -267,12 +267,12 @@ class SigningIn(httpx2.Auth):
         client_secret: str = "",
         port: int = 0,
         open_browser: Callable[[str], object] | None = None,
-        on_step: Callable[[Step], object] | None = None,
+        on_step: Callable[[SignInStep], object] | None = None,
         accounts: Accounts | None = None,
     ) -> None:
         self.url = url
         self.address = ""  # The page where the person signs in, once it is known.
-        self.steps: list[Step] = []
+        self.steps: list[SignInStep] = []
         self._accounts = accounts or default_accounts()
         self._headers = dict(headers or {})
         known = self._accounts.get(url, account)
@@ -397,10 +397,10 @@ class SigningIn(httpx2.Auth):
         if not any(each.name == "registration" for each in self.steps):
             document = asked["client_id"] == self._client_id and self._client_id.startswith("https://")
             words = f"not needed: {'client-id document' if document else 'known client'} {asked['client_id']}"
-            self._add(Step("registration", words))
+            self._add(SignInStep("registration", words))
         self._asked = time.monotonic()
         words = f"waiting for you at {urlsplit(address).hostname}"
-        self._add(Step("authorization", words, None, 0.0, "GET", address.partition("?")[0], _shown(asked)))
+        self._add(SignInStep("authorization", words, None, 0.0, "GET", address.partition("?")[0], _shown(asked)))
         if self._open is not None:
             self._open(address)
 
@@ -408,7 +408,7 @@ class SigningIn(httpx2.Auth):
         found = await self._landed
         asked, waited = self.steps[-1], (time.monotonic() - self._asked) * 1000
         words = "you agreed" if "code" in found else f"refused: {found.get('error')}"
-        self._add(Step(asked.name, words, 302, waited, asked.method, asked.url, asked.request, _shown(found)))
+        self._add(SignInStep(asked.name, words, 302, waited, asked.method, asked.url, asked.request, _shown(found)))
         if "code" not in found:
             said = found.get("error_description") or found.get("error") or "it gave no reason"
             raise OAuthFlowError(f"The authorization server did not agree: {said}")
@@ -416,7 +416,7 @@ class SigningIn(httpx2.Auth):
 
     # The steps.
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: SignInStep) -> None:
         self.steps.append(step)
         if self._on_step is not None:
             self._on_step(step)
@@ -426,7 +426,7 @@ class SigningIn(httpx2.Auth):
         name, _, words = words.partition(": ")
         request, took = response.request, (time.monotonic() - began) * 1000
         words = one_line(harmless(words))
-        self._add(Step(name, words, response.status_code, took, request.method, str(request.url), **more))
+        self._add(SignInStep(name, words, response.status_code, took, request.method, str(request.url), **more))
 
     def _note_answer(self, request: httpx2.Request, response: httpx2.Response, began: float) -> None:
         """Notes a step between this client and the authorization server, or the metadata of a server."""
