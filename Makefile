@@ -77,9 +77,10 @@ docs: $(VENV)/.ready-dev ## the site, built strictly into build/docs; and the co
 	$(BIN)/pytest --no-header README.md docs tests/test_docs.py
 	@echo "The documentation is in build/docs/index.html"
 
-dist: $(VENV)/.ready-dev $(PAGE) ## the wheel and the source distribution in dist/, with their sizes; both bring the page
+dist: $(VENV)/.ready-dev $(PAGE) ## the wheel, the source distribution, bundles and registry entries in dist/, with their sizes
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/python scripts/catalogs
 	@ls -lh dist
 
 release: $(VENV)/.ready-dev ## check the version and the changelog, build dist/, tag the commit; nothing is uploaded
