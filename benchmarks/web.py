@@ -1,7 +1,7 @@
 """The web server's extraction beside its peers: quality, pages a CPU second, memory. And its watching.
 
     python -m benchmarks.web [--pages DIR] [--most N] [--quick] [--alone] [--held] [--json FILE]
-    python -m benchmarks.web --watching [--pages DIR] [--most N] [--rounds N] [--tuned] [--json FILE]
+    python -m benchmarks.web --watching [--pages DIR] [--mode MODE] [--most N] [--rounds N] [--tuned] [--json FILE]
 
 The pages whose content is known are no part of the repository; without them there is nothing to measure, and that is
 said. A peer that cannot be installed is left out, and named. `--held` fits the model anew on three quarters of the
@@ -9,8 +9,8 @@ sites (needs requirements/fit.txt), and measures everything on the pages of the 
 for pages nobody has seen.
 
 `--watching` follows so many pages of that collection, and as many made ones, and counts the changes that are missed and
-the alarms that are false: with one process, through restarts, and with two processes on one store. The pages are of the
-half of the sites that nothing was tuned on; `--tuned` takes the other half.
+the alarms that are false: with one process, through restarts, and with two processes on one store, or in one of these
+modes. The pages are of the half of the sites that nothing was tuned on; `--tuned` takes the other half.
 """
 
 import argparse
@@ -36,7 +36,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if chosen.watching:
             most = chosen.most or (QUICK if chosen.quick else web_watching.PAGES)
-            rows = web_watching.measure(chosen.pages, most=most, rounds=chosen.rounds, unseen=not chosen.tuned)
+            modes = [chosen.mode] if chosen.mode else web_watching.MODES
+            rows = web_watching.measure(chosen.pages, modes, most=most, rounds=chosen.rounds, unseen=not chosen.tuned)
             return conclude(rows, failed, chosen.json)
         most = chosen.most or (QUICK if chosen.quick else None)
         with TemporaryDirectory() as folder:
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--alone", action="store_true", help="without the peers; nothing is installed")
     parser.add_argument("--held", action="store_true", help="fit without a quarter of the sites, and measure those")
     parser.add_argument("--watching", action="store_true", help="measure the watching of pages instead")
+    parser.add_argument("--mode", choices=web_watching.MODES, help="with --watching: in this mode alone")
     parser.add_argument("--rounds", type=int, default=13, metavar="N", help="with --watching: alter pages so often")
     parser.add_argument("--tuned", action="store_true", help="with --watching: pages of the other half of the sites")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")

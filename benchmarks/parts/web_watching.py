@@ -28,7 +28,9 @@ from benchmarks.report import Row, Target, say
 
 PAGES: Final = 200
 """Of each sort."""
-MODES: Final = ("one process", "a restart in each round", "two processes on one store")
+ONE, RESTARTED, TWO = MODES = ("one", "restarted", "two")
+"""One process; one that is killed and started again in each round; two on one store."""
+_SAID: Final = {ONE: "one process", RESTARTED: "a restart in each round", TWO: "two processes on one store"}
 _KINDS: Final = (*CHANGES, *NOISES)
 _INTERVAL: Final = 5.0
 """Seconds between two looks at a page."""
@@ -46,11 +48,13 @@ def is_unseen(url: str) -> bool:
     return int(sha1(site_of(url).encode(), usedforsecurity=False).hexdigest(), 16) % 2 == 0
 
 
-def measure(home: Path, *, most: int = PAGES, rounds: int = len(_KINDS), unseen: bool = True) -> list[Row]:
-    """The rows of every mode; `unseen` takes the real pages from the sites that nothing was tuned on."""
+def measure(
+    home: Path, modes: Sequence[str] = MODES, *, most: int = PAGES, rounds: int = len(_KINDS), unseen: bool = True
+) -> list[Row]:
+    """The rows of these modes; `unseen` takes the real pages from the sites that nothing was tuned on."""
     known = [page for page in pages(home) if is_unseen(page.url) == unseen]
     rows: list[Row] = []
-    for mode in MODES:
+    for mode in modes:
         say(f"watching: {mode}, making the pages")
         specimens = [*synthetic(most), *real(known, most)]
         with TemporaryDirectory() as folder:
@@ -90,7 +94,7 @@ class _Run:
         async with site, _server(self.folder) as first:
             self.server = first
             await self._watch_all([f"http://{host}:{port}/" for host in hosts])
-            if self.mode == MODES[2]:
+            if self.mode == TWO:
                 async with _server(self.folder):
                     await self._rounds(rounds)
             else:
@@ -119,7 +123,7 @@ class _Run:
                 kinds[host] = _KINDS[(place + number) % len(_KINDS)]
                 page.specimen.alter(kinds[host])
                 page.body, page.version = page.specimen.html(), page.version + 1
-            told = await self._settled(restart=self.mode == MODES[1])
+            told = await self._settled(restart=self.mode == RESTARTED)
             told |= await self._changed()
             for host, kind in kinds.items():
                 self.looks[kind] += 1
@@ -155,7 +159,7 @@ class _Run:
         missed, false = ({kind: self.wrong[kind] for kind in kinds if self.wrong[kind]} for kinds in (CHANGES, NOISES))
         alarms = sum(false.values())
         share = 100 * alarms / same if same else 0.0
-        head = f"watching {len(self.by_host)} pages, {self.mode}"
+        head = f"watching {len(self.by_host)} pages, {_SAID[self.mode]}"
         return [
             Row("watching", f"{head}: changes missed", tidings=sum(missed.values()), value=float(sum(missed.values())),
                 target=MISSED, note=f"of {changed:,}; {missed or 'none'}"),
@@ -241,7 +245,8 @@ async def _server(folder: Path) -> AsyncGenerator[_Server]:
 
 def _data(called: Any) -> dict[str, Any]:
     """What a tool answered for programs."""
-    return (called.result.meta or {}).get("dev.tidings/data") or called.result.structured_content or {}
+    meta: dict[str, Any] = called.result.meta or {}
+    return meta.get("dev.tidings/data") or called.result.structured_content or {}
 
 
 def _free_port() -> int:

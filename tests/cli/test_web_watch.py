@@ -20,14 +20,16 @@ PAGE = "<html><head><title>Mug</title></head><body><h1>Mug</h1><p class=price>{}
 class Shop(BaseHTTPRequestHandler):
     """A page whose price falls with each request, and a webhook."""
 
+    server: Any
+
     def do_GET(self) -> None:
-        self.server.asked.append({name.lower(): value for name, value in self.headers.items()})  # pyright: ignore[reportAttributeAccessIssue]
-        price = max(50 - len(self.server.asked), 40)  # pyright: ignore[reportAttributeAccessIssue]
+        self.server.asked.append({name.lower(): value for name, value in self.headers.items()})
+        price = max(50 - len(self.server.asked), 40)
         self._reply(PAGE.format(f"{price}.00 EUR").encode())
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.posted.append(json.loads(body))  # pyright: ignore[reportAttributeAccessIssue]
+        self.server.posted.append(json.loads(body))
         self._reply(b"")
 
     def _reply(self, body: bytes) -> None:
@@ -93,6 +95,11 @@ def test_both_orders_of_the_words_mean_the_same(words: tuple[str, str]) -> None:
         (("http://127.0.0.1:9/", "--part", "price"), "names no part"),
         (("http://127.0.0.1:9/", "--when", "soon"), "not understood"),
         (("http://127.0.0.1:9/", "--header", "x"), "not a header"),
+        (("http://[bad/", "--header", "Cookie: $HOME"), "not an IPv6 address"),
+        (("example.org/news", "--header", "Cookie: $HOME"), "not a complete URL"),
+        (("http://127.0.0.1:9/", "--webhook", "hooks"), "not a complete URL"),
+        (("http://127.0.0.1:9/", "--feed", "nowhere/feed.xml"), "cannot be written"),
+        (("http://127.0.0.1:9/", "--feed", "."), "cannot be read"),
     ],
 )
 def test_what_cannot_be_watched_is_refused_in_a_line(words: tuple[str, ...], why: str) -> None:
@@ -100,3 +107,13 @@ def test_what_cannot_be_watched_is_refused_in_a_line(words: tuple[str, ...], why
     assert done.code == 2
     assert why in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("text", ["my notes", "<rss version='2.0'/>"])
+def test_a_file_that_is_no_atom_feed_is_refused_and_left_as_it_is(tmp_path: Path, text: str) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text(text)
+    done: Done = tidings("web", "watch", "http://127.0.0.1:9/", "--feed", str(notes))
+    assert done.code == 2
+    assert "is not an Atom feed" in done.err
+    assert notes.read_text() == text

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
 import click
@@ -23,6 +22,10 @@ from tidings.web.settings import BadSetting, Settings
 _ATOM: Final = "http://www.w3.org/2005/Atom"
 _MOST_ENTRIES: Final = 100
 _TRIES: Final = 3
+_EMPTY: Final = (
+    f'<feed xmlns="{_ATOM}"><id>urn:tidings:changes</id><title>Changes of web pages</title>'
+    "<author><name>Tidings</name></author></feed>"
+)
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 
@@ -77,17 +80,24 @@ def watch_command(
     With --exec, the shell command gets the URL in the environment variable TIDINGS_URI. With --store FILE, changes
     between two runs are reported, too.
     """
+    from tidings.web.fetch.request import BadUrl
+    from tidings.web.fetch.urls import parse
+
     named = dict(_header(each) for each in headers)
     try:
+        hosts = dict.fromkeys(parse(url).host for url in urls)
+        _ = parse(webhook) if webhook is not None else None
         settings = Settings(**{name: value for name, value in given.items() if value not in (None, ())})
         if every is not None:
             settings = replace(settings, watch_min=min(every, settings.watch_min))
         # Who types the command may send what its environment has, to the hosts of these pages.
         names = {name for text in (*named.values(), data) for name in _NAME.findall(text)}
-        granted = [f"{name}@{urlsplit(url).hostname}" for name in sorted(names) for url in urls]
+        granted = [f"{name}@{host}" for name in sorted(names) for host in hosts]
         settings = replace(settings, secrets=" ".join(filter(None, [settings.secrets, *granted])))
-    except BadSetting as error:
+    except (BadSetting, BadUrl) as error:
         raise Refusal(str(error)) from None
+    if feed is not None:
+        _write(feed, _read(feed))  # Refused now, and not after the first change.
 
     async def tell(change: dict[str, Any]) -> None:
         if program is not None:
@@ -176,32 +186,42 @@ async def _post(url: str, change: dict[str, Any]) -> None:
             return
 
 
-def _add_to_feed(path: Path, change: dict[str, Any]) -> None:
-    """Adds an entry at the top of an Atom feed, and removes the oldest."""
+def _read(path: Path) -> ET.Element:
+    """Returns the Atom feed in a file; an empty one if there is no file."""
     ET.register_namespace("", _ATOM)
     try:
-        feed = ET.fromstring(path.read_bytes())  # noqa: S314 - a file of this command
-    except (FileNotFoundError, ET.ParseError):
-        feed = ET.fromstring(f'<feed xmlns="{_ATOM}"><id>urn:tidings:changes</id></feed>')  # noqa: S314 - see above
-        _child(feed, "title", "Changes of web pages")
-        _child(_child(feed, "author", None), "name", "Tidings")
-    for old in feed.findall(f"{{{_ATOM}}}updated"):
-        feed.remove(old)
-    _child(feed, "updated", change["changed_at"])
+        feed = ET.fromstring(path.read_bytes() or _EMPTY)  # noqa: S314 - a file of this command
+    except FileNotFoundError:
+        return ET.fromstring(_EMPTY)  # noqa: S314 - see above
+    except OSError as error:
+        raise Refusal(f"--feed: {path} cannot be read: {error.strerror}. Give another file.") from None
+    except ET.ParseError:
+        feed = None
+    if feed is None or feed.tag != f"{{{_ATOM}}}feed":
+        raise Refusal(f"--feed: {path} is not an Atom feed, and is left as it is. Give another file.")
+    return feed
+
+
+def _write(path: Path, feed: ET.Element) -> None:
+    try:
+        replace_file(path, ET.tostring(feed, encoding="utf-8", xml_declaration=True), always=True)
+    except OSError as error:
+        raise Refusal(f"--feed: {path} cannot be written: {error.strerror}. Give another file.") from None
+
+
+def _add_to_feed(path: Path, change: dict[str, Any]) -> None:
+    """Adds an entry at the top of an Atom feed, and removes the oldest."""
+    feed = _read(path)
     entry = ET.Element(f"{{{_ATOM}}}entry")
-    _child(entry, "id", f"urn:tidings:{change['id']}")
-    _child(entry, "title", change["title"] or change["url"])
-    _child(entry, "updated", change["changed_at"])
-    _child(entry, "link", None, href=change["url"])
-    _child(entry, "content", _NOT_XML.sub("", change["diff"]), type="text")
-    entries = [entry, *feed.findall(f"{{{_ATOM}}}entry")]
-    for old in entries[1:]:
-        feed.remove(old)
-    feed.extend(entries[:_MOST_ENTRIES])
-    replace_file(path, ET.tostring(feed, encoding="utf-8", xml_declaration=True), always=True)
-
-
-def _child(parent: ET.Element, name: str, text: str | None, **attributes: str) -> ET.Element:
-    child = ET.SubElement(parent, f"{{{_ATOM}}}{name}", attributes)
-    child.text = text
-    return child
+    for name, text, attributes in (
+        ("id", f"urn:tidings:{change['id']}", {}),
+        ("title", change["title"] or change["url"], {}),
+        ("updated", change["changed_at"], {}),
+        ("link", None, {"href": change["url"]}),
+        ("content", change["diff"], {"type": "text"}),
+    ):
+        ET.SubElement(entry, f"{{{_ATOM}}}{name}", attributes).text = text and _NOT_XML.sub("", text)
+    entries = [entry, *feed.findall(f"{{{_ATOM}}}entry")][:_MOST_ENTRIES]
+    kept = [each for each in feed if each.tag not in (f"{{{_ATOM}}}entry", f"{{{_ATOM}}}updated")]
+    feed[:] = [*kept, entry[2], *entries]
+    _write(path, feed)

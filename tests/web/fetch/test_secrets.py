@@ -3,19 +3,21 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
+from urllib.parse import quote
 
 import pytest
 
 from tests.web.agent import at
 from tests.web.fetch.servers import Ask, Page, fetcher, leads_to, site, text
 from tests.web.shelf import both, shelf
-from tidings.web.fetch.request import BadRequest, Request
+from tidings.web.fetch.request import BadRequest, Request, TooManyRedirects
 from tidings.web.page_options import FetchOptions
 from tidings.web.watch.watcher import TOOL
 
 pytestmark = pytest.mark.anyio
 
-KEY = "s3cret-key-of-the-shop"
+KEY = 's3cret&key"of/the shop'
 SECRETS = {"TOKEN": (["127.0.0.1"], KEY), "EMPTY": (["127.0.0.1"], "")}
 LOGIN = {"Authorization": "Bearer $TOKEN"}
 
@@ -23,7 +25,8 @@ LOGIN = {"Authorization": "Bearer $TOKEN"}
 async def echo(ask: Ask) -> None:
     """A site that tells everybody what it was sent."""
     sent = " ".join(ask.headers.values())
-    await ask.reply(f"You sent {sent} to us, and we keep it.".encode(), Content_Type="text/plain", X_Sent=sent)
+    forms = f"You sent {sent} or {escape(sent)} or {quote(sent)} or {json.dumps(sent)} to us, and we keep it."
+    await ask.reply(forms.encode(), Content_Type="text/plain", X_Sent=sent, ETag=f'"{quote(sent, safe="")}"')
 
 
 async def test_a_secret_is_sent_by_its_name_and_hidden_where_the_site_shows_it() -> None:
@@ -32,7 +35,26 @@ async def test_a_secret_is_sent_by_its_name_and_hidden_where_the_site_shows_it()
 
         assert here.asked[-1].headers["authorization"] == f"Bearer {KEY}"
         assert b"Bearer $TOKEN" in response.body
-        assert KEY not in repr(response)
+        shown = repr(response)
+        assert all(form not in shown for form in (KEY, escape(KEY), quote(KEY), quote(KEY, safe=""), json.dumps(KEY)))
+
+
+async def test_an_error_does_not_show_a_secret_that_the_site_put_into_an_address() -> None:
+    async with site() as here, fetcher(secrets=SECRETS) as fetch:
+        here.pages["/"] = leads_to(here.url(f"/?key={quote(KEY)}"), 302)
+        here.pages[f"/?key={quote(KEY)}"] = leads_to(here.url("/"), 302)
+        with pytest.raises(TooManyRedirects) as raised:
+            await fetch.fetch(Request(here.url("/"), headers=LOGIN, respect_robots=False, max_redirects=0))
+        assert "$TOKEN" in str(raised.value)
+        assert quote(KEY) not in str(raised.value)
+
+
+@pytest.mark.parametrize("header", ["User-Agent", "Accept"])
+async def test_a_secret_is_not_sent_in_a_header_that_every_host_gets(header: str) -> None:
+    async with site({"/": echo}) as here, fetcher(secrets=SECRETS) as fetch:
+        with pytest.raises(BadRequest, match=f"header {header} cannot have a secret"):
+            await fetch.fetch(Request(here.url(), headers={header: "$TOKEN"}))
+        assert here.asked == []
 
 
 @pytest.mark.parametrize("header", ["$OTHER", "$EMPTY", "$PATH"])

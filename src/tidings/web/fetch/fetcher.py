@@ -7,6 +7,7 @@ there is none.
 """
 
 import html
+import json
 import re
 import ssl
 import time
@@ -14,7 +15,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mappi
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
 
 import anyio
 
@@ -79,6 +82,7 @@ _TARGET = re.compile(
 _LOOKED_AT = 64 * 1024  # bytes of a page that are searched for a meta refresh
 _SOON = 10  # seconds after which a page with a meta refresh is a redirect
 
+_FOR_EVERY_HOST = ("accept", "user-agent")
 _VALIDATORS = ("if-none-match", "if-modified-since")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
@@ -92,17 +96,15 @@ _DELAYS = doubling(0.5, 8.0)
 class RequestPlan:
     """A checked request."""
 
+    request: Request
     url: Url
     common: Mapping[str, str]  # the headers for every host, with the validators
     own: Mapping[str, str]  # the caller's headers, for the host of `url` only
     timeout: float
     max_bytes: int
     max_redirects: int
-    respect_robots: bool = True
-    insist: bool = True
-    part: bool = False
-    body: bytes = b""
-    secrets: Mapping[str, str] = field(default_factory=dict[str, str])  # those that are sent, by name
+    body: bytes
+    secrets: Mapping[str, str]  # those that are sent, by name
     cut: bool = False  # truncate at `max_bytes` instead of failing
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
@@ -118,26 +120,28 @@ def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) 
     url = parse(request.url)
     used: dict[str, str] = {}
 
-    def revealed(text: str) -> str:
-        def secret(found: re.Match[str]) -> str:
-            domains, value = (secrets or {}).get(found[1], ((), ""))
-            if not value or not any(covers(each, url.host) for each in domains):
-                why = f"${found[1]} may not be sent to {url.host}, or is not set"
-                raise BadRequest(
-                    f"{why}; the operator can allow it with --secrets {found[1]}@{url.host}", url=request.url
-                )
-            used[found[1]] = value
-            return value
+    def secret(found: re.Match[str]) -> str:
+        name = found[1]
+        domains, value = (secrets or {}).get(name, ((), ""))
+        if not value or not any(covers(each, url.host) for each in domains):
+            why = f"${name} may not be sent to {url.host}, or is not set"
+            raise BadRequest(f"{why}; the operator can allow it with --secrets {name}@{url.host}", url=request.url)
+        used[name] = value
+        return value
 
-        return _SECRET.sub(secret, text)
-
-    if request.body and not any(name.lower() == "content-type" for name in request.headers):
-        kind = "application/json" if request.body.lstrip()[:1] in ("{", "[") else "application/x-www-form-urlencoded"
-        request = replace(request, headers={**request.headers, "content-type": kind})
-    own = _checked({name: revealed(value) for name, value in request.headers.items()}, request.url)
-    agent = own.pop("user-agent", None)
+    headers = dict(request.headers)
+    for name, value in headers.items():
+        if name.strip().lower() in _FOR_EVERY_HOST and _SECRET.search(value):
+            why = "redirects send it to every host; use another header"
+            raise BadRequest(f"the header {name} cannot have a secret: {why}", url=request.url)
+        headers[name] = _SECRET.sub(secret, value)
+    own = _checked(headers, request.url)
+    if request.body:
+        kind = "json" if request.body.lstrip()[:1] in ("{", "[") else "x-www-form-urlencoded"
+        own.setdefault("content-type", f"application/{kind}")
+    accept, agent = (own.pop(name, None) for name in _FOR_EVERY_HOST)
     common = {
-        "accept": request.accept or own.pop("accept", None) or ACCEPT,
+        "accept": request.accept or accept or ACCEPT,
         "user-agent": request.user_agent or agent or limits.user_agent,
         "accept-encoding": ACCEPTED,
         _VALIDATORS[0]: request.etag,
@@ -147,17 +151,38 @@ def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) 
     for name, value in common.items():
         _check_value(name, value, request.url)
     return RequestPlan(
-        url=url,
-        common=common,
-        own=own,
+        request,
+        url,
+        common,
+        own,
         timeout=_least(request.timeout, limits.timeout),
         max_bytes=int(_least(request.max_bytes, limits.max_bytes)),
         max_redirects=int(_least(request.max_redirects, limits.max_redirects)),
-        respect_robots=request.respect_robots,
-        insist=request.insist,
-        part=request.part,
-        body=revealed(request.body).encode(),
+        body=_SECRET.sub(secret, request.body).encode(),
         secrets=used,
+    )
+
+
+def _veiled(secrets: Mapping[str, str], text: str) -> str:
+    """Returns a text of a site, which may send back what it got, with the names of secrets for their values."""
+    for name, value in secrets.items():
+        for form in (value, html.escape(value), quote(value), quote(value, safe=""), json.dumps(value)[1:-1]):
+            text = text.replace(form, f"${name}")
+    return text
+
+
+def _without_secrets(response: Response, secrets: Mapping[str, str]) -> Response:
+    veiled = partial(_veiled, secrets)
+    return replace(
+        response,
+        body=veiled(response.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"),
+        headers={name: veiled(value) for name, value in response.headers.items()},
+        url=veiled(response.url),
+        content_type=veiled(response.content_type),
+        etag=response.etag and veiled(response.etag),
+        last_modified=response.last_modified and veiled(response.last_modified),
+        redirects=tuple(map(veiled, response.redirects)),
+        notes=tuple(map(veiled, response.notes)),
     )
 
 
@@ -339,11 +364,7 @@ class Fetcher:
         """Returns the response to `request`. Raises `FetchError`, which says why there is none, and what to do."""
         with self._called(request, progress) as call:
             response = await self._follow(call)
-        for name, value in call.plan.secrets.items():  # A site may send back what it got.
-            shown = {key: text.replace(value, f"${name}") for key, text in response.headers.items()}
-            body = response.body.replace(value.encode(), f"${name}".encode())
-            response = replace(response, body=body, headers=shown, url=response.url.replace(value, f"${name}"))
-        return response
+        return _without_secrets(response, call.plan.secrets) if call.plan.secrets else response
 
     async def robots(self, url: str) -> "Robots":
         """Returns the robots.txt of the URL's site. Raises `FetchError` if the site cannot be reached."""
@@ -356,7 +377,13 @@ class Fetcher:
         planned = plan(request, self.limits, self.secrets)
         call = FetchCall(planned, self.clock() + planned.timeout, progress)
         with anyio.move_on_after(planned.timeout) as scope:
-            yield call
+            try:
+                yield call
+            except FetchError as error:
+                if not planned.secrets:
+                    raise
+                message, url = (_veiled(planned.secrets, text) for text in (str(error), error.url))
+                raise type(error)(message, url=url, retryable=error.retryable) from None
         if scope.cancelled_caught:
             late = f"{planned.url} did not arrive within {planned.timeout:g} s: {call.pending}"
             hint = "allow more time (timeout_ms, up to the server's --timeout), or try again later"
@@ -366,7 +393,7 @@ class Fetcher:
         plan, url, own, body = call.plan, call.plan.url, True, call.plan.body
         left: list[Url] = []
         while True:
-            if plan.respect_robots:
+            if plan.request.respect_robots:
                 await self._ask_robots(url, call)
             response = await self._hop(url, plan.headers(own=own), call, body)
             location = response.headers.get("location") if response.status in _REDIRECTS else _refreshed(response, call)
@@ -396,10 +423,10 @@ class Fetcher:
         from tidings.web.fetch.robots import MAX_BYTES, RobotsCache  # noqa: PLC0415 - needs protego, so only on demand
 
         async def load(where: Url) -> Response:
-            asked = Request(str(where), accept="text/plain, */*;q=0.5", user_agent=call.plan.common["user-agent"])
+            agent = call.plan.common["user-agent"]
+            asked = Request(str(where), accept="text/plain, */*;q=0.5", respect_robots=False, user_agent=agent)
             planned = plan(asked, replace(self.limits, max_bytes=MAX_BYTES, max_redirects=5))
-            planned = replace(planned, respect_robots=False, cut=True)
-            return await self._follow(FetchCall(planned, call.until))
+            return await self._follow(FetchCall(replace(planned, cut=True), call.until))
 
         if self._robots is None:
             self._robots = RobotsCache(self.clock)
@@ -424,7 +451,7 @@ class Fetcher:
                 if wanted:
                     self._rates.hold(url.host, wanted)
                 seconds = _pause(attempt, wanted)
-                if not call.plan.insist or not self._may_retry(attempt, seconds, call):
+                if not call.plan.request.insist or not self._may_retry(attempt, seconds, call):
                     return response
                 call.notes.append(
                     f"The request was repeated because the server answered with status {response.status}."
@@ -438,7 +465,7 @@ class Fetcher:
     async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall, body: bytes) -> Response:
         call.pending = f"it was still waiting for its turn at {url.host}"
         try:
-            async with self._rates.turn(url.host, call.until - self.clock(), part=call.plan.part) as waited:
+            async with self._rates.turn(url.host, call.until - self.clock(), part=call.plan.request.part) as waited:
                 if waited >= 1:
                     call.notes.append(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
                 call.pending = f"{url.host} had not answered"
