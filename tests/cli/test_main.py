@@ -1,8 +1,9 @@
 """The command as people meet it: its help, its version, and what it says to a slip of the finger."""
 
+import platform
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 
 import pytest
 from click.testing import CliRunner, Result
@@ -23,6 +24,20 @@ def test_the_installed_command_is_this_one() -> None:
 def test_version_says_the_version() -> None:
     result = tidings_command("--version")
     assert (result.exit_code, result.output) == (0, f"tidings {tidings.__version__}\n")
+
+
+def test_version_with_verbose_says_for_a_bug_report_what_is_used() -> None:
+    result = tidings_command("--version", "--verbose")
+    lines = dict(line.split(" ", 1) for line in result.output.splitlines())
+    assert (result.exit_code, lines["tidings"]) == (0, tidings.__version__)
+    assert lines["python"] == platform.python_version()
+    assert lines["mcp"] == version("mcp")
+    assert {"system", "nats-py", "wordllama"} <= lines.keys()
+
+
+def test_verbose_without_version_is_a_mistake() -> None:
+    result = tidings_command("--verbose", "ping")
+    assert (result.exit_code, "--verbose belongs to --version" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])

@@ -88,7 +88,37 @@ def load(name: str) -> click.Command:
     return getattr(import_module(f"tidings.cli.{module}"), variable)
 
 
-@click.group(cls=LazyGroup, context_settings=CONTEXT)
-@click.version_option(__version__, "-V", "--version", message="tidings %(version)s")
-def main() -> None:
+@click.group(
+    cls=LazyGroup,
+    context_settings=CONTEXT,
+    invoke_without_command=True,
+    no_args_is_help=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+@click.option("-V", "--version", is_flag=True, help="Show the version and exit.")
+@click.option("--verbose", is_flag=True, help="With --version: show also what Tidings uses here, for a bug report.")
+@click.pass_context
+def main(ctx: click.Context, *, version: bool, verbose: bool) -> None:
     """Live MCP: servers and clients with reliable resource subscriptions and change notifications."""
+    if version:
+        click.echo("\n".join([f"tidings {__version__}", *(_environment() if verbose else [])]))
+        ctx.exit()
+    if verbose:
+        ctx.fail("--verbose belongs to --version. Commands have options of their own: see `tidings COMMAND --help`.")
+
+
+def _environment() -> list[str]:
+    """Returns a line for Python, the system, and each package that Tidings may use and finds."""
+    import platform
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    lines = [f"python {platform.python_version()}", f"system {platform.platform()}"]
+    for name in dict.fromkeys(
+        found[0] for found in map(re.compile(r"[\w.-]+").match, requires("tidings") or []) if found
+    ):
+        try:
+            lines.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            lines.append(f"{name} (not installed)")
+    return lines
