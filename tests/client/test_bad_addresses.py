@@ -37,6 +37,7 @@ from tidings.errors import (
     MalformedMessage,
     NotAuthorized,
     RequestFailed,
+    SignInNeeded,
     TidingsError,
     UnsupportedVersion,
 )
@@ -135,7 +136,7 @@ def _self_signed(folder: Path) -> Path:
         (400, MalformedMessage, "HTTP 400, as no MCP server does. Is the path right?"),
         (404, MalformedMessage, "HTTP 404, as no MCP server does. Is the path right?"),
         (405, MalformedMessage, "HTTP 405, as no MCP server does. Is the path right?"),
-        (401, NotAuthorized, 'wants a token, and none was sent (HTTP 401). Pass it: connect(url, token="...").'),
+        (401, SignInNeeded, "wants a sign-in, and no token was sent (HTTP 401). Run `tidings "),
         (403, NotAuthorized, "refused these credentials (HTTP 403). Pass others: token=..."),
         (421, NotAuthorized, "does not answer to this host"),
         (429, LimitReached, "HTTP 429). Wait"),
@@ -178,7 +179,7 @@ async def test_a_server_that_wants_a_token_and_got_none_is_quoted(era: str, kind
 
     async with site(answer) as here:
         error = await refusal(here.url, era=era)
-        assert (type(error), error.server) == (NotAuthorized, here.url)
+        assert (type(error), error.server) == (SignInNeeded, here.url)
         assert error.message.partition('token="...").')[2] == words
         refused = await refusal(here.url, era=era, token="a-secret-token")
         assert "refused these credentials (HTTP 401)" in refused.message
@@ -192,7 +193,7 @@ async def test_a_server_of_the_oldest_kind_that_wants_a_token_is_quoted(tmp_path
         servers = tmp_path / "servers.json"
         servers.write_text(json.dumps({"mcpServers": {"old": {"type": "sse", "url": here.url}}}))
         error = await refusal(servers)
-    assert type(error) is NotAuthorized
+    assert type(error) is SignInNeeded
     assert error.message.endswith("It says: Ask Ann.")
 
 

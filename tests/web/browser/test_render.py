@@ -603,7 +603,7 @@ async def test_without_playwright_it_is_said_how_to_get_it(monkeypatch: pytest.M
         raise AssertionError("nothing runs")
 
     monkeypatch.setattr(wiring, "find_spec", lambda _: None)
-    with pytest.raises(NoRenderer, match=r"tidings\[render\]"):
+    with pytest.raises(NoRenderer, match=r"\[render\]"):
         async with wiring.running(Settings(render=True), unheard):
             pass
 
