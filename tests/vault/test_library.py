@@ -163,7 +163,7 @@ async def test_the_first_index_waits_for_a_search_but_not_for_ever(
 ) -> None:
     world, searching, applied = World(root), threading.Event(), threading.Event()
 
-    def plan(vault: Vault, index: Index, give_way: Callable[[], None]) -> scan.ScanPlan:
+    def plan(vault: Vault, index: Index, give_way: Callable[[int], None]) -> scan.ScanPlan:
         searching.wait(20)
         return scan.plan(vault, index, give_way)
 

@@ -103,6 +103,7 @@ class Indexer:
         self.lost: str | None = None  # Why the folder in the vault's place is not the vault, in words for the user.
         self.index: Index
         self._thread: ThreadPoolExecutor
+        self._loop: asyncio.AbstractEventLoop
         self._stored = asyncio.Event()
         self._unsettled: set[str] = set()  # Files that were being written when they were to be read.
         self._is_unsettled = asyncio.Event()
@@ -124,6 +125,7 @@ class Indexer:
         self._unsettled, self._is_unsettled = set(), asyncio.Event()
         self._stopping = self._damaged = self._is_long = False
         self._yields = _YIELDED_SECONDS
+        self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
         self.index = await self.in_thread(self._open_index)
         self.status = IndexStatus("indexing", notes=self._notes())
@@ -216,8 +218,6 @@ class Indexer:
                 todo = await self.in_thread(plan, self._vault, self.index, self._give_way)
                 if len(todo.changed) > _LOGGED_FILES:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
-                    self._is_long = True
-                    self._progressed()
                 self.lost = None
                 unsettled = await self._read_and_store(todo)
                 break
@@ -256,7 +256,10 @@ class Indexer:
             if not self._searches:
                 self._unhindered.set()
 
-    def _give_way(self) -> None:
+    def _give_way(self, changed: int = 0) -> None:
+        if changed > _LOGGED_FILES and not self._is_long:
+            self._is_long = True  # A search need not wait until all folders are walked through.
+            self._loop.call_soon_threadsafe(self._progressed)
         if self._yields > 0 and not (self._unhindered.is_set() or self.index.is_built):
             began = time.monotonic()
             self._unhindered.wait(self._yields)

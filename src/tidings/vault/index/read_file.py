@@ -36,6 +36,7 @@ _PAUSE: Final = 0.004  # Seconds between two attempts: most programs save a file
 _RACY_NS: Final = 2_000_000_000
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
+_READ_AT_ONCE: Final = 1 << 16
 UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
@@ -183,22 +184,24 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed:
     return Missed(seen.path, "unsettled")
 
 
-def read_bytes(seen: WalkedFile) -> bytes:
-    """Returns the content of a file as it is at this moment; nothing if it cannot be read."""
-    if seen.stamp.size <= LARGEST:
-        with suppress(OSError, MemoryError):
-            file = _open(seen)
-            try:
-                return os.read(file, seen.stamp.size)
-            finally:
-                os.close(file)
-    return b""
+def read_bytes(root: str, inner: str) -> bytes:
+    """Returns the content of a file as it is at this moment; nothing if it cannot be read, or is too large."""
+    data = b""
+    with suppress(OSError, MemoryError):
+        file = _open(root, inner)
+        try:
+            while len(more := os.read(file, _READ_AT_ONCE)) == _READ_AT_ONCE and len(data) <= LARGEST:
+                data += more
+            data += more
+        finally:
+            os.close(file)
+    return data if len(data) <= LARGEST else b""
 
 
-def text_of(seen: WalkedFile, data: bytes) -> str:
+def text_of(kind: Kind, data: bytes) -> str:
     """Returns the text of a note or a canvas with this content."""
     text = decode(data)[0]
-    return canvas_text(text) if seen.kind == "canvas" else text
+    return canvas_text(text) if kind == "canvas" else text
 
 
 def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
@@ -206,7 +209,7 @@ def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
 
     Raises `OverflowError` if it has more than `largest` bytes.
     """
-    file = _open(seen)
+    file = _open(seen.root, seen.inner)
     try:
         before = os.fstat(file)
         if not stat.S_ISREG(before.st_mode):
@@ -224,15 +227,15 @@ def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
     return stamp if stamp_of(before) == stamp and len(data) == stamp.size else None, data
 
 
-def _open(seen: WalkedFile) -> int:
-    place = os.path.join(seen.root, seen.inner)  # noqa: PTH118 - faster
+def _open(root: str, inner: str) -> int:
+    place = os.path.join(root, inner)  # noqa: PTH118 - faster
     try:
         return os.open(place, _OPEN)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
     real = os.path.realpath(place)
-    if os.path.commonpath([seen.root, real]) != seen.root:
+    if os.path.commonpath([root, real]) != root:
         raise FileNotFoundError(place)
     return os.open(real, _OPEN)
 

@@ -58,10 +58,10 @@ class ScanBatch(NamedTuple):
     unsettled: list[str]  # Files that could not be read for now. Their entries stay until they are looked at again.
 
 
-def plan(vault: Vault, index: Index, give_way: Callable[[], None] = lambda: None) -> ScanPlan:
+def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda count: None) -> ScanPlan:
     """Returns all differences. Raises `VaultAway` if a vault's folder is missing, or another one now and empty.
 
-    Calls `give_way` for each file, which may wait.
+    Calls `give_way` for each file with the number of differences so far. It may wait.
     """
     roots = identities(vault)
     known = index.stamps()
@@ -70,12 +70,12 @@ def plan(vault: Vault, index: Index, give_way: Callable[[], None] = lambda: None
     before: dict[str, Stamp] = {}  # The known stamps of changed files.
     walking = FolderWalk(vault)
     for seen in walking.everything():
-        give_way()
         vaults_seen.add(vault.mount_of(seen.path).name)
         if (stamp := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)
             if stamp:
                 before[seen.path] = stamp
+        give_way(len(changed))
     emptied, old_roots = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
     for mount in vault.mounts:
         if mount.name in emptied and old_roots.get(mount.name, roots[mount.name]) != roots[mount.name]:

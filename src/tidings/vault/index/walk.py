@@ -39,11 +39,19 @@ class FolderWalk:
         return any(not folder or path.startswith(f"{folder}/") for folder in self.unread)
 
     def everything(self) -> Iterator[WalkedFile]:
-        for mount in self._vault.mounts:
-            yield from self.below(mount.name)
+        """Yields all files of the vaults. Raises `VaultAway` if the folder of one is missing."""
+        return filter(None, map(self.file, self.paths()))
 
     def below(self, path: str) -> Iterator[WalkedFile]:
-        """Yields all files below a folder. Raises `VaultAway` if the vault's folder is missing."""
+        """Yields all files below a folder."""
+        return filter(None, map(self.file, self._below(path)))
+
+    def paths(self) -> Iterator[str]:
+        """Yields the paths of everything that may be a file, without a look at it."""
+        for mount in self._vault.mounts:
+            yield from self._below(mount.name)
+
+    def _below(self, path: str) -> Iterator[str]:
         mount = self._vault.mount_of(path)
         before = identity(mount)
         folders = [path]
@@ -56,8 +64,8 @@ class FolderWalk:
                         logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, entry.name)
                 elif _is_folder(entry):
                     folders.append(inner)
-                elif seen := self.file(inner):
-                    yield seen
+                else:
+                    yield inner
 
     def file(self, path: str) -> WalkedFile | None:
         mount, inner = self._vault.split(path)

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.read_file import UTF16, Missed, WalkedFile, read_bytes, read_file, text_of
+from tidings.vault.index.read_file import UTF16, Missed, WalkedFile, kind_of, read_bytes, read_file, text_of
 from tidings.vault.index.walk import FolderWalk, VaultAway
 from tidings.vault.notes.model import SEARCHED, IndexEntry
 from tidings.vault.search.matching import forms_of
@@ -24,8 +24,8 @@ from tidings.vault.search.tree import And, Case, Fact, Or, Phrase, Property, Que
 _SECONDS: Final = 15.0  # Of reading. A vault that takes longer has so many notes that a part of the index is of use.
 _MOST_CHARACTERS: Final = 60_000_000  # Of texts in memory.
 _MOST_PARSED: Final = 2_000  # Files whose tags, tasks … are needed. Parsing more takes as long as the index.
-# The letters outside ASCII whose lower case contains ASCII.
-_ASCII_IN_LOWER_CASE: Final = ("\u0130".encode(), "\u212a".encode())
+# The letters outside ASCII whose lower case contains ASCII, by that.
+_ODD: Final = {"i": "\u0130".encode(), "k": "\u212a".encode()}
 _SIGMA: Final = str.maketrans("\u03c2", "\u03c3")  # It differs at the end of a word, and in the middle.
 
 May = Callable[[str, bytes], bool]  # Returns whether a note with this title and content, in lower case, may match.
@@ -37,7 +37,7 @@ def cold_search(
 ) -> SearchPage | None:
     """Searches the disk, see `search`. Returns None if that is no better than an incomplete index."""
     query = parse_query(text)
-    entries = _entries(vault, query)
+    entries = _entries(vault, query, text)
     if entries is None:
         return None
     with closing(Index(vault, memory=True)) as index:
@@ -46,24 +46,32 @@ def cold_search(
         return search(index.queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden, now=now)
 
 
-def _entries(vault: Vault, query: Query) -> list[IndexEntry] | None:
+def _entries(vault: Vault, query: Query, text: str) -> list[IndexEntry] | None:
     """Returns the files that may match; None if there are too many."""
     may, parsed, deadline = _may(query), _is_about_structure(query), time.monotonic() + _SECONDS
+    # A text with one of these may have ASCII letters of the query in lower case that its bytes do not have.
+    odd = [letter for ascii_letter, letter in _ODD.items() if ascii_letter in text.lower()]
     entries: list[IndexEntry] = []
     size = 0
     try:
-        for seen in FolderWalk(vault).everything():
+        walk, roots = FolderWalk(vault), {mount: str(mount.root) for mount in vault.mounts}
+        for path in walk.paths():
             if time.monotonic() > deadline:
                 return None
-            is_text = seen.kind in SEARCHED
-            data = read_bytes(seen) if is_text else b""
-            name = seen.path.rpartition("/")[2]
+            mount, inner = vault.split(path)
+            kind = kind_of(path)
+            is_text = kind in SEARCHED
+            data = read_bytes(roots[mount], inner) if is_text else b""
+            name = path.rpartition("/")[2]
             title = name.rpartition(".")[0] if is_text else name
-            if seen.kind == "note" and not _is_odd(data) and not may(title.lower(), data.lower()):
-                continue  # Most notes need not be decoded.
-            text = text_of(seen, data)
-            entries += _entry(seen, title, text, parsed=parsed and is_text)
-            size += len(text)
+            is_odd = data.startswith(UTF16) or any(map(data.__contains__, odd))
+            if kind == "note" and not is_odd and not may(title.lower(), data.lower()):
+                continue  # Most notes need not be decoded, nor looked at any further.
+            if (seen := walk.file(path)) is None:
+                continue
+            body = text_of(kind, data)
+            entries += _entry(seen, title, body, parsed=parsed and is_text)
+            size += len(body)
             if size > _MOST_CHARACTERS or (parsed and len(entries) > _MOST_PARSED):
                 return None
     except VaultAway:
@@ -86,11 +94,6 @@ def _is_about_structure(query: Query) -> bool:
         or (isinstance(each, Fact) and each.name == "has")
         for each in inside(query)
     )
-
-
-def _is_odd(data: bytes) -> bool:
-    """Returns whether the text of some bytes in lower case may have ASCII letters that the bytes do not have."""
-    return data.startswith(UTF16) or any(letter in data for letter in _ASCII_IN_LOWER_CASE)
 
 
 def _may(query: Query) -> May:
