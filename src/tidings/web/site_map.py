@@ -42,7 +42,7 @@ _REL = re.compile(rb"""\brel\s*=\s*["']?([^"'>]*)""", re.IGNORECASE)
 _TYPE = re.compile(rb"""\btype\s*=\s*["']?([^"'>\s]*)""", re.IGNORECASE)
 _TAG = re.compile(rb"<[^<>]*(?:>|$)")
 _LINK_END = re.compile(rb"</?a\b", re.IGNORECASE)
-_FEED_TYPES = (b"application/rss+xml", b"application/atom+xml", b"application/feed+json")
+_FEED_TYPES = (b"application/rss+xml", b"application/atom+xml")
 
 Source = Literal["page", "feed", "sitemap"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.extract.sample import article
-from tests.web.extract.test_feeds import ATOM, FEED, RDF, RSS
+from tests.web.extract.test_feeds import ATOM, RDF, RSS
 from tests.web.extract.test_xml import LAUGHS
 from tidings.web.extract.dispatch import READERS, extract
 from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions, Unsupported
@@ -20,7 +20,6 @@ SAMPLES = [
     ATOM,
     RDF,
     LAUGHS,
-    json.dumps(FEED).encode(),
     b'{"a": [1, 2, {"b": null}]}\n{"a": 2}',
     b"a,b;c\td\n1,2\n'\"",
     b"---\ntitle: x\n---\n# Heading\n\n[a](b) <!-- c --> ```\n",

@@ -65,29 +65,6 @@ def test_a_table_can_be_refused() -> None:
     assert read([{"a": 1}], keep_tables=False).markdown.startswith("```json")
 
 
-def test_long_json_has_an_outline_of_its_keys() -> None:
-    found = read(
-        {
-            "boats": [{"name": f"boat {number}", "crew": [1, 2], "at": {"sea": True}} for number in range(30)],
-            "page": {"next": None, "deep": {"deeper": {"deepest": 1}}},
-            "ok": True,
-            "count": 3,
-        }
-    )
-    assert found.markdown.startswith(
-        "- `boats`: list of 30 with `name`, `crew`, `at`\n- `page`: object of 2 keys\n  - `next`: null\n"
-        "  - `deep`: object of 1 keys\n    - `deeper`: object of 1 keys\n- `ok`: true or false\n- `count`: number\n\n"
-        "```json\n"
-    )
-
-
-def test_an_outline_ends_somewhere() -> None:
-    found = read({f"key {number}": "x" * 90 for number in range(500)})
-    assert found.markdown.count("\n- `") < 100
-    assert "\n- …\n" in found.markdown
-    assert read([[number] * 90 for number in range(50)]).markdown.startswith("- list of 50\n\n```json")
-
-
 def test_what_json_ld_says_of_itself_is_known() -> None:
     thing = {
         "@type": "Article",

@@ -1,8 +1,8 @@
 """JSON and CSV as readable text, without loss.
 
-JSON becomes an outline of its keys and the whole value, indented; a list of flat objects becomes a table. Numbers stay
-as they are written. JSON lines are read as one list. A body that is labelled as JSON and is not is given as it is, with
-a warning. CSV becomes a Markdown table; the first rows decide which character separates the cells.
+JSON is indented; a list of flat objects becomes a table. Numbers stay as they are written. JSON lines are read as one
+list. A body that is labelled as JSON and is not is given as it is, with a warning. CSV becomes a Markdown table; the
+first rows decide which character separates the cells.
 """
 
 import csv
@@ -22,8 +22,6 @@ _DEEPEST = 40  # Levels of indentation.
 # Prefixes with which services keep browsers from running their JSON.
 _GUARDS = (")]}',", ")]}'", "while(1);", "for(;;);")
 _COLUMNS, _CELL = 20, 300  # The most columns, and characters of a cell, of a list that becomes a table.
-_LONG = 40  # Lines from which an outline is written.
-_OUTLINED, _LEVELS, _KEYS = 60, 3, 20  # Lines and levels of an outline, and keys that it names of objects in lists.
 
 _SEPARATORS = ",\t;|"
 _LOOKED_AT = 20  # Rows that decide about the separator.
@@ -143,14 +141,7 @@ def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
     whole = written(value) if method == "json" else "\n".join(map(written, as_list(value)))
     text, over = bounded(whole, options.caps.characters, "the JSON")
     rows = _rows(value, options)
-    if rows is not None and not over:
-        markdown = table(rows)
-    else:
-        outline = ""
-        if text.count("\n") >= _LONG:
-            lines = list(islice(_keys(value, 0), _OUTLINED + 1))
-            outline = "\n".join([*lines[:_OUTLINED], "- …"] if len(lines) > _OUTLINED else lines)
-        markdown = f"{outline}\n\n{fenced(text, 'json')}".strip()
+    markdown = table(rows) if rows is not None and not over else fenced(text, "json")
     return Extracted(
         kind="data",
         method=method,
@@ -194,33 +185,6 @@ def _rows(value: Any, options: ExtractOptions) -> list[list[str]] | None:
             return None
     cells = ([one.get(key, "") for key in columns] for one in objects)
     return [list(columns), *([str(cell) if isinstance(cell, str) else _scalar(cell) for cell in row] for row in cells)]
-
-
-def _keys(value: Any, depth: int) -> Iterator[str]:
-    if isinstance(value, list) and depth == 0:
-        yield f"- {_described(cast('Any', value))}"
-    if not isinstance(value, dict) or depth == _LEVELS:
-        return
-    for key, inner in cast("dict[str, Any]", value).items():
-        yield f"{'  ' * depth}- {_key(key)}: {_described(inner)}"
-        yield from _keys(inner, depth + 1)
-
-
-def _key(key: str) -> str:
-    return f"`{' '.join(key.replace('`', chr(39)).split())[:100]}`"
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"object of {len(cast('dict[str, Any]', value)):,} keys"
-    if isinstance(value, list):
-        inner = cast("list[Any]", value)
-        keys = dict.fromkeys(key for one in inner[:100] if isinstance(one, dict) for key in cast("dict[str, Any]", one))
-        named = ", ".join(map(_key, list(keys)[:_KEYS]))
-        return f"list of {len(inner):,}" + (f" with {named}" + (", …" if len(keys) > _KEYS else "") if named else "")
-    if isinstance(value, Number):
-        return "number"
-    return "null" if value is None else "text" if isinstance(value, str) else "true or false"
 
 
 def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:

@@ -21,7 +21,6 @@ _TYPES_OF_READERS = {
     "html.read:read_html": "text/html application/xhtml+xml",
     "pdf:read_pdf": "application/pdf application/x-pdf",
     "feeds:read_feed": "application/rss+xml application/atom+xml application/rdf+xml",
-    "feeds:read_json_feed": "application/feed+json",
     "data:read_json": "application/json text/json *+json",
     "data:read_json_lines": (
         "application/x-ndjson application/ndjson application/jsonl application/json-lines application/json-seq"

@@ -1,8 +1,8 @@
-"""Feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0, JSON Feed 1 and 1.1.
+"""Feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF), Atom 0.3 and 1.0.
 
-The root element tells the XML formats apart; otherwise they are read alike: the parts of an entry are found by name in
+The root element tells the formats apart; otherwise they are read alike: the parts of an entry are found by name in
 all namespaces that feeds use. Common errors are corrected: undeclared HTML, dates of any format, ids that are missing
-or repeated. A body that is labelled as a feed and is not is read as XML or JSON.
+or repeated. A body that is labelled as a feed and is not is read as XML.
 """
 
 import re
@@ -10,16 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Final
 
-from tidings._kit.bounded_json import NotJson, as_dict, as_list
 from tidings.web.extract import model
-from tidings.web.extract.data import parsed, read_json
 from tidings.web.extract.html.page import moment, web_address
 from tidings.web.extract.html.read import plain_text
 from tidings.web.extract.html.tree import Element, etree
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions, ExtractWarning, FeedEntry
-from tidings.web.extract.sniff import as_text
 from tidings.web.extract.xml import LANGUAGE, local, read_tree, written_tree
 
 _MARKUP = re.compile(r"<[a-zA-Z/!][^<>]{0,5000}>|&(?:[a-zA-Z]{2,20}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
@@ -255,51 +252,3 @@ def _author(parts: Parts) -> str | None:
         if names:
             return ", ".join(list(names)[:5])
     return None
-
-
-def read_json_feed(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
-    """Reads a JSON Feed."""
-    try:
-        feed = as_dict(parsed(as_text(body, charset)))
-    except NotJson:
-        feed = {}
-    items: Any = feed.get("items")
-    if not isinstance(items, list):
-        return read_json(body, charset, url, options)
-    entries = [cast("dict[str, Any]", one) for one in cast("list[Any]", items) if isinstance(one, dict)]
-    found = Extracted(
-        kind="feed",
-        method="jsonfeed",
-        title=_line(feed, "title"),
-        author=_json_author(feed),
-        language=_line(feed, "language"),
-        description=_line(feed, "description"),
-        entries=tuple(_json_entry(one, url) for one in entries[: options.caps.entries]),
-    )
-    return _finished(found, len(entries), options.caps)
-
-
-def _json_entry(item: dict[str, Any], base: str) -> FeedEntry:
-    title = _line(item, "title") or ""
-    urls = (_json_text(item, key) for key in ("url", "external_url"))
-    url = next((found for text in urls if text and (found := web_address(base, text))), "")
-    summary = next((said for key in ("summary", "content_html") if (said := plain(_json_text(item, key)))), "")
-    summary = summary or _json_text(item, "content_text").strip()
-    published, updated = moment(_json_text(item, "date_published")), moment(_json_text(item, "date_modified"))
-    unique = _entry_id(_json_text(item, "id").strip(), url, title, published or updated, summary)
-    return FeedEntry(unique, title, url, published, updated, _json_author(item), summary)
-
-
-def _json_text(item: dict[str, Any], key: str) -> str:
-    value = item.get(key)
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def _line(item: dict[str, Any], key: str) -> str | None:
-    return " ".join(_json_text(item, key).split())[:500] or None
-
-
-def _json_author(item: dict[str, Any]) -> str | None:
-    people = (*as_list(item.get("authors")), item.get("author"))  # Version 1 has one author, version 1.1 several.
-    names = dict.fromkeys(filter(None, (line(_json_text(as_dict(one), "name")) for one in people)))
-    return ", ".join(list(names)[:5]) or None

@@ -43,7 +43,6 @@ _PIECE = re.compile(
 )
 _DOCTYPE = re.compile(rb"<!DOCTYPE[^>\[]{0,500}(?:\[.{0,20000}?\]\s*)?>", re.IGNORECASE | re.DOTALL)
 _FEED = re.compile(rb"<(?:[\w-]{1,20}:)?(?:rss|feed|RDF)[\s>]")
-_JSON_FEED = re.compile(rb'"version"\s*:\s*"https?:\\?/\\?/jsonfeed\.org')
 _RDF_ITEMS = b"purl.org/rss/1.0"
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\x08")) + b"\x7f"
 _LOOKED_AT = 4_096
@@ -98,8 +97,6 @@ def _text(body: bytes, start: bytes, at: bytes, said: str, url: str) -> str:
     nameless = said in GENERIC
     if (nameless or (said.startswith("text/") and said not in MARKUP)) and looks_binary(start):
         return "application/octet-stream"
-    if (nameless or said.endswith("json")) and at[:1] == b"{" and _JSON_FEED.search(start):
-        return "application/feed+json"
     if nameless:
         return _NAMES.get(file_ending(url)) or _guessed(body, start, at)
     if said == "text/plain":

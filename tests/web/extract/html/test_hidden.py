@@ -10,7 +10,7 @@ from tidings.web.extract.html.hidden import hides
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.html.tree import parse
-from tidings.web.extract.html.write import HiddenPlaces, hider_of, places
+from tidings.web.extract.html.write import HiddenPlaces, hider_of, unmarked
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
 
 SECRET = "The keeper hides a second lamp behind the door."
@@ -190,7 +190,6 @@ def test_what_only_some_readers_get_is_told_of_and_not_called_concealed(kept: st
         ("<div hidden><p style='opacity:0'>one</p><p>two</p></div><p>three</p>", ["one\n\ntwo"]),
         ("<div>one two<p hidden>three</p>four</div>", ["three"]),
         ("<p>one <span {}><!-- --> </span><span {}>two</span> three</p>", ["two"]),
-        ("<p>\ufdd0 one <span {}>two</span></p>", ["\ufdd0 one two"]),
         ("<p>Before <span {}># not</span> after</p>", ["# not"]),
     ],
 )
@@ -265,14 +264,19 @@ def test_places_that_touch_are_put_together_only_within_one_element_or_where_the
     assert kept.moved(2, 18) == [(0, 10), (12, 16)]
 
 
-def test_where_marks_made_a_difference_all_is_said_to_be_hidden() -> None:
-    assert places("\\# a", "\ufdd0# a\ufdd1") == [(0, 4)]
-    assert places("# a", "\ufdd0# a\ufdd1") == [(0, 3)]
+def test_a_page_cannot_end_a_hidden_part_with_a_mark_of_its_own() -> None:
+    found = read(b"<p>It is shown, <span style='opacity:.01'>&#xfdd1;and not &#xfdd0;seen</span> by anyone.</p>")
+    assert concealed(found) == ["and not seen"]
+
+
+def test_a_hidden_line_cannot_become_a_heading() -> None:
+    found = read(b"<p>It is shown,<br><span style='opacity:.01'># and not seen</span> by anyone.</p>")
+    assert "\n\\# and not seen" in found.markdown
 
 
 def test_a_link_that_ends_in_a_hidden_part_belongs_to_it() -> None:
-    assert places("a [b c](u) d", "a [b \ufdd0c](u) d\ufdd1") == [(2, 12)]
-    assert places("[b c", "\ufdd0[b\ufdd1 c") == [(0, 2)]
+    assert unmarked("a [b \ufdd0c](u) d\ufdd1") == ("a [b c](u) d", [(2, 12)])
+    assert unmarked("\ufdd0[b\ufdd1 c") == ("[b c", [(0, 2)])
 
 
 def test_blocks_that_two_elements_hide_have_no_one_veil() -> None:

@@ -3,12 +3,12 @@
 The containers of a block decide its form; the marks beside its text give the inline markup. Links become absolute;
 those that are not web addresses keep only their text. In a discussion each post begins with the name of its author.
 
-The places of hidden text are found by writing a partly hidden block twice, the second time with marks around the hidden
-parts, which are then searched for. So they are right in any form (an item, a cell, a link), and the text is unaffected.
+The places of hidden text are found by marks around it, which are removed from what is written. So they are right in any
+form: an item, a cell, a link.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from itertools import groupby
 
@@ -22,7 +22,7 @@ from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenc
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
 
-# Unicode reserves these two for such purposes; no text contains them.
+# Unicode reserves these two for such purposes. Those of the page itself are removed.
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _APART = 10_000  # Ranges from which adjacent ones are merged.
 _LINK_END = re.compile(r"[*\s]{0,5}\]\([^()\s]*\)")
@@ -62,7 +62,9 @@ def hider_of(blocks: Sequence[PageBlock]) -> Element | None:
 
 def _marked(block: PageBlock) -> PageBlock:
     """Returns the block with marks around its hidden parts."""
-    pieces = list(block.pieces)
+    if not block.hidden_spans:
+        return block
+    pieces = [_MARKS.sub("", piece) for piece in block.pieces]
     for start, end, _ in block.hidden_spans:
         # Spaces at the ends are not part of it.
         if filled := [place for place in range(start, end) if pieces[place].strip()]:
@@ -75,9 +77,10 @@ def _marked(block: PageBlock) -> PageBlock:
     return other
 
 
-def places(written: str, with_marks: str) -> list[HiddenRange]:
-    """Returns the ranges of the marked parts in `written`; all of it if the marks changed the text."""
+def unmarked(with_marks: str) -> tuple[str, list[HiddenRange]]:
+    """Returns a text without marks, and the ranges of the marked parts in it."""
     found: list[HiddenRange] = []
+    parts: list[str] = []
     at = start = 0
     for part in _MARKS.split(with_marks):
         if part == _OPEN:
@@ -85,9 +88,10 @@ def places(written: str, with_marks: str) -> list[HiddenRange]:
         elif part == _CLOSE:
             found.append((start, at))
         else:
+            parts.append(part)
             at += len(part)
-    same = _MARKS.sub("", with_marks) == written
-    return [_links_whole(written, *place) for place in found] if same else [(0, len(written))]
+    written = "".join(parts)
+    return written, [_links_whole(written, *place) for place in found]
 
 
 def _links_whole(written: str, start: int, end: int) -> HiddenRange:
@@ -122,9 +126,9 @@ _AROUND = {  # What is written before and after the text of an element, unless i
 }
 _PLAIN_RAISED = re.compile(r"\W*(?:st|nd|rd|th|e|er|re|ème|o|a|º|ª|tm|™|®|©|sm|me|lle|no|\*+|†|‡)\W*", re.IGNORECASE)
 _SIMPLE = re.compile(r"[+\-\N{MINUS SIGN}]?\w+")
-_LINE_START = re.compile(r"^(\s*)(#{1,6}\s|[-+]\s|>|[0-9]{1,9}[.)]\s)", re.MULTILINE)
+_LINE_START = re.compile(rf"^([\s{_OPEN}]*)(#{{1,6}}\s|[-+]\s|>|[0-9]{{1,9}}[.)]\s)", re.MULTILINE)
 # The first characters of lines that could be read as a heading, an item or a quote.
-_STARTS = frozenset(("#", "-", "+", ">", *"0123456789"))
+_STARTS = frozenset(f"#-+>0123456789{_OPEN}")
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
@@ -165,8 +169,8 @@ class MarkdownWriter:
                 if whole is not None and whole.tag == "pre":
                     text, found = self._code(whole)
                 else:
-                    write = self._block if whole is None else self._table
-                    text, found = (write(part), []) if hider is not None else self._with_ranges(part, write)
+                    marked = list(map(_marked, part)) if hider is None else part
+                    text, found = unmarked(self._block(marked[0]) if whole is None else self._table(marked))
                 if text:
                     together = item is not None and before is not None and _list(item) is _list(before)
                     gap = "\n" if together else "\n\n"
@@ -181,24 +185,7 @@ class MarkdownWriter:
         self.concealed = hidden.moved(len(written) - len(written.lstrip()), len(kept))
         return kept
 
-    def _with_ranges(
-        self, blocks: list[PageBlock], write: Callable[[list[PageBlock]], str]
-    ) -> tuple[str, list[HiddenRange]]:
-        """Returns what `write` makes of blocks, and the hidden ranges in it."""
-        if not any(block.hidden_spans for block in blocks):
-            return write(blocks), []
-        room, items = self._room, len(self._items)
-        with_marks = write([_marked(block) for block in blocks])
-        # Undo the side effects: only the second writing counts.
-        self._room = room
-        item = _nearest(blocks[0].node, "li")
-        if item is not None and len(self._items) > items:
-            self._items.discard(item)
-        text = write(blocks)
-        return text, places(text, with_marks)
-
-    def _block(self, blocks: list[PageBlock]) -> str:
-        [block] = blocks
+    def _block(self, block: PageBlock) -> str:
         text = self.inline(block)
         if not text:
             return ""
