@@ -48,12 +48,9 @@ def test_what_paths_share_is_their_beginning() -> None:
     assert common([]) == ()
 
 
-def test_reading_takes_longer_in_some_languages_and_counts_characters_in_others() -> None:
-    words = "word " * 2_280
-    assert reading_minutes(words, "en-GB") == 10
-    assert reading_minutes(words, None) == 10
-    assert (reading_minutes(words, "de") or 0) > 10
-    assert reading_minutes("字" * 2_550, "zh") == 10
-    assert reading_minutes("ก" * 9_000, "th") == 10
-    assert reading_minutes("one word", "en") == 1
-    assert reading_minutes(" -- ", "en") is None
+def test_the_reading_time_counts_words_or_the_characters_of_scripts_without_spaces() -> None:
+    assert reading_minutes("word " * 2_000) == 10
+    assert reading_minutes("字" * 3_000) == 10
+    assert reading_minutes("ก" * 9_000) == 10
+    assert reading_minutes("one word") == 1
+    assert reading_minutes(" -- ") == 0

@@ -41,14 +41,7 @@ _LONGEST, _LONGEST_PART, _MOST = 2_000, 10_000, 200_000
 _WORD = re.compile(r"[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _HAN_OR_KANA = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-
-_WORDS_A_MINUTE = (  # Languages with longer words have fewer of them in a minute.
-    {"en": 228, "es": 218, "nl": 202, "sv": 199, "fr": 195, "it": 188, "he": 187, "ru": 184, "pt": 181, "sl": 180}
-    | {"de": 179, "pl": 166, "tr": 166, "fi": 161, "ar": 138}
-)  # fmt: skip
-_ANY = 190
-_CHARACTERS_A_MINUTE = {"zh": 255, "ja": 357}
-_UNSPACED_A_MINUTE = 900
+_A_MINUTE = ((_WORD, 200), (_HAN_OR_KANA, 300), (_UNSPACED, 900))  # what people read in a minute
 
 
 def normalise(
@@ -81,7 +74,7 @@ def normalise(
         "published_at": _line(extracted.published_at, _FIELD),
         "language": _line(extracted.language, _FIELD),
         "page_count": extracted.page_count,
-        "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown, extracted.language),
+        "estimated_reading_time_min": reading_minutes(extracted.text or extracted.markdown),
     }
     packet = LLMPacket(
         source_id=model.source_id(address or response.requested, response.retrieved_at, hashes["version_hash"]),
@@ -117,8 +110,7 @@ def normalise(
 
 def without_hashes(packet: LLMPacket) -> NormalizedContent:
     """Returns a packet as normalized content: without hashes and excerpt."""
-    keys = NormalizedContent.__annotations__
-    return cast("NormalizedContent", {key: value for key, value in packet.items() if key in keys})
+    return cast("NormalizedContent", {key: packet[key] for key in NormalizedContent.__annotations__ if key in packet})
 
 
 def _key_blocks(blocks: Sequence[BlockSpan]) -> list[tuple[int, BlockSpan]]:
@@ -196,15 +188,9 @@ def _doubt(published_at: str, retrieved_at: datetime) -> str | None:
     return "The date of publication lies in the future." if late else None
 
 
-def reading_minutes(text: str, language: str | None) -> int | None:
-    """Returns the reading time in whole minutes; None if there is nothing to read."""
-    tongue = (language or "en").replace("_", "-").partition("-")[0].lower()
-    minutes = (
-        len(_WORD.findall(text)) / _WORDS_A_MINUTE.get(tongue, _ANY)
-        + len(_HAN_OR_KANA.findall(text)) / _CHARACTERS_A_MINUTE.get(tongue, 300)
-        + len(_UNSPACED.findall(text)) / _UNSPACED_A_MINUTE
-    )
-    return ceil(minutes) if minutes else None
+def reading_minutes(text: str) -> int:
+    """Returns the reading time in whole minutes; 0 if there is nothing to read."""
+    return ceil(sum(len(pattern.findall(text)) / number for pattern, number in _A_MINUTE))
 
 
 def asides(raw: bytes) -> dict[str, str]:

@@ -15,7 +15,7 @@ import anyio.to_thread
 from protego import Protego
 
 from tidings.web.fetch.request import BadUrl, FetchError, Response, RobotsRefused
-from tidings.web.fetch.urls import Url, join, shown
+from tidings.web.fetch.urls import Url, join
 
 MAX_BYTES = 500 * 1024
 DAY = 24 * 3600.0
@@ -23,7 +23,6 @@ _AFTER_FAILURE = 60.0  # seconds until a file that could not be loaded is reques
 _MOST_SITES = 500
 _MOST_AGENTS = 4
 _MOST_SITEMAPS = 1_000
-_MOST_COMPARED = 2_000
 _LONG = 32 * 1024  # characters from which a file is parsed in a thread
 _MOST_TEXT = 4 * 1024 * 1024  # characters of all cached files. Parsed, they take twenty times as much memory.
 
@@ -31,8 +30,6 @@ _ENDS = re.compile(r"\r\n?|\n")
 _AGENT = re.compile(r"user[ -]?agent")
 _RULE = re.compile(r"(allow|dis+al+ow|disallaw|diasllow|crawl[ -]delay|request[ -]rate)")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
-
-_Rules = tuple[list[str], Protego]  # the rules for one agent, as lines and parsed
 
 
 def token(user_agent: str) -> str:
@@ -48,21 +45,13 @@ class Robots:
     url: Url
     text: str = ""
     nothing: str | None = None  # the reason why everything is forbidden, if it is
-    _parsed: dict[str, _Rules] = field(default_factory=dict[str, _Rules], repr=False)
+    _parsed: dict[str, Protego] = field(default_factory=dict[str, Protego], repr=False)
 
     def refuses(self, url: Url, agent: str) -> str | None:
-        """Returns the rule that forbids `url` to `agent`, quoted from the file; None if it is allowed."""
+        """Returns why `url` is forbidden to `agent`; None if it is allowed."""
         if self.nothing is not None:
             return self.nothing
-        name = token(agent)
-        lines, parsed = self._rules(name)
-        if parsed.can_fetch(str(url), name):
-            return None
-        # The longest rule that matches decides.
-        for line in sorted(lines, key=len, reverse=True)[:_MOST_COMPARED]:
-            if not Protego.parse(f"User-agent: *\n{line}").can_fetch(str(url), name):
-                return f"“{shown(line)}”"
-        return "one of its rules"
+        return None if self._rules(token(agent)).can_fetch(str(url), "*") else "its robots.txt forbids it"
 
     def sitemaps(self) -> tuple[str, ...]:
         """Returns the sitemaps in the file as absolute URLs."""
@@ -78,24 +67,23 @@ class Robots:
         return tuple(found)
 
     async def check(self, url: Url, agent: str) -> None:
-        """Raises `RobotsRefused` if `refuses` gives a rule. A long file is asked in a thread: it may take a second."""
+        """Raises `RobotsRefused` if `refuses` gives a reason. A long file takes up to a second, in a thread."""
         if len(self.text) > _LONG:
             rule = await anyio.to_thread.run_sync(self.refuses, url, agent)
         else:
             rule = self.refuses(url, agent)
         if rule is not None:
-            what = rule if rule.startswith("its ") else f"its robots.txt says {rule}"
             hint = "set respect_robots=false if you have permission to fetch it"
-            raise RobotsRefused(f"{url} is not fetched: {what}; {hint}", url=str(url))
+            raise RobotsRefused(f"{url} is not fetched: {rule}; {hint}", url=str(url))
 
-    def _rules(self, name: str) -> _Rules:
+    def _rules(self, name: str) -> Protego:
         # Several threads may run this at once, so the local value is returned, not the cached one.
         found = self._parsed.get(name)
         if found is None:
             if len(self._parsed) >= _MOST_AGENTS:
                 self._parsed.clear()
-            lines = _lines_for(self.text, name)
-            found = self._parsed[name] = (lines, Protego.parse("\n".join(["User-agent: *", *lines])))
+            rules = ["User-agent: *", *_lines_for(self.text, name)]
+            found = self._parsed[name] = Protego.parse("\n".join(rules))
         return found
 
 

@@ -9,9 +9,8 @@ that are not pinned (see `store`). The entry that was just put never goes. The o
 
 1. what has expired, and versions of a page beyond `VERSIONS`
 2. the entries that arrived first, unless they are pinned
-3. raw bytes and screenshots of pinned entries
-4. pinned entries: those behind the newest of their page first
-5. page rows without entries that nobody watches, when there are more than `pages`
+3. pinned entries: those behind the newest of their page first
+4. page rows without entries that nobody watches, when there are more than `pages`
 """
 
 import logging
@@ -35,13 +34,8 @@ _OLD_VERSIONS: Final = """SELECT source_id FROM entries k
     WHERE page_id = (SELECT page_id FROM entries WHERE source_id = ?) AND pinned = 0
     AND (SELECT count(*) FROM entries n WHERE n.page_id = k.page_id AND n.no > k.no) >= ?"""
 
-_FREE: Final = "SELECT source_id, size FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no"
-_BEHIND: Final = """SELECT source_id, size FROM entries e WHERE source_id <> ?
-    AND EXISTS (SELECT 1 FROM entries n WHERE n.page_id = e.page_id AND n.no > e.no) ORDER BY no"""
-_ALL: Final = "SELECT source_id, size FROM entries WHERE source_id <> ? ORDER BY no"
-
-_LARGE_PARTS: Final = """SELECT p.id, p.source_id, length(p.data) FROM parts p JOIN entries e USING (source_id)
-    WHERE p.kind IN ('raw', 'screenshot') AND p.source_id <> ? ORDER BY e.no, p.kind"""
+_FIRST_TO_GO: Final = """SELECT source_id, size, pinned FROM entries e WHERE source_id <> ? ORDER BY pinned,
+    NOT EXISTS (SELECT 1 FROM entries n WHERE n.page_id = e.page_id AND n.no > e.no), no"""
 
 _IDLE_PAGES: Final = """SELECT page_id FROM pages WHERE page_id NOT IN (SELECT page_id FROM entries)
     AND page_id NOT IN (SELECT page_id FROM watchers) ORDER BY seen LIMIT ?"""
@@ -145,29 +139,16 @@ def make_room(at: Transaction, kept: str) -> list[str]:
 
 
 def _over_bytes(at: Transaction, kept: str) -> list[str]:
-    """Removes entries and parts until the bytes fit, and returns the source_ids that went."""
+    """Removes entries until the bytes fit, and returns the source_ids that went."""
     over: int = at.one("SELECT sum(size) FROM entries") - at.bounds.bytes
     gone: list[str] = []
-
-    def remove(query: str) -> None:
-        nonlocal over
-        for source_id, size in at.do(query, kept).fetchall() if over > 0 else ():
-            at.remove([source_id])
-            gone.append(source_id)
-            over -= size
-            if over <= 0:
-                break
-
-    remove(_FREE)
-    if over > 0 and not at.owner.warned_of_size:
-        logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
-        at.owner.warned_of_size = True
-    for part, source_id, size in at.do(_LARGE_PARTS, kept).fetchall() if over > 0 else ():
-        at.do("DELETE FROM parts WHERE id = ?", part)
-        at.do("UPDATE entries SET size = size - ? WHERE source_id = ?", size, source_id)
+    for source_id, size, pinned in at.do(_FIRST_TO_GO, kept).fetchall() if over > 0 else ():
+        if pinned and not at.owner.warned_of_size:
+            logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
+            at.owner.warned_of_size = True
+        gone.append(source_id)
         over -= size
         if over <= 0:
             break
-    remove(_BEHIND)
-    remove(_ALL)
+    at.remove(gone)
     return gone
