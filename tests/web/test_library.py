@@ -15,7 +15,6 @@ from tidings.web.fetch.request import BadRequest, FetchError, Request, ResponseT
 from tidings.web.library import Fetched, WebLibrary
 from tidings.web.page_options import Extraction, FetchOptions, RenderOptions
 from tidings.web.pages import HttpFailed, NoRenderer
-from tidings.web.refresh import PageUnknown
 from tidings.web.resources import reading
 from tidings.web.resources.addresses import address
 from tidings.web.store.model import StoredPage
@@ -408,8 +407,6 @@ async def test_bytes_that_the_caller_has_become_a_version_without_any_request() 
         assert fetched.entry.packet["canonical_url"] == here.site.url("/x")
         assert here.requests() == []
         assert here.heard() == ([], 1)
-        with pytest.raises(PageUnknown):
-            await here.library.refresh(fetched.entry.page_id)
 
 
 async def test_bytes_that_the_caller_has_are_no_answer_for_who_fetches() -> None:
@@ -462,23 +459,6 @@ async def test_what_expired_is_told_even_if_what_came_was_there_before() -> None
         assert again.put is not None
         assert (again.put.new, len(again.put.gone)) == (False, 1)
         assert here.heard() == ([], 1)
-
-
-async def test_a_page_is_refreshed_as_it_was_fetched() -> None:
-    page = Changing("one")
-    async with shelf({"/": page}) as here:
-        page_id = await here.fetch(options=FetchOptions(user_agent="Reader"))
-        here.heard()
-        same = await here.library.refresh(page_id)
-        page.body = "two"
-        other = await here.library.refresh(page_id)
-
-        assert same.not_modified
-        assert (other.stored, other.listed) == (True, True)
-        assert here.heard() == ([], 1)
-        assert {ask.headers["user-agent"] for ask in here.requests()} == {"Reader"}
-        with pytest.raises(PageUnknown, match="fetch"):
-            await here.library.refresh("0" * 16)
 
 
 class Rendered:

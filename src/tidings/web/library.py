@@ -13,10 +13,9 @@ from tidings._kit.tasks import Progress, SingleFlight
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.urls import parse
-from tidings.web.ignore import IgnoreRules
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import NO_STORE, Fetching, Got, Renders, Validators, last_request, newest_of, speaks_for
-from tidings.web.refresh import PageRefresher, PageUnknown, Refreshed
+from tidings.web.pages import NO_STORE, Fetching, Got, Renders, Validators, newest_of, speaks_for
+from tidings.web.refresh import PageRefresher
 from tidings.web.site_map import Mapper, SiteMap
 from tidings.web.store.model import PutOutcome, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
@@ -67,7 +66,7 @@ class WebLibrary:
         await self._flights.aclose()
 
     def report_new_versions(self, to: OnNewVersion | None) -> None:
-        """Has `to` called, from now on, when `fetch` or `refresh` found another content than before."""
+        """Has `to` called, from now on, when `fetch` found another content than before."""
         self._on_new_version = to
 
     async def fetch(self, url: str, options: FetchOptions = USUAL, progress: Progress | None = None) -> Fetched:
@@ -89,19 +88,6 @@ class WebLibrary:
 
     async def _pages_of(self, url: str, most: int) -> Sequence[str]:
         return [page.url for page in (await self.map(url, limit=most)).pages]
-
-    async def refresh(self, page_id: str, ignore: IgnoreRules | None = None) -> Refreshed:
-        """Looks at a page again, fetched as it was fetched last. Raises `PageUnknown`, or what `fetch` raises."""
-        page = await self.store.page_of(page_id)
-        if page is None or page.url is None:
-            raise PageUnknown(page_id)
-        url, options = last_request(page, page.url)
-        refreshed = await self.refresher.refresh(page.page_id, url, options, ignore or IgnoreRules())
-        if refreshed.stored and self._on_new_version is not None:
-            await self._on_new_version(page.page_id)
-        if refreshed.listed:
-            await self.on_change((), True)
-        return refreshed
 
     async def _cached(self, page: StoredPage, url: str, options: FetchOptions) -> Fetched | None:
         ttl = self.cache_ttl if options.cache_ttl is None else options.cache_ttl

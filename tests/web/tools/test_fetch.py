@@ -140,8 +140,8 @@ async def test_what_this_server_does_not_do_is_refused_with_the_cure() -> None:
         assert "needs mode 'render'" in await agent.refused(
             "fetch", urls=[url], mode="http", render={"screenshot": True}
         )
-        assert "is not a valid header name" in await agent.refused("fetch", urls=[url], headers={"a b": "c"})
-        assert "is not a valid header name" in await agent.refused("fetch", urls=[url], headers={"a": "b\r\nc: d"})
+        assert "is not a header name" in await agent.refused("fetch", urls=[url], headers={"a b": "c"})
+        assert "has line breaks" in await agent.refused("fetch", urls=[url], headers={"a": "b\r\nc: d"})
         assert "Did you mean 'screenshot'?" in await agent.refused("fetch", urls=[url], render={"screen_shot": True})
         assert "urls" in await agent.refused("fetch", urls=[url] * 21)
     assert agent.site.paths() == []
@@ -188,8 +188,8 @@ async def test_a_large_page_is_told_to_come_to_be_read_and_to_be_done(tool: str,
     async with at({"/": html(*LONG * 40)}) as agent:
         url = agent.site.url("/")
         await agent.client.call_tool(tool, {argument: [url] if argument == "urls" else url}, progress_callback=hear)
-    assert told[0] == "0 of 1 done, 0.1 MB received"
-    assert told[-2:] == ["0 of 1 done, 1.1 MB received, being read", "1 of 1 done"]
+    assert told[0] == "0 of 1 done"
+    assert told[-2:] == ["0 of 1 done", "1 of 1 done"]
 
 
 async def test_a_call_that_is_cancelled_stops_fetching() -> None:

@@ -1059,20 +1059,6 @@ async def test_bytes_that_somebody_gave_before_the_first_look_hide_nothing() -> 
         assert here.heard()[0] == both(page_id)
 
 
-async def test_a_page_that_is_refreshed_by_hand_is_told_of_to_those_who_watch() -> None:
-    page = Changing("one")
-    async with shelf({"/": page}) as here:
-        page_id = await here.watch()
-        await here.later()
-        page.body = "two"
-        async with here.watcher:
-            assert (await here.library.refresh(page_id)).stored
-            with anyio.fail_after(20):
-                while not here.told:  # noqa: ASYNC110 - told by a task of its own
-                    await anyio.sleep(0.01)
-        assert here.heard() == (both(page_id), 1)
-
-
 async def test_a_page_that_nobody_watches_is_not_looked_at_when_somebody_fetches_it() -> None:
     page = Changing("one")
     async with shelf({"/": page}) as here, here.watcher:

@@ -49,7 +49,6 @@ _NO_TITLE: Final = re.compile(
 )
 _LINE_START: Final = re.compile(r"^(\s*)(#{1,6}\s|>|[+]\s)")
 _LINE_BULLET: Final = re.compile(r"^[•‣▪●◦\u2043∙]\s*")
-_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 
 
 @dataclass(frozen=True)
@@ -75,16 +74,6 @@ def _opened(body: bytes) -> Any:
 
 def _declared(pdf: Any, key: str) -> str:
     return " ".join(pdf.get_metadata_value(key).replace("\0", "").split())[:500]
-
-
-def _language(pdf: Any) -> str | None:
-    size = _raw.FPDFCatalog_GetLanguage(pdf, None, 0)
-    if not 2 < size < 200:
-        return None
-    buffer = (ctypes.c_ushort * (size // 2))()
-    _raw.FPDFCatalog_GetLanguage(pdf, buffer, size)
-    language = bytes(buffer).decode("utf-16-le", "ignore").strip("\0 ")
-    return language if _LANGUAGE.fullmatch(language) else None
 
 
 def _lines(page: Any) -> Iterator[PdfLine]:
@@ -256,7 +245,6 @@ def _read(pdf: Any, caps: Caps) -> Extracted:
         title=_title(_declared(pdf, "Title"), parts),
         author=_declared(pdf, "Author") or None,
         published_at=pdf_moment(_declared(pdf, "CreationDate")),
-        language=_language(pdf),
         description=_declared(pdf, "Subject") or None,
         page_count=count,
         warnings=(*warnings, *over),

@@ -52,8 +52,6 @@ _NAMES = {
     ".ndjson": "application/x-ndjson", ".jsonld": "application/ld+json", ".xml": "application/xml",
     ".rss": "application/rss+xml", ".atom": "application/atom+xml",
 }  # fmt: skip
-_HEADING = re.compile(rb"#{1,3} [^\s#]")
-_MARKED = re.compile(rb"^(?:#{2,4} \S|[-*] \[|> )|\]\(https?://", re.MULTILINE)
 
 
 def truly(body: bytes, said: str, url: str) -> str:
@@ -100,7 +98,7 @@ def _text(body: bytes, start: bytes, at: bytes, said: str, url: str) -> str:
     if nameless:
         return _NAMES.get(file_ending(url)) or _guessed(body, start, at)
     if said == "text/plain":
-        return _NAMES.get(file_ending(url)) or ("text/markdown" if _is_marked(at, body) else said)
+        return _NAMES.get(file_ending(url), said)
     if said == "text/html" and at[:1] in (b"{", b"[") and _is_json(body):
         return "application/json"
     return said
@@ -130,12 +128,7 @@ def _guessed(body: bytes, start: bytes, at: bytes) -> str:
         return "application/json"
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"):
         return "application/xml"
-    return "text/markdown" if _is_marked(at, body) else "text/plain"
-
-
-def _is_marked(at: bytes, body: bytes) -> bool:
-    """Returns whether text begins with a Markdown heading and has more Markdown after it."""
-    return _HEADING.match(at) is not None and _MARKED.search(body, 0, 20_000) is not None
+    return "text/plain"
 
 
 def _is_json(body: bytes) -> bool:
@@ -169,7 +162,6 @@ _ENCODING_NAMES = (
     "iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15 iso8859-16"
 )
 _ENCODINGS = frozenset(_ENCODING_NAMES.split())
-_WIDE = {"utf-16": ("utf-16-le", "utf-16-be"), "utf-16le": ("utf-16-le",), "utf-16be": ("utf-16-be",)}
 _CHARSET_BYTES = 2_048  # Bytes that are searched for the zeros of UTF-16 and UTF-32.
 _LOST = "\N{REPLACEMENT CHARACTER}"
 
@@ -193,7 +185,7 @@ def as_utf8(body: bytes, charset: str | None) -> bytes:
             return _encoded(text)
     if body.isascii():
         return _clean(body)
-    return _encoded(_wide_as_said(body, charset) or body.decode("cp1252", "replace"))
+    return _encoded(body.decode("cp1252", "replace"))
 
 
 def as_text(body: bytes, charset: str | None) -> str:
@@ -231,19 +223,6 @@ def _wide(body: bytes) -> str | None:
         "utf-16-be": min(zeros[0::2]) > 0.4 and max(zeros[1::2]) < 0.1,
     }
     return next((encoding for encoding, fits in shapes.items() if fits), None)
-
-
-def _wide_as_said(body: bytes, charset: str | None) -> str | None:
-    """Decodes UTF-16 that only the response declares, if it fits: East Asian letters have no zero bytes."""
-    start = body[:_CHARSET_BYTES]
-    if len(start) < 16 or (start.count(b" ") + start.count(b"\n")) * 20 > len(start):
-        return None  # It has words in letters of one byte.
-    for encoding in _WIDE.get((charset or "").strip().lower(), ()):
-        with suppress(UnicodeDecodeError):
-            text = body.decode(encoding)
-            if sum(map(str.isalpha, text)) * 2 > len(text):
-                return text
-    return None
 
 
 def _encoded(text: str) -> bytes:

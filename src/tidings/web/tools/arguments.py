@@ -6,7 +6,7 @@ The descriptions are read by language models, which pay for each word.
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
@@ -104,7 +104,7 @@ NO_FORMAT: Final = Format()
 NO_IGNORE: Final = IgnoreArgument()
 
 
-def check_fetch(settings: Settings, mode: Mode, headers: Mapping[str, str], robots: bool | None, picture: bool) -> None:
+def check_fetch(settings: Settings, mode: Mode, robots: bool | None, picture: bool) -> None:
     """Raises `BadArgument` if this server does not do what a call of `fetch` asks for."""
     if mode == "render" and not settings.render:
         raise BadArgument(
@@ -114,9 +114,6 @@ def check_fetch(settings: Settings, mode: Mode, headers: Mapping[str, str], robo
         raise BadArgument("This server always respects robots.txt. Leave out respect_robots.")
     if picture and mode == "http":
         raise BadArgument("A screenshot needs mode 'render': with 'http' nothing is rendered.")
-    for name, value in headers.items():
-        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
-            raise BadArgument(f"{name[:80]!r} is not a valid header name, or its value has line breaks.")
 
 
 def over_limits(settings: Settings, **asked: int | None) -> list[str]:

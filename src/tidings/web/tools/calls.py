@@ -16,7 +16,6 @@ class Steps:
         self._ctx = ctx
         self._total = total
         self._parts: dict[str, float] = {}
-        self._bytes: dict[str, int] = {}
         self._reported = 0.0
 
     def of(self, name: str) -> Callable[[int, int | None], Awaitable[None]]:
@@ -24,9 +23,7 @@ class Steps:
 
         async def report(done: int, whole: int | None) -> None:
             # Without a known total, it approaches the end without reaching it.
-            part = done / whole if whole else done / (done + 262_144)
-            self._bytes[name] = done
-            await self._advance(name, min(part, 1.0) * _ARRIVED)
+            await self._advance(name, min(done / (whole or done + 262_144), 1.0) * _ARRIVED)
 
         return report
 
@@ -39,12 +36,5 @@ class Steps:
         so_far = round(sum(self._parts.values()), 3)
         if so_far - self._reported >= _LEAST or (so_far > self._reported and part >= _ARRIVED):
             self._reported = so_far
-            await self._ctx.report_progress(so_far, self._total, self._words())
-
-    def _words(self) -> str:
-        done = sum(part == 1.0 for part in self._parts.values())
-        words = f"{done} of {self._total} done"
-        if done == self._total:
-            return words
-        arrived = len(self._parts) == self._total and min(self._parts.values()) >= _ARRIVED
-        return f"{words}, {sum(self._bytes.values()) / 1e6:.1f} MB received" + (", being read" if arrived else "")
+            done = sum(part == 1.0 for part in self._parts.values())
+            await self._ctx.report_progress(so_far, self._total, f"{done} of {self._total} done")

@@ -267,11 +267,11 @@ class FetchTools:
         """Get web pages, PDFs, feeds or data as markdown, up to 20 at once. Long ones come in parts, within max_tokens
         for all: go on with `start`. Each can be read again by its source_id, and its page_uri can be subscribed to.
         """
-        settings, headers = self._settings, headers or {}
-        check_fetch(settings, mode, headers, respect_robots, render.screenshot)
+        settings = self._settings
+        check_fetch(settings, mode, respect_robots, render.screenshot)
         options = FetchOptions(
             mode=mode,
-            headers=headers,
+            headers=headers or {},
             timeout=None if timeout_ms is None else timeout_ms / 1000,
             max_bytes=max_bytes,
             max_redirects=max_redirects,
