@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -25,6 +26,8 @@ TOOLS = [
     {"name": "break", "inputSchema": {"type": "object"}},
     {"name": "die", "inputSchema": {"type": "object"}},
 ]
+if "CALLS_FILE" in os.environ:
+    TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("greet", "wait")]
 RESOURCES = [
     {"uri": "note://one", "name": "one", "mimeType": "text/plain", "description": "The first note."},
     {"uri": "note://two", "name": "two"},
@@ -210,7 +213,18 @@ def prompt(message: dict[str, Any], params: dict[str, Any]) -> None:
 
 def call(message: dict[str, Any], params: dict[str, Any]) -> None:
     arguments = params.get("arguments") or {}
+    note(params["name"])
     match params["name"]:
+        case "greet" if "inputResponses" not in params:
+            answer(
+                message,
+                {"resultType": "input_required", "inputRequests": {"who": QUESTIONS["asks"]}, "requestState": "s"},
+            )
+        case "greet":
+            said = params["inputResponses"]["who"]
+            answer(message, {"content": [{"type": "text", "text": f"{params['requestState']} {json.dumps(said)}"}]})
+        case "wait":
+            pass
         case "add":
             answer(message, {"content": [{"type": "text", "text": str(arguments["a"] + arguments["b"])}]})
         case "say":
@@ -227,7 +241,36 @@ def call(message: dict[str, Any], params: dict[str, Any]) -> None:
             refuse(message, -32602, f"Unknown tool: {name}")
 
 
+def note(word: str) -> None:
+    if "CALLS_FILE" in os.environ:
+        with open(os.environ["CALLS_FILE"], "a") as file:  # noqa: PTH123 - as below
+            file.write(f"{word}\n")
+
+
+def serve_http() -> None:
+    """Serves something on HTTP that wants a POST at /mcp, and tells the address."""
+    import http.server
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(405 if self.path == "/mcp" and "dashboard" not in BEHAVIOUR else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    stream = sys.stdout if "stdout" in BEHAVIOUR else sys.stderr
+    stream.write(f"INFO: Uvicorn running on http://127.0.0.1:{server.server_port} (Press CTRL+C to quit)\n")
+    stream.flush()
+    threading.Thread(target=server.serve_forever, daemon="dashboard" in BEHAVIOUR).start()
+
+
 def main() -> None:
+    if BEHAVIOUR & {"http", "dashboard"}:
+        serve_http()
+        if "http" in BEHAVIOUR:
+            return
     if "stubborn" in BEHAVIOUR:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "child" in BEHAVIOUR:
@@ -239,6 +282,8 @@ def main() -> None:
         message = json.loads(line)
         if "id" in message and "method" in message:
             handle(message)
+        elif message.get("method") == "notifications/cancelled":
+            note("cancelled")
     while "stubborn" in BEHAVIOUR:
         time.sleep(300)
 

@@ -273,7 +273,8 @@ def test_an_output_that_breaks_its_schema_says_at_which_place() -> None:
     assert done.error["payload"]["structuredContent"] == {"total": 3}
 
 
-def test_an_answer_that_is_no_message_is_shown_when_it_is_missed() -> None:
-    done = tidings("call", odd("no-result"), "add", "a=1", "b=2", "--timeout", "2")
-    assert done.code == 5
-    assert "It sent an invalid message: " in done.err
+def test_an_answer_that_is_no_message_is_shown() -> None:
+    done = tidings("call", odd("no-result"), "add", "a=1", "b=2", "--timeout", "9")
+    assert (done.code, "it has neither a result nor an error" in done.err) == (6, True)
+    done = tidings("call", odd("no-result"), "add", "a=1", "b=2", "--timeout", "2", "--verbose")
+    assert (done.code, "It sent an invalid message: " in done.err) == (5, True)

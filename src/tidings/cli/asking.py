@@ -12,19 +12,28 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
-from mcp_types import CreateMessageRequestParams, ElicitResult, TextContent
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    CreateMessageRequestParams,
+    ElicitResult,
+    ErrorData,
+    InputRequest,
+    TextContent,
+)
+from pydantic import TypeAdapter, ValidationError
 
 from tidings._kit.text import harmless
 from tidings.cli.exits import OneShotFailed
 from tidings.cli.oneshot import OneShotOptions
 from tidings.cli.terminal import styled
-from tidings.client.pending import ASK, PendingRequest, Responder, refusal
+from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
 from tidings.client.responders import script_responder
 from tidings.client.schema import fill_in
 from tidings.inspector.forms import Field, form, from_texts
 
 HOW: Final = "Run the command in a terminal, or give --answers FILE with a script of answers."
 _turn = asyncio.Lock()
+_QUESTION: Final[TypeAdapter[InputRequest]] = TypeAdapter(InputRequest)
 
 
 def responder(options: OneShotOptions) -> Responder:
@@ -48,6 +57,17 @@ def responder(options: OneShotOptions) -> Responder:
         return refusal(f"Nobody can be asked: {why}. {HOW}")
 
     return answer
+
+
+def answered(options: OneShotOptions, server: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers one question that is a JSON-RPC request. Returns the `result` or the `error` of its answer."""
+    try:
+        request: InputRequest = _QUESTION.validate_python(question)
+    except ValidationError:
+        return {"error": {"code": METHOD_NOT_FOUND, "message": f"This client has no {question.get('method')}."}}
+    answer = asyncio.run(Pending(responder=responder(options), server=server).answer(request))
+    is_error = isinstance(answer, ErrorData)
+    return {"error" if is_error else "result": answer.model_dump(by_alias=True, mode="json", exclude_none=True)}
 
 
 async def ask(request: PendingRequest) -> Any:

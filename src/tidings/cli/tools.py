@@ -5,16 +5,17 @@ import math
 import sys
 import time
 from collections import Counter
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from tidings._kit.bounded_json import as_dict
+from tidings._kit.bounded_json import as_dict, as_dicts, as_list
 from tidings._kit.text import counted
 from tidings.cli.contents import dumped, show_result
-from tidings.cli.conversation import ListedItems
+from tidings.cli.conversation import Conversation, Item, ListedItems
 from tidings.cli.exits import BAD_ANSWER, OneShotFailed, exit_code_of, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, one_shot
 from tidings.cli.task import ProgressLine, follow, no_tasks_by_id, show_detached
@@ -24,6 +25,7 @@ from tidings.inspector.records import LISTS
 
 if TYPE_CHECKING:
     from tidings.client.live import LiveClient
+    from tidings.client.tasks import RemoteTask
 
 _REQUESTS: Final = 100
 _PARTS: Final = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
@@ -83,26 +85,18 @@ def call_command(
 
     If the server runs the tool as a task, the command waits for its end; Ctrl-C cancels the task.
     """
-    from tidings.cli.live_conversation import LiveConversation
-
     given = document_of(pairs, document)
-    with LiveConversation(options) as conversation, closing(ProgressLine(options, lines=progress)) as line:
-        if detach and conversation.server.era == "legacy":
-            raise no_tasks_by_id()
-        client = conversation.client
-        found = {} if no_check else conversation.run(tools_of(client)).find(tool)
+
+    def arguments(found: Item) -> dict[str, Any]:
         schema = found.get("inputSchema", {"type": "object"})
-        arguments = arguments_for(tool, schema, pairs, given, checked=not no_check)
-        try:
-            result = follow(
-                conversation,
-                lambda client: client.start_call(tool, arguments, timeout=options.timeout),
-                line,
-                detach=detach,
-            )
-        except MalformedMessage as error:
-            answer = conversation.raw_answer
-            raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
+        return arguments_for(tool, schema, pairs, given, checked=not no_check)
+
+    with closing(ProgressLine(options, lines=progress)) as line:
+        result = None
+        if options.suits_wire_client and not detach:
+            result = _call_by_wire(options, tool, arguments, line, listed=not no_check)
+        if result is None:
+            result = _call_live(options, tool, arguments, line, listed=not no_check, detach=detach)
     if not isinstance(result, dict):
         show_detached(options, result)
         return
@@ -111,14 +105,62 @@ def call_command(
     show_result(result, output, as_json=options.as_json, events=progress)
 
 
-def _complaint(tool: str, found: dict[str, Any], answer: Any) -> str | None:
-    """Returns where a structured output breaks the tool's output schema; None if that is not the fault."""
-    from tidings.inspector.forms import check
+def _call_by_wire(
+    options: OneShotOptions, tool: str, arguments: Callable[[Item], dict[str, Any]], line: ProgressLine, *, listed: bool
+) -> dict[str, Any] | None:
+    """Returns the result of a call by the wire client. None, before anything is called: the live client is needed."""
+    from tidings.cli.wire_client import Unusual, WireClient
 
-    schema, output = found.get("outputSchema"), as_dict(answer).get("structuredContent")
-    if schema is None or output is None:
-        return None
-    problems = [problem.message for problem in check(schema, output) if problem.fault == "value"]
+    with suppress(Unusual), WireClient(options) as client:
+        if "io.modelcontextprotocol/tasks" in as_dict(client.server.capabilities.get("extensions")):
+            return None  # The server may run any tool as a task.
+        found = Conversation(client).load(LISTS["tools"]).find(tool) if listed else {}
+        if as_dict(found.get("execution")).get("taskSupport") == "required":
+            return None
+        result = client.call(tool, arguments(found), line.show)
+        if complaint := _complaint(tool, found, result):
+            raise malformed(complaint, result)
+        return result
+    return None
+
+
+def _call_live(
+    options: OneShotOptions,
+    tool: str,
+    arguments: Callable[[Item], dict[str, Any]],
+    line: ProgressLine,
+    *,
+    listed: bool,
+    detach: bool,
+) -> "dict[str, Any] | RemoteTask":
+    """Returns the result of a call by the live client; with `detach`, the task that it has become."""
+    from tidings.cli.live_conversation import LiveConversation
+
+    with LiveConversation(options) as conversation:
+        if detach and conversation.server.era == "legacy":
+            raise no_tasks_by_id()
+        found = conversation.run(tools_of(conversation.client)).find(tool) if listed else {}
+        given = arguments(found)
+        try:
+            return follow(
+                conversation,
+                lambda client: client.start_call(tool, given, timeout=options.timeout),
+                line,
+                detach=detach,
+            )
+        except MalformedMessage as error:
+            answer = conversation.raw_answer
+            raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
+
+
+def _complaint(tool: str, found: Item, result: Any) -> str | None:
+    """Returns the fault of a result that breaks the protocol or the tool's output schema."""
+    from tidings.inspector.forms import check_result
+
+    content: object = as_dict(result).get("content", [])
+    if not isinstance(content, list) or len(as_dicts(content)) < len(as_list(content)):
+        return f"The result of {tool!r} has no list of content blocks."
+    problems = [problem.message for problem in check_result(found, result) or () if problem.fault == "value"]
     return f"The result of {tool!r} breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
 
 

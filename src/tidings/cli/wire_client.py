@@ -1,8 +1,8 @@
 """A small MCP client for one-shot requests to a command, without the SDK, whose import takes longer than the request.
 
 It finds out the era as the SDK's client does (`server/discover`, else `initialize`), sends one request at a time, and
-ends the command. It raises `Unusual` for everything else, for example a question to the user: all its requests are safe
-to repeat, so the live client then starts again. Output that is not a message is skipped and quoted in errors.
+ends the command. It raises `Unusual` for everything else, but not after it has sent a tool call: so the live client can
+start again. The SDK is imported to answer a question. Output that is not a message is skipped and quoted in errors.
 
 This file knows the protocol versions of both eras by itself: a test compares them with the SDK's.
 """
@@ -11,15 +11,16 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from queue import Empty, Queue
+from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, Full, Queue
 from threading import TIMEOUT_MAX, Thread
 from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
-from tidings._kit.bounded_json import as_dict, as_texts
+from tidings._kit.bounded_json import as_dict, as_float, as_text, as_texts
 from tidings._kit.process import GRACE, end_group, signal_group
 from tidings._version import __version__
 from tidings.cli.exits import invalid_answer
@@ -28,8 +29,10 @@ from tidings.client.masking import forms, masked, shown_arguments
 from tidings.errors import (
     CommandFailed,
     ConnectTimedOut,
+    EffectUnknown,
     MessageTooLarge,
     NotSupported,
+    RequestCancelled,
     RequestTimedOut,
     TidingsError,
 )
@@ -44,12 +47,19 @@ _METHOD_NOT_FOUND: Final = -32601
 _UNSUPPORTED_VERSION: Final = -32022
 _CLIENT_INFO: Final = {"name": "tidings", "version": __version__}
 _TASKS: Final[dict[str, Any]] = {"extensions": {_META + "tasks": {}}}
-_CAN_BE_ASKED: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+_CAPABILITIES: Final[dict[str, Any]] = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
+"""Always declared, since servers hide tools from clients that cannot be asked."""
 
 _MAX_MESSAGE: Final = 32 * 2**20
 _LONGEST_SENT: Final = 8 * 2**10
 _MOST_LINES: Final = 100
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+_ADDRESS: Final = re.compile(
+    r"(?:https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):|\bport[ :=]+)(\d{2,5})(/[\w/.-]*)?", re.IGNORECASE
+)
+_ENDPOINTS: Final = ("/mcp", "/sse")
+
+OnProgress = Callable[[float, float | None, str | None], object]
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
@@ -83,7 +93,8 @@ class CommandPipe:
         self._process = subprocess.Popen(  # noqa: S603 - the command that the user gave
             words, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), cwd=cwd, start_new_session=True
         )
-        # Bounded, as otherwise a command that never stops writing would fill the memory. Nothing: it has ended.
+        # Bounded, as otherwise a command that never stops writing would fill the memory. Nothing: it has ended. A blank
+        # one: there may be something new on standard error.
         self._lines: Queue[bytes] = Queue(_MOST_LINES)
         self._closing = False
         self._stderr = b""
@@ -96,9 +107,6 @@ class CommandPipe:
         return self._stderr.decode(errors="replace").strip()
 
     def send(self, line: bytes) -> None:
-        """Sends a line. One that a pipe may not hold is not for this client."""
-        if len(line) > _LONGEST_SENT:
-            raise Unusual
         pipe = cast("IO[bytes]", self._process.stdin)
         with contextlib.suppress(OSError):
             pipe.write(line + b"\n")
@@ -129,6 +137,8 @@ class CommandPipe:
         with cast("BufferedReader", self._process.stderr) as pipe, contextlib.suppress(OSError):
             while data := pipe.read1(4096):
                 self._stderr = (self._stderr + data)[-4096:]
+                with contextlib.suppress(Full):
+                    self._lines.put_nowait(b"\n")
 
     def exit_code(self) -> int | None:
         """Reads the rest of standard error and returns the exit code; None if the command still runs."""
@@ -168,12 +178,11 @@ class WireClient:
     server: ServerSummary
 
     def __init__(self, options: OneShotOptions) -> None:
+        self._options = options
         self._entry = entry = options.entry
         self._era = options.era
         self._connect_seconds = options.timeout or 30.0
         self._request_seconds = options.timeout or 60.0
-        # If these are offered, the server may ask: then `Unusual` hands over to the live client.
-        self._capabilities = _CAN_BE_ASKED if options.can_ask else {}
         shown, secrets = shown_arguments(entry.args)
         self._secrets = forms({*entry.env.values(), *entry.hidden} | secrets)
         self._name = entry.name or self._clean(" ".join([entry.command or "", *shown]))
@@ -181,6 +190,8 @@ class WireClient:
         self._version = ""  # The modern version that each request states; empty in the legacy era
         self._garbage = ""
         self._stray_id: Any = None
+        self._is_connected = False
+        self._on_progress: OnProgress | None = None  # That of the tool call that runs
 
     def _clean(self, text: str) -> str:
         return masked(text, self._secrets)
@@ -229,7 +240,7 @@ class WireClient:
     def _initialize(self) -> None:
         if self._era not in ("auto", "legacy"):
             raise Unusual  # The live client explains which versions the server supports.
-        params = {"protocolVersion": LEGACY[-1], "capabilities": self._capabilities, "clientInfo": _CLIENT_INFO}
+        params = {"protocolVersion": LEGACY[-1], "capabilities": _CAPABILITIES, "clientInfo": _CLIENT_INFO}
         try:
             found = self._ask("initialize", params, self._began + self._connect_seconds)
         except _Refused:
@@ -259,17 +270,40 @@ class WireClient:
             instructions=instructions if isinstance(instructions, str) else None,
             seconds=time.monotonic() - self._began,
         )
+        self._is_connected = True
 
     # Requests
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the result of a request. Questions that come instead of it are answered first."""
+        more: dict[str, Any] = {}
         try:
-            result = self._ask_in_time(method, params)
+            while True:
+                result = self._ask_in_time(method, params | more)
+                if (kind := result.get("resultType", "complete")) == "complete":
+                    return result
+                asked, state = as_dict(result.get("inputRequests")), result.get("requestState")
+                if kind != "input_required" or not (asked or state):
+                    reason = f"its resultType is {kind!r}" if kind != "input_required" else "it asks for nothing"
+                    raise invalid_answer(method, reason, result)
+                answers = {key: self._answer_to(as_dict(question)) for key, question in asked.items()}
+                refused = next((as_dict(each["error"]) for each in answers.values() if "error" in each), None)
+                if refused is not None:
+                    raise RequestCancelled(str(refused.get("message")), method=method)
+                more = {"inputResponses": {key: each["result"] for key, each in answers.items()}}
+                more |= {"requestState": state} if state else {}
         except _Refused as refusal:
             raise _named(refusal, method) from None
-        if result.get("resultType", "complete") != "complete":
-            raise Unusual
-        return result
+
+    def call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        """Returns the result of a tool call, which is sent once. `Unusual`: it was not sent."""
+        self._on_progress = on_progress
+        try:
+            return self.request("tools/call", {"name": tool, "arguments": arguments})
+        except CommandFailed as error:
+            words = f"The connection was lost while {tool} ran ({error.message.rstrip('.')})."
+            cure = "It may have taken effect or not: check the server before you repeat it."
+            raise EffectUnknown(f"{words} {cure}", server=self._name, method="tools/call") from error
 
     def ping(self) -> float:
         began = time.monotonic()
@@ -291,30 +325,56 @@ class WireClient:
 
     def _ask(self, method: str, params: dict[str, Any], deadline: float) -> dict[str, Any]:
         number = next(self._numbers)
+        meta: dict[str, Any] = {} if self._on_progress is None else {"progressToken": number}
         if self._version:
             stamp = {
                 "protocolVersion": self._version,
                 "clientInfo": _CLIENT_INFO,
-                "clientCapabilities": self._capabilities | (_TASKS if method.startswith("tasks/") else {}),
+                "clientCapabilities": _CAPABILITIES | (_TASKS if method.startswith("tasks/") else {}),
             }
-            params = {**params, "_meta": {_META + key: value for key, value in stamp.items()}}
-        self._send({"id": number, "method": method, **({"params": params} if params else {})})
-        while True:
-            message = self._receive(deadline)
-            if "method" in message:
-                self._answer(message)
-            elif message.get("id") == number:
-                break
-            elif message.get("id") is not None and self._stray_id is None:
-                self._stray_id = message["id"]
+            meta |= {_META + key: value for key, value in stamp.items()}
+        params = params | ({"_meta": meta} if meta else {})
+        line = self._encoded({"id": number, "method": method, **({"params": params} if params else {})})
+        if len(line) > _LONGEST_SENT and "inputResponses" not in params:
+            raise Unusual  # A pipe may not hold it.
+        self._pipe.send(line)
+        try:
+            message = self._answer_to_request(number, deadline)
+        except (TimeoutError, KeyboardInterrupt):
+            if self._on_progress is not None:
+                self._send({"method": "notifications/cancelled", "params": {"requestId": number}})
+            raise
         if isinstance(message.get("error"), dict):
             raise _Refused(message["error"])
         if not isinstance(message.get("result"), dict):
             raise invalid_answer(method, "it has neither a result nor an error", message)
         return message["result"]
 
+    def _answer_to_request(self, number: int, deadline: float) -> dict[str, Any]:
+        """Returns the answer to a request. Progress moves the deadline, and so does a question to the user."""
+        until = deadline + 4 * self._request_seconds
+        while True:
+            message, began = self._receive(deadline), time.monotonic()
+            params = as_dict(message.get("params"))
+            if message.get("method") == "notifications/progress" and params.get("progressToken") == number:
+                if self._on_progress is not None and (done := as_float(params.get("progress"))) is not None:
+                    self._on_progress(done, as_float(params.get("total")), as_text(params.get("message")))
+                    deadline = min(began + self._request_seconds, until)
+            elif "method" in message:
+                self._answer(message)
+                took = time.monotonic() - began
+                deadline, until = deadline + took, until + took
+            elif message.get("id") == number:
+                return message
+            elif message.get("id") is not None and self._stray_id is None:
+                self._stray_id = message["id"]
+
     def _send(self, message: dict[str, Any]) -> None:
-        self._pipe.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        self._pipe.send(self._encoded(message))
+
+    @staticmethod
+    def _encoded(message: dict[str, Any]) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         while True:
@@ -333,20 +393,35 @@ class WireClient:
                 message = None
             if isinstance(message, dict):
                 return cast("dict[str, Any]", message)
-            if line.strip():
-                self._garbage = self._garbage or line[:200].decode(errors="replace").strip()
+            self._garbage = self._garbage or line[:200].decode(errors="replace").strip()
+            if not self._is_connected:
+                self._refuse_http()
+
+    def _refuse_http(self) -> None:
+        """Raises `CommandFailed` with the address if the command serves MCP over HTTP, by what it wrote."""
+        text = f"{self._garbage}\n{self._pipe.stderr}"
+        for found in _ADDRESS.finditer("" if "in use" in text else text):
+            port, path = int(found[1]), found[2] or "/"
+            for place in (path, *_ENDPOINTS) if path != "/" else _ENDPOINTS:
+                if _speaks_http(port, place):
+                    url = f"http://127.0.0.1:{port}{place}"
+                    raise CommandFailed(
+                        f"{self._name} serves MCP over HTTP, at {url}, and not on its standard input and output. "
+                        f"Start it yourself, and use its address as TARGET: {url}",
+                        server=self._name,
+                    )
 
     def _answer(self, message: dict[str, Any]) -> None:
         """Answers a request of the server. Notifications are ignored."""
         if "id" not in message:
             return
-        if message["method"] == "ping":
-            self._send({"id": message["id"], "result": {}})
-        elif self._capabilities:
-            raise Unusual
-        else:
-            error = {"code": _METHOD_NOT_FOUND, "message": "This client cannot be asked."}
-            self._send({"id": message["id"], "error": error})
+        answer: dict[str, Any] = {"result": {}} if message["method"] == "ping" else self._answer_to(message)
+        self._send({"id": message["id"], **answer})
+
+    def _answer_to(self, question: dict[str, Any]) -> dict[str, Any]:
+        from tidings.cli.asking import answered
+
+        return answered(self._options, self._name, question)
 
     def _ended(self) -> TidingsError:
         code = self._pipe.exit_code()
@@ -364,6 +439,21 @@ class WireClient:
             text += f" It answered a request with the id {self._stray_id!r}, which was never sent."
         stderr = self._clean(self._pipe.stderr)[-1_000:]
         return text + (f" Its standard error: {stderr}" if stderr else "")
+
+
+def _speaks_http(port: int, path: str) -> bool:
+    """Returns whether there is an MCP endpoint on this machine. One that wants another method or a header is one."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection("127.0.0.1", port, timeout=1.0)
+    try:
+        connection.request("GET", path, headers={"Accept": "text/event-stream"})
+        response = connection.getresponse()
+        return response.status != 404 and "html" not in response.headers.get("content-type", "")
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _named(refusal: _Refused, method: str) -> TidingsError:

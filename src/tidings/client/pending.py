@@ -317,7 +317,7 @@ class Pending:
         """The SDK's `list_roots_callback`."""
         return await self._ask(None)
 
-    async def answer(self, request: types.InputRequest, call: QueueEntry) -> Answer | ErrorData:
+    async def answer(self, request: types.InputRequest, call: QueueEntry | None = None) -> Answer | ErrorData:
         """Asks a question that `call` led to, and that no request of the server carried."""
         return await self._ask(None if isinstance(request, types.ListRootsRequest) else request.params, call)
 
