@@ -33,7 +33,9 @@ RAW: Final = """
 import json, sys
 ANSWERS = {
     "initialize": {
-        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}}, "serverInfo": {"name": "t", "version": "1"}
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "resources": {}},
+        "serverInfo": {"name": "t", "version": "1"},
     },
     "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
     "tools/call": {"content": [{"type": "text", "text": "added"}]},

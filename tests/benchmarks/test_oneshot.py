@@ -45,6 +45,6 @@ def test_both_are_asked_in_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(oneshot, "official", lambda: ["peer"])
     monkeypatch.setattr(oneshot, "cost", cost)
     assert oneshot.main(["--turns", "2"]) == 1  # A second is too long for --help.
-    turns = [[what, "peer"] * 3 for what in ("list", "call", "read")]
-    assert asked == [*sum(turns, []) * 2, "--help", "--help"]
+    asks = [word for what in ("list", "call", "read") for word in [what, "peer"] * 3]
+    assert asked == [*asks * 2, "--help", "--help"]
     assert "0.500" in capsys.readouterr().out

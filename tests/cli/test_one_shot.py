@@ -278,3 +278,47 @@ def test_an_answer_that_is_no_message_is_shown() -> None:
     assert (done.code, "it has neither a result nor an error" in done.err) == (6, True)
     done = tidings("call", odd("no-result"), "add", "a=1", "b=2", "--timeout", "2", "--verbose")
     assert (done.code, "It sent an invalid message: " in done.err) == (5, True)
+
+
+FILES = {
+    "main.py": 'import sys\nfrom mcp.server.mcpserver import MCPServer\nmcp = MCPServer(*sys.argv[1:] or ["main"])\n'
+    'if __name__ == "__main__":\n    mcp.run("stdio")\n',
+    "object.py": 'from mcp.server.mcpserver import MCPServer as M\nserver = M("object")\nother = M("other")\n',
+    "low.py": 'from mcp.server.lowlevel.server import Server\nmcp = Server("low")\n',
+    "none.py": "import json\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("main.py", "main"),
+        ("main.py:mcp", "main"),
+        ("object.py", "object"),
+        ("object.py:other", "other"),
+        ("low.py", "low"),
+        ("python main.py given", "given"),
+        ("--timeout 20 python -u main.py", "main"),
+        ("-- main.py given", "given"),
+    ],
+)
+def test_a_python_file_is_a_server_and_a_command_needs_no_quotes(words: str, name: str, tmp_path: Path) -> None:
+    for file, text in FILES.items():
+        (tmp_path / file).write_text(text)
+    given = [sys.executable if word == "python" else word for word in words.split()]
+    flags = [] if "--" in given else ["--json"]
+    done = tidings("info", *(["--json"] if "--" in given else []), *given, *flags, cwd=tmp_path)
+    assert (done.code, done.json["serverInfo"]["name"]) == (0, name), done.err
+
+
+def test_a_python_file_without_a_server_says_what_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "none.py").write_text(FILES["none.py"])
+    done = tidings("list", "none.py", cwd=tmp_path)
+    assert (done.code, "has no server called mcp, server or app, and starts none" in done.err) == (4, True)
+    assert "There is no file" in tidings("list", "nothing.py", cwd=tmp_path).err
+
+
+def test_what_follows_a_command_without_quotes_belongs_to_who_takes_it() -> None:
+    words = [sys.executable, *odd("modern").split()[1:2]]
+    assert tidings("call", *words, "add", "a=1", "b=2").out == "3\n"
+    assert tidings("list", *words, "pages", "tools", "--json").json["tools"][0]["name"] == "add"

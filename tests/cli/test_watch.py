@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -94,6 +93,6 @@ def test_a_server_without_subscriptions_is_asked_again_and_again() -> None:
 
 
 def test_a_command_that_is_not_in_quotes_is_told_to_be() -> None:
-    done = tidings("watch", sys.executable, "server.py", "weather://oslo")
+    done = tidings("watch", "tidings", "vault", "Notes", "vault://recent")
     assert done.code == 2
-    assert "'server.py' is not a URI: it has no scheme. Put a command in quotes" in done.err
+    assert "'Notes' is not a URI: it has no scheme. Put a command in quotes" in done.err

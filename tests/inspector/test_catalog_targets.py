@@ -8,6 +8,7 @@ import pytest
 
 from tidings.errors import BadTarget
 from tidings.inspector.catalog import Catalog, ServerEntry, resolve
+from tidings.inspector.catalog.catalog import command_length
 
 
 @pytest.fixture
@@ -97,3 +98,35 @@ def test_a_catalog_that_cannot_be_read_is_told_only_where_it_was_needed(tmp_path
     assert resolve("http://x/", Catalog(file)).url == "http://x/"
     with pytest.raises(BadTarget, match=r"The catalog cannot be used: .*line 1, column 1"):
         resolve("weather", Catalog(file))
+
+
+@pytest.mark.parametrize(
+    ("words", "length"),
+    [
+        ("python server.py report x=1", 2),
+        ("python3.12 -u server.py report", 3),
+        ("python -m weather.server report", 3),
+        ("npx -y @scope/server report", 3),
+        ("uvx --from git+https://x weather report", 4),
+        ("uv run --with mcp server.py report", 5),
+        ("uv run python -m weather report", 5),
+        ("npx -y", 2),
+    ],
+)
+def test_the_command_of_a_runner_ends_with_what_it_runs(words: str, length: int) -> None:
+    assert command_length(words.split()) == length
+
+
+def test_a_python_file_runs_in_the_environment_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    file = tmp_path / "sub" / "server.py"
+    file.parent.mkdir()
+    with pytest.raises(BadTarget, match="There is no file"):
+        resolve(str(file))
+    file.touch()
+    assert (resolve(str(file)).name, resolve(str(file)).command) == ("server", sys.executable)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert resolve(f"{file}:mcp --port 5").command == str(python)
+    assert resolve(f"{file}:mcp --port 5").args[1:] == (str(file), "mcp", "--port", "5")

@@ -113,10 +113,12 @@ def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_onl
         return ()
     from tidings.errors import BadTarget
     from tidings.inspector.catalog import Catalog
-    from tidings.inspector.catalog.catalog import resolve
+    from tidings.inspector.catalog.catalog import is_runner, resolve
 
     try:
-        found = tuple(resolve(target, Catalog(path, read_only=read_only)) for target in targets)
+        # A word such as `python`, and more words: one command that is not in quotes.
+        given = (targets,) if len(targets) > 1 and is_runner(targets[0]) else targets
+        found = tuple(resolve(target, Catalog(path, read_only=read_only)) for target in given)
     except BadTarget as error:
         raise Refusal(error.message) from None
     return found if era is None else tuple(replace(entry, era=era) for entry in found)

@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -21,15 +22,15 @@ from tidings.cli.exits import ALL, ending, failed
 from tidings.cli.terminal import all_of
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, TidingsError
-from tidings.inspector.catalog import Catalog, user_catalog
-from tidings.inspector.catalog.catalog import resolve
+from tidings.inspector.catalog import Catalog, CatalogError, user_catalog
+from tidings.inspector.catalog.catalog import command_length, is_runner, resolve
 from tidings.inspector.catalog.entry import ServerEntry
 
 TOKEN_VARIABLE: Final = "TIDINGS_BEARER_TOKEN"  # noqa: S105 - the name of a variable
 """Not TIDINGS_TOKEN, the token of the user's own servers: it must not be sent to other servers."""
 TARGET: Final = (
-    "TARGET is a URL (https://host/mcp), a command in quotes ('python server.py'), a server in a JSON file "
-    "(mcp.json#name), or a name in your catalog."
+    "TARGET is a URL (https://host/mcp), a Python file (server.py, or server.py:mcp for an object in it), a command "
+    "(python server.py), a server in a JSON file (mcp.json#name), or a name in your catalog."
 )
 
 _AFTER_DASHES: Final = "\0after --"  # Stands for TARGET if the command is given after `--`
@@ -93,7 +94,7 @@ def find_server(target: str | Sequence[str], cwd: str | None) -> ServerEntry:
         words = _words(target)
         if cwd is None or not words or not Path(cwd, words[0]).is_file():
             raise
-        return ServerEntry(words[0], command=words[0], args=tuple(words[1:]))
+        return resolve([str(Path(cwd, words[0]).absolute()), *words[1:]])
 
 
 def with_options(
@@ -156,7 +157,29 @@ class OneShot(click.Command):
                 ctx.fail("There is no command after --. Give one, for example: -- python server.py")
             ctx.meta[_WORDS] = words
             args = [_AFTER_DASHES, *args[:place]]
+        elif (place := self._place_of_runner(ctx, args)) is not None:
+            end = place + command_length(args[place:])
+            arguments = [each for each in self.params if isinstance(each, click.Argument)][1:]
+            own = {name for each in self.get_params(ctx) for name in each.opts}
+            own |= {word for each in arguments if isinstance(each.type, click.Choice) for word in each.type.choices}
+            while end < len(args) and args[end] not in own and not any(each.required for each in arguments):
+                end += 1  # What follows can only belong to the command.
+            ctx.meta[_WORDS] = args[place:end]
+            args = [*args[:place], _AFTER_DASHES, *args[end:]]
         return super().parse_args(ctx, args)
+
+    def _place_of_runner(self, ctx: click.Context, args: list[str]) -> int | None:
+        """Returns the place of TARGET if it is the first word of a command that is not in quotes."""
+        options = {name: each for each in self.get_params(ctx) for name in each.opts}
+        place = 0
+        while place < len(args) and args[place].startswith("-"):
+            option = options.get(args[place])
+            place += 2 if isinstance(option, click.Option) and not (option.is_flag or option.count) else 1
+        if place + 1 >= len(args) or not is_runner(args[place]):
+            return None
+        with suppress(CatalogError):
+            return None if any(entry.name == args[place] for entry in catalog().entries()) else place
+        return place
 
     def invoke(self, ctx: click.Context) -> Any:
         with ending(as_json=bool(ctx.params.get("as_json"))):

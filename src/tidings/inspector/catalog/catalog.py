@@ -11,12 +11,14 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeVar
 
+from tidings._kit import python_file
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import listed
 from tidings.client.masking import shown_url
@@ -174,15 +176,18 @@ def _same(entry: ServerEntry, servers: Mapping[str, Any]) -> str | None:
 
 
 FORMS: Final = (
-    "a name in your catalog, a URL (https://host/mcp), a command ('python server.py') or a server of a JSON file "
-    "(mcp.json#name)"
+    "a name in your catalog, a URL (https://host/mcp), a Python file (server.py, or server.py:mcp for an object), a "
+    "command ('npx -y some-server') or a server of a JSON file (mcp.json#name)"
 )
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _JSON_FILE: Final = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.*))?", re.IGNORECASE | re.DOTALL)
 _HOST_AND_PORT: Final = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}(?:/\S*)?")
+_PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[A-Za-z_]\w*))?", re.DOTALL)
 _RUNNERS: Final = frozenset(
-    {"python", "python3", "node", "npx", "uv", "uvx", "pipx", "run", "bun", "bunx", "deno", "docker", "tidings"}
+    {"python", "node", "npx", "uv", "uvx", "pipx", "run", "bun", "bunx", "deno", "docker", "podman", "tidings"}
 )
+_WITH_VALUE: Final = frozenset({"-m", "--from", "--with", "--python", "-p", "--package", "--directory", "--project"})
+"""Options of runners that take the next word."""
 
 
 def resolve(text: str | Sequence[str], catalog: Catalog | None = None) -> ServerEntry:
@@ -248,7 +253,8 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
         words = shlex.split(text)
     except ValueError as error:
         raise BadTarget(f"The command cannot be split into words: {error}.") from None
-    if not words or not words[0] or shutil.which(words[0]) or Path(words[0]).expanduser().is_file():
+    is_program = words and (shutil.which(words[0]) or Path(words[0]).expanduser().is_file())
+    if not words or not words[0] or is_program or _PYTHON_FILE.fullmatch(words[0]):
         return _command(words)
     hint = did_you_mean(text, names, most=3, cutoff=0.5, show=str)
     if names and not hint:
@@ -259,15 +265,47 @@ def _from_words(text: str, names: list[str], trouble: str) -> ServerEntry:
 def _command(words: list[str]) -> ServerEntry:
     if not words or not words[0].strip():
         raise BadTarget(f"The command is empty. Give {FORMS}.")
+    if (found := _PYTHON_FILE.fullmatch(words[0])) and not shutil.which(words[0]):
+        path = Path(found["file"]).expanduser().absolute()
+        if not path.is_file():
+            raise BadTarget(f"There is no file {path}. Check the path.")
+        args = (python_file.__file__, str(path), found["name"] or "", *words[1:])
+        return ServerEntry(path.stem, command=_python_for(path), args=args, literal=True)
     return ServerEntry(_program(words), command=words[0], args=tuple(words[1:]), literal=True)
+
+
+def _python_for(file: Path) -> str:
+    """Returns the Python for a file: of the active environment, or of one beside the file; otherwise this one."""
+    program = "Scripts/python.exe" if os.name == "nt" else "bin/python"
+    environments = [Path(os.environ["VIRTUAL_ENV"])] if os.environ.get("VIRTUAL_ENV") else []
+    environments += [folder / ".venv" for folder in file.parents]
+    return next((str(each / program) for each in environments if (each / program).exists()), sys.executable)
 
 
 def _program(words: list[str]) -> str:
     """Returns a name for a command: the program that is run, not the one that runs it."""
     for word in words:
-        stem = PurePath(word.replace("\\", "/")).name
-        base = stem.rpartition(".")[0] if stem.endswith((".py", ".js", ".ts", ".mjs", ".exe", ".sh")) else stem
-        is_runner = base.lower().rstrip("0123456789.") in _RUNNERS or base.lower() in _RUNNERS
-        if base and not is_runner and not word.startswith("-") and not re.fullmatch(r"\d[\d.]*", base):
+        base = _base(word)
+        if base and not is_runner(word) and not word.startswith("-") and not re.fullmatch(r"\d[\d.]*", base):
             return base
     return PurePath(words[0]).name or words[0]
+
+
+def _base(word: str) -> str:
+    stem = PurePath(word.replace("\\", "/")).name
+    return stem.rpartition(".")[0] if stem.endswith((".py", ".js", ".ts", ".mjs", ".exe", ".sh")) else stem
+
+
+def is_runner(word: str) -> bool:
+    """Returns whether a word names a program that runs another one, such as `python` or `npx`."""
+    base = _base(word).lower()
+    return base in _RUNNERS or base.rstrip("0123456789.") in _RUNNERS
+
+
+def command_length(words: Sequence[str]) -> int:
+    """Returns how many words belong to a command that begins with a runner, up to what it runs."""
+    place = 1
+    while place < len(words) and (is_runner(words[place]) or words[place].startswith("-")):
+        place += 2 if words[place] in _WITH_VALUE else 1
+    is_module = "-m" in words[:place] and any(_base(word).startswith("python") for word in words[:place])
+    return min(place if is_module else place + 1, len(words))
