@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from tidings._kit.bounded_json import as_dict, as_dicts, as_list
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import counted
 from tidings.cli.contents import dumped, show_result
 from tidings.cli.conversation import Conversation, Item, ListedItems
@@ -157,8 +157,9 @@ def _complaint(tool: str, found: Item, result: Any) -> str | None:
     """Returns the fault of a result that breaks the protocol or the tool's output schema."""
     from tidings.inspector.forms import check_result
 
-    content: object = as_dict(result).get("content", [])
-    if not isinstance(content, list) or len(as_dicts(content)) < len(as_list(content)):
+    content: Any = as_dict(result).get("content", [])
+    blocks = as_list(content)
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in blocks):
         return f"The result of {tool!r} has no list of content blocks."
     problems = [problem.message for problem in check_result(found, result) or () if problem.fault == "value"]
     return f"The result of {tool!r} breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
