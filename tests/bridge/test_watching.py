@@ -11,7 +11,7 @@ from mcp.server.mcpserver.resources import TextResource
 
 from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
 from tests.client.bad_servers import LEGACY, behaved, count, web
-from tidings import LiveServer, ResourceUpdated, connect
+from tidings import LiveServer, ResourceUpdated, attach, connect
 from tidings.bridge import BridgeServer, CallWatch, UpstreamSpec
 from tidings.bus.sqlite import SqliteBus
 from tidings.client import ClientConfig
@@ -36,9 +36,10 @@ class Heard:
 
 
 @ABOVE
-async def test_what_a_server_is_silent_about_is_read_and_compared(above: str) -> None:
-    shop = Shop()
-    async with using(BridgeServer([spec(shop, "legacy")], interval=0.05), above) as client:
+@BELOW
+async def test_what_a_server_is_silent_about_is_read_and_compared(above: str, below: str) -> None:
+    shop = Shop()  # In the modern era, it accepts subscriptions all the same.
+    async with using(BridgeServer([spec(shop, below)], interval=0.05), above) as client:
         heard = Heard(client)
         await client.subscribe("stock://apples")
         reads = shop.reads
@@ -54,9 +55,24 @@ async def test_what_a_server_is_silent_about_is_read_and_compared(above: str) ->
         assert "apples" not in shop.read, "nobody listens"
 
 
-async def test_any_number_of_clients_cost_one_read_in_each_interval() -> None:
+@BELOW
+async def test_a_server_is_read_until_it_notifies_and_no_more_from_then_on(below: str) -> None:
     shop = Shop()
-    bridge = BridgeServer([spec(shop, "legacy")], interval=3600)
+    live = attach(shop.mcp)
+    async with using(BridgeServer([spec(shop, below)], interval=0.05)) as client:
+        heard = Heard(client)
+        await client.subscribe(["stock://apples", "stock://pears"])
+        await until(lambda: shop.read.count("pears") > 3)
+        await live.notify.resource_updated("stock://apples")
+        await heard.until(1)
+        watched = json.loads((await client.read_resource("bridge://status")).text)["watched"]
+        assert [each["by"] for each in watched] == ["subscription", "subscription"]
+
+
+@BELOW
+async def test_any_number_of_clients_cost_one_read_in_each_interval(below: str) -> None:
+    shop = Shop()
+    bridge = BridgeServer([spec(shop, below)], interval=3600)
     async with using(bridge, "legacy") as one, using(bridge) as two, using(bridge) as three:
         for client in (one, two, three):
             await client.subscribe("stock://apples")

@@ -63,6 +63,8 @@ class Upstream:
         self.tools: dict[str, Json] = {}
         self.notices: dict[ListName, str] = {}
         """The reasons why a list is not as the server has it."""
+        self.notifies = False
+        """The server has notified of the change of a resource."""
         self.wakeup = Wakeup()
         self._failure: TidingsError | None = None
         self._tried = asyncio.Event()

@@ -1,7 +1,8 @@
 """`WatchedSources` hears of the changes of what somebody subscribes to, however the server behind it tells.
 
 A server with subscriptions is subscribed to, once for all clients. What a server is silent about is read again and
-again, while somebody listens, and compared: only real changes are published. On a shared bus, the replicas divide this
+again, while somebody listens, and compared: only real changes are published. Many servers accept subscriptions and
+never notify, so that a server counts as silent until its first notification. On a shared bus, the replicas divide this
 work: each read is claimed in a record that all of them see, so that there is one in each interval.
 """
 
@@ -67,8 +68,7 @@ class SourceWatch:
     ) -> None:
         self.uri = uri
         self.source = source
-        self.is_told = False
-        """The server is subscribed to, and tells of changes."""
+        self.is_subscribed = False
         self.reads = 0
         self.changes = 0
         self.took: float | None = None
@@ -89,10 +89,15 @@ class SourceWatch:
     async def aclose(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        if self.is_told:
+        if self.is_subscribed:
             with suppress(TidingsError, TimeoutError):
                 async with asyncio.timeout(_READY):
                     await self.source.upstream.client.unsubscribe(self.source.uri)
+
+    @property
+    def is_told(self) -> bool:
+        """Returns whether the server is subscribed to, and has shown that it notifies."""
+        return self.is_subscribed and self.source.upstream.notifies
 
     def hurry(self) -> None:
         """Reads soon: something may have changed."""
@@ -123,7 +128,7 @@ class SourceWatch:
         if self.source.can_be_told and client.supports_subscriptions:
             try:
                 await client.subscribe(self.source.uri)
-                self.is_told = True
+                self.is_subscribed = True
             except ResourceNotFound as error:
                 if not self.ready.done():
                     self.ready.set_exception(error)
@@ -131,7 +136,8 @@ class SourceWatch:
             except TidingsError as error:
                 name = self.source.upstream.spec.name
                 logger.info("%s refuses a subscription to %s, which is polled: %s", name, self.source.uri, error)
-        await (self._remember() if self.is_told else self._poll())
+        await self._poll()
+        await self._remember()
 
     async def _remember(self) -> None:
         """Keeps the state of a resource whose changes are told, so that the next process knows what it missed."""
@@ -149,8 +155,9 @@ class SourceWatch:
     # Polling
 
     async def _poll(self) -> None:
+        """Reads and compares, until the server notifies."""
         pause = 0.0
-        while True:
+        while not self.is_told:
             await self._wait(pause)
             claimed, before = await self._claim()
             if not claimed:
@@ -309,6 +316,7 @@ class WatchedSources:
         """Publishes what the server tells."""
 
         def updated(event: ResourceUpdated) -> None:
+            upstream.notifies = True
             uri = upstream.naming.uri_out(event.uri)
             if (watch := self._watches.get(uri)) is not None:
                 watch.told()
@@ -323,7 +331,9 @@ class WatchedSources:
         upstream.client.on(events.ChangesMissed, missed)
 
     def _of(self, upstream: Upstream) -> Iterable[str]:
-        return [uri for uri, watch in self._watches.items() if watch.source.upstream is upstream and watch.is_told]
+        return [
+            uri for uri, watch in self._watches.items() if watch.source.upstream is upstream and watch.is_subscribed
+        ]
 
     def hurry(self, upstream: Upstream) -> None:
         """Reads what is polled of a server soon: a tool was called that may have changed something."""
