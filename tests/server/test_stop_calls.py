@@ -150,17 +150,59 @@ async def test_a_client_repeats_what_a_stop_broke_off_only_if_that_is_harmless(e
 # What is no call
 
 
-async def test_a_body_that_never_arrives_holds_up_no_stop(tmp_path: Path) -> None:
+HALF = wire.http("POST", wire.modern_headers("tools/call", "waits"), b"{" * 1000)[:-500]
+HALF_LISTEN = wire.http("POST", wire.modern_headers("subscriptions/listen"), b"{" * 1000)[:-500]
+
+
+@pytest.mark.parametrize("request_", [HALF, HALF_LISTEN])
+async def test_a_body_that_never_arrives_holds_up_no_stop(request_: bytes, tmp_path: Path) -> None:
     async with serving_apart("uvicorn", tmp_path / "log") as (server, port):
-        half = await wire.Connection.open(port)
-        request = wire.http("POST", wire.modern_headers("tools/call", "waits"), b"{" * 1000)
-        asking = asyncio.ensure_future(half.exchange(request[:-500]))
+        asking = asyncio.ensure_future((await wire.Connection.open(port)).exchange(request_))
         await wire.call_tool(port, "waiting")  # The server has read what came before.
         server.send_signal(TERM)
         seconds, code = await server.gone()
-        with pytest.raises(ConnectionError):
-            await asking
-    assert (seconds < PROMPT, code) == (True, -TERM), (tmp_path / "log").read_text()
+        assert is_sent_away(await asking)
+    log = (tmp_path / "log").read_text()
+    assert (seconds < PROMPT, code, "ERROR" in log) == (True, -TERM, False), log
+
+
+def is_sent_away(response: wire.Response) -> bool:
+    return response.status == 503 and response.headers["retry-after"] == "1" and b"is stopping" in response.body
+
+
+@pytest.mark.parametrize(
+    ("program", "route", "method", "numbers"),
+    [
+        ("run", "sleeps", "GET", [INT]),
+        ("run", "streams", "GET", [TERM]),
+        ("uvicorn", "waits", "GET", [TERM]),
+        ("uvicorn", "sleeps", "POST", [TERM]),
+        ("uvicorn", "streams", "GET", [TERM]),
+        ("uvicorn", "sleeps", "GET", [INT, INT]),
+        ("mounted", "sleeps", "GET", [TERM]),
+        ("sse", "waits", "GET", [TERM]),
+    ],
+)
+async def test_a_slow_route_of_the_program_holds_up_no_stop(
+    program: str, route: str, method: str, numbers: list[signal.Signals], tmp_path: Path
+) -> None:
+    mark, log = tmp_path / "mark", tmp_path / "log"
+    async with serving_apart(program, log) as (server, port):
+        asking = asyncio.ensure_future(wire.once(port, wire.http(method, {}, path=f"/{route}?mark={mark}")))
+        await eventually(mark.exists)
+        server.send_signal(numbers[0])
+        for number in numbers[1:]:
+            await eventually(lambda: "Shutting down" in log.read_text())
+            server.send_signal(number)
+        seconds, code = await server.gone()
+        if route == "streams":
+            with pytest.raises(AssertionError, match="broke within a response"):
+                await asking
+        else:
+            assert is_sent_away(await asking)
+    assert (seconds < PROMPT, code) == (True, 0 if INT in numbers else -TERM), log.read_text()
+    if len(numbers) == 1:
+        assert "ERROR" not in log.read_text()
 
 
 async def test_an_answer_that_is_not_read_holds_up_no_stop(tmp_path: Path) -> None:

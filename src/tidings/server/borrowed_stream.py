@@ -16,8 +16,8 @@ import logging
 import re
 import socket
 import traceback
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final, Protocol, cast
 from weakref import WeakSet
@@ -45,6 +45,7 @@ from tidings.server.http_exchange import (
     is_limited,
     respond,
 )
+from tidings.server.stop import BrokenOff
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ _PING: Final = b": ping\r\n\r\n"  # A comment, which keeps the connection alive.
 _PING_SECONDS: Final = 15.0  # Where the SDK's interval is not known.
 LOOK_SECONDS: Final = 0.02  # Between two looks at what no event reports.
 _CANNOT_RESUME: Final = b"This server keeps no events to resume a stream from. Open the stream without Last-Event-ID."
+_BROKEN_OFF: Final = b"This server is stopping, and did not wait for the end of this request. Try again in a moment."
 _TOO_MANY_HEADERS: Final = b"The headers of this request take more than %d bytes." % MOST_HEADER_BYTES
 # The first event of the SSE transport, with the path for messages and the id of the session that it begins.
 SSE_ENDPOINT: Final = re.compile(rb"event: endpoint\r\ndata: ([^\r\n?]+)\?session_id=([0-9a-f]{32})\r\n\r\n")
@@ -297,20 +299,35 @@ class BorrowedStream(HttpExchange):
 class PassedRequests:
     """The requests that are passed through. A web server that is to stop waits until they end and are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, broken_off: BrokenOff) -> None:
+        self._broken_off = broken_off
         self._tasks: set[asyncio.Task[Any]] = set()
         self._answered: WeakSet[asyncio.Transport] = WeakSet()  # The system has not accepted all of the answer yet.
+        self.stopping = False
 
-    @contextmanager
-    def one(self, send: Send, receive: Receive) -> Generator[None]:
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request to `app`. If a stop does not wait for it, it is answered with 503, or its answer breaks."""
         task, transport = cast("asyncio.Task[Any]", asyncio.current_task()), transport_under(send, receive)
+        begun = False
+
+        async def note(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         self._tasks.add(task)
         try:
-            yield
+            await app(scope, receive, note)
         except asyncio.CancelledError:
-            if task in self._tasks or transport is None:
+            if not self.stopping or (begun and transport is None):
                 raise
-            transport.abort()  # Cancelled by `end`: the web server goes on.
+            task.uncancel()  # It was cancelled by `end`, or by a second signal: the web server goes on.
+            self._broken_off.add([task])
+            if not begun:
+                await respond(send, 503, _BROKEN_OFF)
+            elif transport is not None:
+                transport.abort()
+                await asyncio.sleep(0)  # The web server takes note.
         finally:
             self._tasks.discard(task)
             if transport is not None and transport.get_write_buffer_size():
@@ -325,10 +342,15 @@ class PassedRequests:
             async with asyncio.timeout(seconds):
                 while self._tasks or self._unread():  # noqa: ASYNC110 - no event reports the latter
                     await asyncio.sleep(LOOK_SECONDS)
-        while self._tasks:
-            self._tasks.pop().cancel()
+        self.break_off()
         for transport in self._unread():
             transport.abort()
+
+    def break_off(self) -> None:
+        """Ends what is still open. The process does not wait for its threads."""
+        self._broken_off.add(self._tasks)
+        for task in self._tasks:
+            task.cancel()
 
 
 class Register(Protocol):
@@ -395,13 +417,11 @@ class Borrowing:
             stream = BorrowedStream(send, receive, self._keep_alive, weight, limited=is_limited(scope))
             await self._lend(stream, scope, receive, send)
         else:
-            with self._lender.request_started().one(send, receive):
-                if scope["method"] == "POST" and header_of(scope, b"mcp-method") is None:
-                    await self._answer(scope, receive, send, weight)
-                else:
-                    await self.app(scope, receive, send)
+            is_legacy = scope["method"] == "POST" and header_of(scope, b"mcp-method") is None
+            app = partial(self._answer, weight) if is_legacy else self.app
+            await self._lender.request_started().serve(app, scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, weight: int) -> None:
+    async def _answer(self, weight: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a message of the legacy era."""
         named, over_sse = header_of(scope, SESSION_ID), SSE_QUERY.search(scope.get("query_string", b""))
 
@@ -433,7 +453,7 @@ class Borrowing:
             admit=partial(self._admit, scope, stream) if scope["method"] == "GET" else None,
         )
         try:
-            await self._serve(stream, scope, receive)
+            await self._lender.request_started().serve(partial(self._serve, stream), scope, receive, stream.send)
             if stream.held:
                 # Not in `_serve`: there, an error keeps all that the SDK had for this request.
                 await stream.stay(receive)
@@ -449,16 +469,16 @@ class Borrowing:
             stream.over()
             self._register.stream_closed(stream)
 
-    async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive) -> None:
+    async def _serve(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
         async def weigh() -> Message:
             message = await receive()
             stream.weigh(message.get("body", b""))
             return message
 
         try:
-            await self.app(scope, weigh, stream.send)
+            await self.app(scope, weigh, send)
         except asyncio.CancelledError:
-            if not stream.was_let_go():
+            if not (stream.ended or stream.was_let_go()):
                 raise
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -98,7 +98,7 @@ class Live:
         self._modern = ModernEra(self._core, self._server, self._waking)
         self._started = self._core.position, 0.0  # In the log, and when.
         self._calls = RunningCalls(self._core.broken_off)
-        self._requests = PassedRequests()
+        self._requests = PassedRequests(self._core.broken_off)
         self._users = Users(self._start, self._stop)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[None] | None = None
@@ -313,6 +313,7 @@ class Live:
         await self._bus.__aenter__()
         self._closing = None
         self._calls.begin()
+        self._requests.stopping = False
         self._unsubscribe = self._core.start()
         self._started = self._core.position, time.time()
         if self._waking is not None:
@@ -349,6 +350,7 @@ class Live:
             await _at_most(self._budget.left(BUS), self._leave_bus(), "The bus takes too long to close")
         finally:  # After a second Ctrl-C, the event loop cancels all of the above.
             self._calls.break_off()
+            self._requests.break_off()
             if self._waking is not None:
                 self._waking.running.break_off()
             await broken_off.leave()
@@ -368,6 +370,7 @@ class Live:
             loop = asyncio.get_running_loop()
             self._budget = StopBudget(loop.time, len(self._core.hub))
             self._calls.begin_stop()
+            self._requests.stopping = True
             self._closing = loop.create_task(self._close(self._budget))
         return self._closing
 
