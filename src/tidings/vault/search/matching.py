@@ -38,8 +38,8 @@ class Deadline:
             raise OutOfTime
         return left
 
-    def passed(self) -> bool:
-        return time.monotonic() >= self._end
+    def passed(self, grace: float = 0.0) -> bool:
+        return time.monotonic() >= self._end + grace
 
 
 class Finder:

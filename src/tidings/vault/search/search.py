@@ -1,23 +1,21 @@
 """Running a search: a query, and the files that match it, with the lines that show why.
 
-SQL decides what it can, and ranks. Texts are read only if they are needed for the decision, in the order of the result,
-and for the hits that are shown. After `timeout`, what was found is returned, with a `problem`.
+SQL decides and ranks, see `sql.py`. After `timeout`, what was found is returned, with a `problem`.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidings.vault.index.queries import Queries
-from tidings.vault.search.matching import Deadline, OutOfTime, SearchTooSlow
+from tidings.vault.search.matching import Deadline, OutOfTime
 from tidings.vault.search.query import parse_query
-from tidings.vault.search.sql import Condition, Sort, Sql, Translator, selection
-from tidings.vault.search.text import Candidate, Judge, LineMatch, matching_lines
-from tidings.vault.search.tree import And, Query
+from tidings.vault.search.sql import Sort, Translator, selection
+from tidings.vault.search.text import Candidate, LineMatch, matching_lines
+from tidings.vault.search.tree import Query
 
-_COUNTED: Final = 1_000_000  # The number of characters that are read only for the total, once the page is full.
+_GRACE: Final = 0.2  # Seconds after the deadline in which SQL may end.
 _STEPS: Final = 5_000  # SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond.
 
 
@@ -62,109 +60,49 @@ def search(
     """
     query = parse_query(query) if isinstance(query, str) else query
     connection = queries.connection
-    now = now or datetime.now(UTC).astimezone()
     queries.vocabulary.refresh(connection)  # Before the time counts: the first search of a large vault takes a while.
     deadline = Deadline(timeout)
     if hidden is not None:
         connection.create_function("vault_hidden", 1, hidden, deterministic=True)
-    connection.set_progress_handler(deadline.passed, _STEPS)
+    # Questions to Python are no longer answered at the deadline, so that SQL ends soon, with what was found by then.
+    connection.set_progress_handler(lambda: deadline.passed(_GRACE), _STEPS)
+    translator = Translator(queries, deadline, now or datetime.now(UTC).astimezone())
+    found: list[tuple[Any, ...]] = []
+    total = 0
     try:
-        translator = Translator(queries, deadline, now)
-        run = _SearchRun(
-            connection, query, deadline, translator, limit=limit, offset=offset, sort=sort, hidden=hidden is not None
-        )
-        run.find()
-        hits = tuple(run.hit(candidate, score, matches, context) for candidate, score in run.page)
+        try:
+            deadline.left()
+            sql, values = selection(query, translator, sort=sort, hidden=hidden is not None)
+            found = connection.execute(f"{sql} LIMIT ? OFFSET ?", (*values, limit, offset)).fetchall()
+            total = _total(found)
+            if not found and (offset or limit <= 0):
+                total = _total(connection.execute(f"{sql} LIMIT 1", values).fetchall())
+        except (OutOfTime, sqlite3.OperationalError) as error:
+            if not isinstance(error, OutOfTime) and not deadline.passed():
+                raise
+            translator.late = True
+        hits: list[SearchHit] = []
+        for id_, path, kind, title, score, _ in found:
+            lines, count = (), 0
+            try:
+                candidate = Candidate(connection, id_, kind)
+                lines, count = matching_lines(query, candidate, deadline, most=matches, context=context)
+            except sqlite3.OperationalError:  # There is no time for lines.
+                if not deadline.passed():
+                    raise
+            hits.append(SearchHit(path, title, -score or 0.0, lines, count))  # not -0.0
     finally:
         connection.set_progress_handler(None, 0)
-    return SearchPage(run.total, run.exact, hits, run.problem(timeout))
+    is_exact = not (translator.late or translator.slow)
+    return SearchPage(total, is_exact, tuple(hits), None if is_exact else _problem(translator, timeout))
 
 
-@dataclass
-class _SearchRun:
-    connection: sqlite3.Connection
-    query: Query
-    deadline: Deadline
-    translator: Translator
-    _: KW_ONLY
-    limit: int
-    offset: int
-    sort: Sort
-    hidden: bool
-    page: list[tuple[Candidate, float]] = field(default_factory=list[tuple[Candidate, float]])
-    total: int = 0
-    exact: bool = True
-    late: bool = False
-    given_up: list[str] = field(default_factory=list[str])
-    rows: int = 0  # The number of files that fulfil the condition.
+def _total(rows: list[tuple[Any, ...]]) -> int:
+    return rows[0][-1] if rows else 0
 
-    def find(self) -> None:
-        try:
-            self.deadline.left()
-            condition = self.translator.condition(self.query)
-            if condition.exact:
-                self._by_sql(condition)
-            else:
-                self._by_text(condition)
-        except OutOfTime:
-            self.late = True
-        except sqlite3.OperationalError:
-            if not self.deadline.passed():
-                raise
-            self.late = True
-        if self.late or self.given_up or self.translator.slow:
-            self.exact = False
 
-    def hit(self, candidate: Candidate, score: float, most: int, context: int) -> SearchHit:
-        """Returns what is shown of a file; without lines if there is no time for them."""
-        lines, count = (), 0
-        try:
-            lines, count = matching_lines(self.query, candidate, self.deadline, most=most, context=context)
-        except sqlite3.OperationalError:
-            if not self.deadline.passed():
-                raise
-        return SearchHit(candidate.path, candidate.title, score, lines, count)
-
-    def problem(self, timeout: float) -> str | None:
-        cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
-        slow = len(self.given_up) + self.translator.slow
-        first = f" ({self.given_up[0]} is the first)" if self.given_up else ""
-        given_up = f"The regular expression was given up on {slow} texts, where it took too long{first}. {cure}"
-        late = f"The search was ended after {timeout:g} s, before all was looked at. Add a word, a tag or in:Folder."
-        return " ".join([late] * self.late + [given_up] * bool(slow)) or None
-
-    def _by_sql(self, condition: Condition) -> None:
-        self.page = list(self._candidates(condition, [], ("LIMIT ? OFFSET ?", (self.limit, self.offset))))
-        if not self.page and (self.offset or self.limit <= 0):
-            next(self._candidates(condition, [], ("LIMIT 1", ())), None)
-        self.total = self.rows
-
-    def _by_text(self, condition: Condition) -> None:
-        judge = Judge(self.translator, self.deadline)
-        parts = self.query.parts if isinstance(self.query, And) else (self.query,)
-        # What SQL decides of the parts holds for all candidates.
-        tests = [judge.test(part) for part in parts if not self.translator.condition(part).exact]
-        read = 0
-        for candidate, score in self._candidates(condition, judge.asked):
-            self.deadline.left()
-            full = len(self.page) >= self.limit
-            if full and read > _COUNTED:
-                self.exact = False
-                return
-            try:
-                if all(test(candidate) for test in tests):
-                    self.total += 1
-                    if not full and self.total > self.offset:
-                        self.page.append((candidate, score))
-            except SearchTooSlow:
-                self.given_up.append(candidate.path)
-            read += len(candidate.body) if full else 0
-
-    def _candidates(
-        self, condition: Condition, questions: list[Condition], page: Sql = ("", ())
-    ) -> Iterator[tuple[Candidate, float]]:
-        ranks = self.translator.ranks(self.query)
-        sql, values = selection(self.query, condition, questions, ranks, sort=self.sort, hidden=self.hidden, page=page)
-        for id_, path, kind, title, score, rows, *answers in self.connection.execute(sql, values):
-            self.rows = rows
-            yield Candidate(self.connection, id_, path, kind, title, answers), -score or 0.0  # not -0.0
+def _problem(translator: Translator, timeout: float) -> str:
+    cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
+    given_up = f"The regular expression was given up on {translator.slow} texts, where it took too long. {cure}"
+    late = f"The search was ended after {timeout:g} s, before all was looked at. Add a word, a tag or in:Folder."
+    return " ".join([late] * translator.late + [given_up] * bool(translator.slow))

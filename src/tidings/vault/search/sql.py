@@ -1,17 +1,16 @@
 """A query as one SQL statement on `files AS f`.
 
-The condition is exact if SQL can decide it. Regular expressions, case, phrases and `line:` need the text itself (see
-`text.py`); for them the condition only excludes what cannot match. Words, also parts of words, become one expression of
-the full-text index as far as possible. Names, property values and tasks are short, so SQL asks Python about each
-(`vault_test`); also about all texts, for a term that is in most of them, or in no word.
+Words, also parts of words, become one expression of the full-text index as far as possible. For what needs the text
+itself, SQL asks Python (`vault_test`): regular expressions, case, phrases, `line:` (see `text.py`), names, property
+values and tasks; terms that are in most texts, or in no word. The full-text index excludes what cannot match before.
 """
 
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from tidings._kit.patterns import translated
 from tidings.vault.index.queries import Queries
@@ -20,6 +19,7 @@ from tidings.vault.notes.model import SEARCHED, key
 from tidings.vault.search import tree
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, forms_of
 from tidings.vault.search.query import sizes, times
+from tidings.vault.search.text import Candidate, place_finder
 from tidings.vault.search.tree import Query
 
 Value = str | int | float
@@ -122,12 +122,12 @@ class Condition:
     sql: str = ""
     values: tuple[Value, ...] = ()
     match: str = ""
-    exact: bool = True  # True if every file that fulfils it matches the query.
 
     def whole(self) -> Sql:
-        parts: list[Sql] = [(self.sql, self.values)] if self.sql else []
-        if self.match:
+        parts: list[Sql] = []
+        if self.match:  # First: it is quicker than a question to Python.
             parts.append(("f.id IN (SELECT rowid FROM fts WHERE fts MATCH ?)", (self.match,)))
+        parts += [(self.sql, self.values)] if self.sql else []
         return joined(" AND ", parts) if parts else ("1", ())
 
 
@@ -137,20 +137,23 @@ class Where:
 
     body: bool = False  # Only the text, not the title.
     match_case: bool = False
-    loose: bool = False  # The part applies to a section of a file: what is missing there may be elsewhere in the file.
+    loose: bool = False  # The part is for a place in the file: the condition only excludes what cannot match.
 
 
+@dataclass
 class Translator:
-    """Translates one query for a connection, and answers the questions of SQL to Python."""
+    """Translates one query, and answers the questions of SQL to Python."""
 
-    def __init__(self, queries: Queries, deadline: Deadline, now: datetime) -> None:
-        self._vocabulary = queries.vocabulary
-        self._deadline = deadline
-        self._now = now
-        self._tests: list[Callable[[str], bool]] = []
-        self.slow = 0  # The number of texts on which a regular expression took too long.
-        queries.connection.create_function("vault_test", 2, self._test, deterministic=True)
-        queries.connection.create_function("vault_fold", 1, key, deterministic=True)
+    queries: Queries
+    deadline: Deadline
+    now: datetime
+    slow: int = 0  # The number of texts on which a regular expression took too long.
+    late: bool = False  # The time for the search was over.
+    _tests: list[Callable[[Any], bool]] = field(default_factory=list[Callable[[Any], bool]])
+
+    def __post_init__(self) -> None:
+        self.queries.connection.create_function("vault_test", 2, self._test, deterministic=True)
+        self.queries.connection.create_function("vault_fold", 1, key, deterministic=True)
 
     def condition(self, query: Query, where: Where = Where()) -> Condition:  # noqa: B008 - it is frozen
         match query:
@@ -158,10 +161,8 @@ class Translator:
                 combined = _all if isinstance(query, tree.And) else _any
                 return combined([self.condition(part, where) for part in parts])
             case tree.Not(part):
-                condition = self.condition(part, where)
-                sql, values = condition.whole()
-                exact = condition.exact and not where.loose
-                return Condition(f"NOT {sql}", values) if exact else Condition(exact=False)
+                sql, values = self.condition(part, where).whole()
+                return Condition() if where.loose else Condition(f"NOT {sql}", values)
             case tree.Case(match, part):
                 return self.condition(part, replace(where, match_case=match))
             case tree.Within():
@@ -174,10 +175,10 @@ class Translator:
             case tree.Property(name, value):
                 sql, values = self._property(name, value, match_case=where.match_case)
             case tree.Fact(name, text):
-                sql, values = fact(name, text, self._now)
+                sql, values = fact(name, text, self.now)
             case _:
                 raise AssertionError(query)  # The parser lets nothing else in.
-        return Condition(sql, values, exact=not where.loose)
+        return Condition(sql, values)
 
     def ranks(self, query: Query) -> Sql:
         """Returns a statement for the scores of files: by whole words, and by titles with a part of one."""
@@ -185,65 +186,62 @@ class Translator:
         whole = " OR ".join(
             dict.fromkeys(f"({_column(_phrase(words_in(folded(text))), each)})" for text, each in texts)
         )
-        titles = [self._form(text.lower(), Where()).match for text, each in texts[:_MOST_RANKED] if not each.body]
+        titles = [self._form(text.lower(), Where())[0] for text, each in texts[:_MOST_RANKED] if not each.body]
         scored = f"SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?"  # noqa: S608
         matches = ([whole] if whole else []) + [f"title : ({match})" for match in titles if match]
         return " UNION ALL ".join([scored, *[_IN_TITLE] * len(matches)][: len(matches)]), tuple(matches)
 
     def _term(self, term: tree.Word | tree.Phrase | tree.Regex, where: Where) -> Condition:
-        if isinstance(term, tree.Regex):
-            literal = translated(term.pattern).literal
-            return replace(self._form(literal.lower(), where), exact=False) if literal else Condition(exact=False)
-        if not term.text:
+        text = (translated(term.pattern).literal or "") if isinstance(term, tree.Regex) else term.text
+        if not text and not isinstance(term, tree.Regex):
             return Condition()
-        known = [self._form(form, where) for form in forms_of(term.text.lower())]
+        known = [self._form(form, where) for form in forms_of(text.lower())]
         # In lower case, a sigma at the end of a part of a word differs from the one within the word.
-        if not all(each.match for each in known) or (where.match_case and "Σ" in term.text):
-            return self._scanned(term, where)
-        found = _any(known)
-        return replace(found, exact=found.exact and not where.match_case)
+        readable = all(match for match, _ in known) and not (where.match_case and "Σ" in text)
+        found = Condition(match=_match(" OR ", [match for match, _ in known]) if readable else "")
+        is_exact = readable and not where.match_case and all(exact for _, exact in known)
+        if where.loose or (is_exact and not isinstance(term, tree.Regex)):
+            return found
+        finder = Finder(term, match_case=where.match_case)
+        sql, number = "vault_test(?, (SELECT body FROM texts WHERE id = f.id))", self._number(finder)
+        sql, values = (sql, (number,)) if where.body else (f"(vault_test(?, f.title) OR {sql})", (number, number))
+        return replace(found, sql=f"({_HAS_TEXT} AND {sql})", values=values)
 
-    def _form(self, text: str, where: Where) -> Condition:
-        """Returns the condition that the full-text index has for a text; an empty one if reading is faster."""
+    def _form(self, text: str, where: Where) -> tuple[str, bool]:
+        """Returns an expression for a text, and whether it is exact. The expression is empty if reading is faster."""
         spaced = folded(text)
         words = [word for word in words_in(spaced) if any(map(str.isalnum, word))]
         if not words:
-            return Condition(exact=False)
+            return "", False
         first, *others = words
         starts, ends = spaced.startswith(first), spaced.endswith((first, *others)[-1])
         if starts:  # It may be the end of a longer word.
-            words = self._vocabulary.having(first, "contains" if ends and not others else "ends", _MOST_WORDS)
+            side = "contains" if ends and not others else "ends"
+            words = self.queries.vocabulary.having(first, side, _MOST_WORDS)
             if words is None:
-                return Condition(exact=False)
+                return "", False
         else:
             words = [first]
         star = "*" if ends and (others or not starts) else ""
         match = " OR ".join(_phrase([word, *others]) + star for word in words) or _NOWHERE
         exact = text == first and (_SIMPLE.fullmatch(first) is not None or len(first) == 1)
-        return Condition(match=_column(match, where), exact=exact)
-
-    def _scanned(self, term: tree.Word | tree.Phrase, where: Where) -> Condition:
-        """Reads all texts: for characters that are in no word, and for parts that most texts have."""
-        finder, deadline = Finder(term, match_case=where.match_case), self._deadline
-        self._tests.append(lambda text: finder.found(text, deadline))
-        number = len(self._tests) - 1
-        sql = "vault_test(?, (SELECT body FROM texts WHERE id = f.id))"
-        sql, values = (sql, (number,)) if where.body else (f"(vault_test(?, f.title) OR {sql})", (number, number))
-        return Condition(f"({_HAS_TEXT} AND {sql})", values)
+        return _column(match, where), exact
 
     def _within(self, query: tree.Within, where: Where) -> Condition:
         scope, part = query.scope, query.part
         if scope in {"file", "path"}:
             name = posixpath.basename if scope == "file" else str
             return Condition(*self._row_condition(part, Row("f.path", where.match_case, name)))
-        inner = self.condition(part, replace(where, body=True, loose=scope != "content"))
-        if scope == "content":
-            return inner
+        if scope == "content" or (isinstance(part, tree.Word) and scope not in _STATUS):  # A word is in one line.
+            return self.condition(part, replace(where, body=True))
+        inner = self.condition(part, replace(where, body=True, loose=True))
         if scope not in _STATUS:
-            return replace(inner, exact=inner.exact and isinstance(part, tree.Word))
+            places = place_finder(scope, part, self.deadline, match_case=where.match_case)
+            self._tests.append(lambda id_: next(places(Candidate(self.queries.connection, id_)), None) is not None)
+            return _all([inner, Condition(f"({_HAS_TEXT} AND vault_test(?, f.id))", (len(self._tests) - 1,))])
         sql, values = self._row_condition(part, Row("t.text", where.match_case))
         tasks = f"f.id IN (SELECT t.file FROM tasks t WHERE {sql}{_STATUS[scope]})"  # noqa: S608
-        return replace(_all([inner, Condition(tasks, values)]), exact=True)
+        return _all([inner, Condition(tasks, values)])
 
     def _row_condition(self, query: Query, row: Row) -> Sql:
         match query:
@@ -299,21 +297,29 @@ class Translator:
                 return "0", ()  # No property has such a name.
 
     def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
-        finder, name, deadline = Finder(term, match_case=row.match_case), row.name, self._deadline
-        if row.property[0] and isinstance(term, tree.Phrase):
-            self._tests.append(finder.is_whole)
-        else:
-            self._tests.append(lambda text: finder.found(name(text) if name else text, deadline))
+        finder = Finder(term, match_case=row.match_case)
+        if not (row.property[0] and isinstance(term, tree.Phrase)):
+            return self._number(finder, row.name)
+        self._tests.append(finder.is_whole)
         return len(self._tests) - 1
 
-    def _test(self, number: int, text: str | None) -> bool:
-        if text is None:
+    def _number(self, finder: Finder, name: Callable[[str], str] | None = None) -> int:
+        """Returns the number of a question: whether a text has a term."""
+        deadline = self.deadline
+        self._tests.append(lambda text: finder.found(name(text) if name else text, deadline))
+        return len(self._tests) - 1
+
+    def _test(self, number: int, about: str | int | None) -> bool | None:
+        """Returns an answer. None, for which SQL leaves the file out, also if it is negated: there is no time."""
+        if about is None:
             return False
         try:
-            return self._tests[number](text)
-        except (SearchTooSlow, OutOfTime):  # An error here would come out of SQLite as one that nobody understands.
+            return self._tests[number](about)
+        except SearchTooSlow:
             self.slow += 1
-            return False
+        except OutOfTime:
+            self.late = True
+        return None
 
 
 def ranking(query: Query, where: Where = Where()) -> list[tuple[str, Where]]:  # noqa: B008
@@ -332,22 +338,20 @@ def ranking(query: Query, where: Where = Where()) -> list[tuple[str, Where]]:  #
 
 
 def _all(conditions: list[Condition]) -> Condition:
-    sql = [(each.sql, each.values) for each in conditions if each.sql]
+    # Questions to Python take longest, and come last.
+    sql = sorted(((each.sql, each.values) for each in conditions if each.sql), key=lambda sql: "vault_test" in sql[0])
     match = [each.match for each in conditions if each.match]
-    return Condition(
-        *(joined(" AND ", sql) if sql else ("", ())), _match(" AND ", match), all(each.exact for each in conditions)
-    )
+    return Condition(*(joined(" AND ", sql) if sql else ("", ())), _match(" AND ", match))
 
 
 def _any(conditions: list[Condition]) -> Condition:
-    exact = all(each.exact for each in conditions)
     only_match = [each.match for each in conditions if each.match and not each.sql]
     others = [each for each in conditions if not each.match or each.sql]
     if not others:
-        return Condition(match=_match(" OR ", only_match), exact=exact)
+        return Condition(match=_match(" OR ", only_match))
     if only_match:
-        others.append(Condition(match=_match(" OR ", only_match)))
-    return Condition(*joined(" OR ", [each.whole() for each in others]), exact=exact)
+        others.insert(0, Condition(match=_match(" OR ", only_match)))
+    return Condition(*joined(" OR ", [each.whole() for each in others]))
 
 
 def _with_property(condition: Sql) -> Sql:
@@ -366,31 +370,22 @@ def _column(expression: str, where: Where) -> str:
     return f"body : ({expression})" if where.body else expression
 
 
-def selection(
-    query: Query, condition: Condition, asked: list[Condition], ranks: Sql, *, sort: Sort, hidden: bool, page: Sql
-) -> Sql:
-    """Returns the statement for rows of id, path, kind, title, score, total, and the answers to `asked`.
-
-    `ranks` selects the scores of files, of which a file may have several.
-    """
-    ranks = ranks if sort == "relevance" else ("", ())
+def selection(query: Query, translator: Translator, *, sort: Sort, hidden: bool) -> Sql:
+    """Returns the statement for rows of id, path, kind, title, score and total."""
+    condition = translator.condition(query)
+    # A file may have several scores.
+    ranks = translator.ranks(query) if sort == "relevance" else ("", ())
     score = "ifnull(r.score, 0.0)" if ranks[0] else "0.0"
     summed = "r AS MATERIALIZED (SELECT id, sum(score) AS score FROM s GROUP BY id),"
     summed = f"s AS MATERIALIZED ({ranks[0]}), {summed}" if ranks[0] else ""
-    answers = [each.whole() for each in asked]
     # The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
     found = _joined(
         f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
-        *((f", {sql} AS a{n}", values) for n, (sql, values) in enumerate(answers)),
         _source(condition, hidden=hidden, ranked=bool(summed), everywhere=_everywhere(query)),
         (")", ()),
     )
-    columns = "".join(f", c.a{n}" for n in range(len(answers)))
-    shown = (
-        f"SELECT f.id, f.path, f.kind, f.title, c.score, (SELECT count(*) FROM c){columns} "  # noqa: S608
-        "FROM c JOIN files f ON f.id = c.id"
-    )
-    return _joined("WITH", (summed, ranks[1]), found, (f"{shown} ORDER BY {_ORDER[sort]}", ()), page)
+    shown = "SELECT f.id, f.path, f.kind, f.title, c.score, (SELECT count(*) FROM c) FROM c JOIN files f ON f.id = c.id"
+    return _joined("WITH", (summed, ranks[1]), found, (f"{shown} ORDER BY {_ORDER[sort]}", ()))
 
 
 def _everywhere(query: Query) -> bool:
@@ -403,8 +398,8 @@ def _source(condition: Condition, *, hidden: bool, ranked: bool, everywhere: boo
     source = "FROM fts JOIN files f ON f.id = fts.rowid" if condition.match else "FROM files f"
     terms: list[Sql] = [("fts MATCH ?", (condition.match,))] if condition.match else []
     terms += [(_HAS_TEXT, ())] if not everywhere and not condition.match else []
-    terms += [(condition.sql, condition.values)] if condition.sql else []
     terms += [("NOT vault_hidden(f.path)", ())] if hidden else []
+    terms += [(condition.sql, condition.values)] if condition.sql else []
     where = [(f"{'AND' if n else 'WHERE'} {sql}", values) for n, (sql, values) in enumerate(terms)]
     return _joined(source, ("LEFT JOIN r ON r.id = f.id" if ranked else "", ()), *where)
 

@@ -1,8 +1,4 @@
-"""The parts of a query that need the text of a file, decided in Python, and the lines that show why a file matches.
-
-`Judge` lets SQL answer what it can, in further columns of the query that finds the candidates, and adds what needs the
-text. The places of `line:`, `block:` and `section:` are found here too.
-"""
+"""The places of `line:`, `block:`, `section:` and `task:` in a text, and the lines that show why a file matches."""
 
 import re
 import sqlite3
@@ -10,14 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import NamedTuple
 
 from tidings.vault.notes.model import SEARCHED, key
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow
-from tidings.vault.search.sql import Condition, Translator, Where
 from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, Scope, TagTerm, Within, Word
 
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
@@ -41,10 +36,7 @@ class Candidate:
 
     connection: sqlite3.Connection
     id: int
-    path: str
-    kind: str
-    title: str
-    answers: Sequence[int]  # The answers of SQL to the questions of the judge.
+    kind: str = "note"
 
     @cached_property
     def body(self) -> str:
@@ -93,46 +85,6 @@ class Candidate:
         start = self.starts[first - 1]
         end = self.starts[last] if last < len(self.starts) else len(self.body)
         return Occurrence(start, self.body[start:end], first, last)
-
-
-class Judge:
-    """Makes tests for the parts of a query."""
-
-    def __init__(self, translator: Translator, deadline: Deadline) -> None:
-        self.asked: list[Condition] = []  # The conditions that SQL evaluates for each candidate.
-        self._translator = translator
-        self._deadline = deadline
-
-    def test(self, query: Query, where: Where = Where()) -> Callable[[Candidate], bool]:  # noqa: B008, PLR0911 - frozen; one for each kind
-        condition = self._translator.condition(query, where)
-        if condition.exact:
-            self.asked.append(condition)
-            number = len(self.asked) - 1
-            return lambda candidate: bool(candidate.answers[number])
-        match query:
-            case And(parts) | Or(parts):
-                tests = [self.test(part, where) for part in parts]
-                holds = all if isinstance(query, And) else any
-                return lambda candidate: holds(test(candidate) for test in tests)
-            case Not(part):
-                test = self.test(part, where)
-                return lambda candidate: not test(candidate)
-            case Within(scope, part) if scope != "content":
-                places = place_finder(scope, part, self._deadline, match_case=where.match_case)
-                return lambda candidate: next(places(candidate), None) is not None
-            case Case(_, part) | Within(_, part):
-                inner = {"match_case": query.match} if isinstance(query, Case) else {"body": True}
-                return self.test(part, replace(where, **inner))
-            case Word() | Phrase() | Regex():
-                finder, deadline = Finder(query, match_case=where.match_case), self._deadline
-                if where.body:
-                    return lambda candidate: candidate.kind in SEARCHED and finder.found(candidate.body, deadline)
-                return lambda candidate: (
-                    candidate.kind in SEARCHED
-                    and (finder.found(candidate.title, deadline) or finder.found(candidate.body, deadline))
-                )
-            case _:
-                raise AssertionError(query)  # SQL decides all else.
 
 
 def place_finder(
