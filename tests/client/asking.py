@@ -1,8 +1,8 @@
 """A server whose tools ask the user in the way of either era, and an ear for what a registry tells."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
 import anyio
@@ -124,17 +124,19 @@ class Desk:
     """A registry, and what it told, in order."""
 
     def __init__(self, **settings: Any) -> None:
-        self.pending = Pending(on_added=self._hear_added, on_settled=self._hear_settled, **settings)
+        self.pending = Pending(asking=self._asking, **settings)
         self.settled: list[tuple[PendingRequest, Outcome]] = []
         self._added: asyncio.Queue[PendingRequest] = asyncio.Queue()
         self._ended = asyncio.Event()
 
-    def _hear_added(self, entry: PendingRequest) -> None:
+    @contextmanager
+    def _asking(self, entry: PendingRequest) -> Generator[None]:
         self._added.put_nowait(entry)
-
-    def _hear_settled(self, entry: PendingRequest, outcome: Outcome) -> None:
-        self.settled.append((entry, outcome))
-        self._ended.set()
+        try:
+            yield
+        finally:
+            self.settled.append((entry, entry.outcome))
+            self._ended.set()
 
     async def added(self) -> PendingRequest:
         """The next entry that was added."""

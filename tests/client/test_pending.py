@@ -101,14 +101,14 @@ async def test_at_the_deadline_the_server_is_told_and_the_caller_gets_the_named_
     assert (desk.outcome.server, desk.outcome.method, desk.outcome.elapsed) == ("asking", "elicitation/create", 300)
 
 
-async def test_the_deadline_and_its_message_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, clock = Desk(timeout=10, timeout_message="Too late"), Clock(monkeypatch)
+async def test_the_deadline_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, clock = Desk(timeout=10), Clock(monkeypatch)
     asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
     await desk.added()
     await clock.move(11)
     answer = await asking
     assert isinstance(answer, ErrorData)
-    assert answer.message == str(desk.outcome) == "Too late"
+    assert answer.message == str(desk.outcome) == "Request timed out waiting for user response"
 
 
 async def test_without_a_deadline_a_question_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,13 +85,14 @@ class Background:
         task.add_done_callback(done)
 
     def cancel(self) -> None:
-        for task in self._tasks:
+        """Cancels everything but the work that calls this."""
+        for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
 
     async def finished(self) -> None:
-        """Waits until everything that was started is done, what is started meanwhile included."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        """Waits until everything else that was started is done, what is started meanwhile included."""
+        while others := self._tasks - {asyncio.current_task()}:
+            await asyncio.wait(others)
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:

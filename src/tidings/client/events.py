@@ -8,13 +8,14 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
+from tidings._kit.tasks import Background
 from tidings.changes import Change, ResourceUpdated
 from tidings.client.cache import PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.states import Signal, State
@@ -300,7 +301,8 @@ class EventHub:
     def __init__(self) -> None:
         self._handlers: dict[type[Any], list[Handler[Any]]] = {}
         self._everything: list[Handler[Any]] = []
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background()
+        self.start = self._background.start  # Runs something in the background until `aclose`. A failure is logged.
         self._on_close: list[Callable[[], None]] = []
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
@@ -320,17 +322,6 @@ class EventHub:
                     self.start(outcome)
             except Exception:
                 logger.exception("a handler for %s failed", type(event).__name__)
-
-    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Runs something in the background until `aclose`. A failure is logged."""
-        task = asyncio.ensure_future(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("an event handler failed", exc_info=error)
 
     async def stream(self, limit: int = 10_000) -> AsyncIterator[Event]:
         """Yields every event from now on, until the client is closed.
@@ -371,7 +362,5 @@ class EventHub:
         on_close, self._on_close = self._on_close, []
         for wake in on_close:
             wake()
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*cast("list[Any]", tasks), return_exceptions=True)
+        self._background.cancel()
+        await self._background.finished()

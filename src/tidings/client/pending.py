@@ -3,14 +3,14 @@
 The SDK calls `sampling`, `elicitation` and `roots` of a `Pending`. Each makes an entry that waits until a person
 answers it (`resolve`, `reject`, `decline`, `cancel`), a responder does, the time is up, or the request has ended:
 
-| outcome                            | the server gets                 | `on_settled` gets    |
-|------------------------------------|---------------------------------|----------------------|
-| answered                           | the answer                      | the answer           |
-| rejected                           | an error with the reason        | the same `ErrorData` |
-| not answered in time               | an error with `timeout_message` | `AnswerTimedOut`     |
-| the connection was closed          | an error, if it still listens   | `Disconnected`       |
-| the responder failed               | an error without details        | what it raised       |
-| the request that asked was ended   | nothing                         | `RequestCancelled`   |
+| outcome                            | the server gets                 | `outcome` of the entry |
+|------------------------------------|---------------------------------|------------------------|
+| answered                           | the answer                      | the answer             |
+| rejected                           | an error with the reason        | the same `ErrorData`   |
+| not answered in time               | an error                        | `AnswerTimedOut`       |
+| the connection was closed          | an error, if it still listens   | `Disconnected`         |
+| the responder failed               | an error without details        | what it raised         |
+| the request that asked was ended   | nothing                         | `RequestCancelled`     |
 
 An answer is a value of the SDK, or a plain one:
 
@@ -29,6 +29,7 @@ import itertools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -72,6 +73,7 @@ class PendingRequest:
     """The request that led to it, such as a tool call. None if that is not certain."""
     outcome: Any = None
     """The answer, the refusal, or the reason why there is none: see `tidings.client.pending`. None while it waits."""
+    settled: anyio.Event = field(default_factory=anyio.Event, repr=False, compare=False)
 
     @property
     def age(self) -> float:
@@ -188,6 +190,16 @@ def _root(value: object) -> types.Root:
             raise ValueError(f"A root is a path or a file:// URI, not {_kind(value)}.")
 
 
+def _answer(entry: PendingRequest, value: object) -> Answer:
+    match entry.request:
+        case types.CreateMessageRequestParams():
+            return sampled(value)
+        case None:
+            return rooted(value)
+        case form_or_url:
+            return elicited(form_or_url, value)
+
+
 def refusal(reason: str) -> ErrorData:
     """Returns what a responder returns to refuse. The server gets the reason."""
     return refused(RequestCancelled(reason))
@@ -215,50 +227,31 @@ class NotPending(LookupError):
     """No request with this id waits for an answer: it never existed, or it is settled."""
 
 
-@dataclass(eq=False)
-class _Waiting:
-    entry: PendingRequest
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    outcome: Outcome | None = None
-
-    def convert(self, value: object) -> Answer:
-        match self.entry.request:
-            case types.CreateMessageRequestParams():
-                return sampled(value)
-            case None:
-                return rooted(value)
-            case form_or_url:
-                return elicited(form_or_url, value)
-
-
 class Pending:
     """The requests that wait for an answer, oldest first. Use it on the event loop of its client.
 
     `timeout` is in seconds, for responders and person together; None waits as long as the server does. `responder` is
     tried on every question, `roots` before it on questions for roots. `cause` finds the request that led to a question.
+    `asking` is entered while a question is open.
     """
 
     def __init__(
         self,
         *,
         timeout: float | None = 300.0,
-        timeout_message: str = "Request timed out waiting for user response",
         responder: Responder | None = None,
         roots: Responder | None = None,
         server: str = "",
         cause: Callable[[Kind, Params], QueueEntry | None] = lambda kind, params: None,
-        on_added: Callable[[PendingRequest], object] | None = None,
-        on_settled: Callable[[PendingRequest, Outcome], object] | None = None,
+        asking: Callable[[PendingRequest], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.timeout = timeout
-        self.timeout_message = timeout_message
         self._responder = responder
         self._roots_responder = roots
         self.server = server
         self._cause = cause
-        self._on_added = on_added
-        self._on_settled = on_settled
-        self._waiting: dict[str, _Waiting] = {}
+        self._asking = asking
+        self._waiting: dict[str, PendingRequest] = {}
         self._numbers = itertools.count(1)
 
     @property
@@ -273,10 +266,14 @@ class Pending:
         return len(self._waiting)
 
     def __iter__(self) -> Iterator[PendingRequest]:
-        return iter([waiting.entry for waiting in self._waiting.values()])
+        return iter(list(self._waiting.values()))
 
     def __getitem__(self, request_id: str) -> PendingRequest:
-        return self._find(request_id).entry
+        try:
+            return self._waiting[request_id]
+        except KeyError:
+            ids = ", ".join(self._waiting) or "none"
+            raise NotPending(f"No request {request_id!r} waits for an answer. Waiting: {ids}.") from None
 
     def resolve(self, request_id: str, result: object) -> None:
         """Answers with a result of the SDK or with a plain value: see `tidings.client.pending`.
@@ -285,12 +282,12 @@ class Pending:
             NotPending: No such request waits.
             ValueError: The answer does not fit the question. The request goes on waiting.
         """
-        waiting = self._find(request_id)
-        self._settle(waiting, waiting.convert(result))
+        entry = self[request_id]
+        self._settle(entry, _answer(entry, result))
 
     def reject(self, request_id: str, reason: str = "The user rejected the request") -> None:
         """Refuses to answer. The server gets the reason."""
-        self._settle(self._find(request_id), refusal(reason))
+        self._settle(self[request_id], refusal(reason))
 
     def decline(self, request_id: str) -> None:
         """Answers an elicitation with an explicit no."""
@@ -302,8 +299,8 @@ class Pending:
 
     def close(self, reason: str = "The client disconnected") -> None:
         """Rejects everything that waits, because the connection ends."""
-        for waiting in list(self._waiting.values()):
-            self._settle(waiting, Disconnected(reason, server=self.server or None))
+        for entry in self:
+            self._settle(entry, Disconnected(reason, server=self.server or None))
 
     async def sampling(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
         """The SDK's `sampling_callback`."""
@@ -321,27 +318,19 @@ class Pending:
         """Asks a question that `call` led to, and that no request of the server carried."""
         return await self._ask(None if isinstance(request, types.ListRootsRequest) else request.params, call)
 
-    def _find(self, request_id: str) -> _Waiting:
-        try:
-            return self._waiting[request_id]
-        except KeyError:
-            ids = ", ".join(self._waiting) or "none"
-            raise NotPending(f"No request {request_id!r} waits for an answer. Waiting: {ids}.") from None
-
     def _act(self, request_id: str, action: Literal["decline", "cancel"]) -> None:
-        waiting = self._find(request_id)
-        if waiting.entry.kind != "elicitation":
-            raise ValueError(
-                f"{request_id} asks for {waiting.entry.kind}, and only an elicitation can {action}. Reject it."
-            )
-        self._settle(waiting, ElicitResult(action=action))
+        entry = self[request_id]
+        if entry.kind != "elicitation":
+            raise ValueError(f"{request_id} asks for {entry.kind}, and only an elicitation can {action}. Reject it.")
+        self._settle(entry, ElicitResult(action=action))
 
-    def _settle(self, waiting: _Waiting, outcome: Outcome) -> None:
+    def _settle(self, entry: PendingRequest, outcome: Outcome) -> None:
+        """Ends a question. The first outcome counts."""
         # Removed at once: the task that waits wakes up later, and nobody may answer again until then.
-        self._waiting.pop(waiting.entry.id, None)
-        if waiting.outcome is None:
-            waiting.outcome = outcome
-            waiting.settled.set()
+        self._waiting.pop(entry.id, None)
+        if entry.outcome is None:
+            entry.outcome = outcome
+            entry.settled.set()
 
     def can_answer(self, request: types.InputRequest) -> bool:
         """Returns whether anybody is there to answer such a question."""
@@ -353,49 +342,31 @@ class Pending:
         kind: Kind = "roots" if params is None else "sampling" if is_sample else "elicitation"
         cause = call or self._cause(kind, params)
         entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server, call=cause)
-        waiting = _Waiting(entry)
-        outcome: Outcome = RequestCancelled(
-            "The request that asked for this was ended.", server=self.server or None, method=METHODS[kind]
-        )
-        self._waiting[entry.id] = waiting
-        try:
-            self._tell(self._on_added, entry)
-            outcome = await self._outcome(waiting)
-        finally:
-            self._waiting.pop(entry.id, None)
-            entry.outcome = outcome
-            self._tell(self._on_settled, entry, outcome)
-        return refused(outcome) if isinstance(outcome, Exception) else outcome
+        about: dict[str, Any] = {"server": self.server or None, "method": METHODS[kind]}
+        self._waiting[entry.id] = entry
+        with self._asking(entry):
+            try:
+                with anyio.move_on_after(self.timeout):
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self._respond, entry)
+                        await entry.settled.wait()
+                        tasks.cancel_scope.cancel()
+                late = "Request timed out waiting for user response"
+                self._settle(entry, AnswerTimedOut(late, elapsed=self.timeout, **about))
+            finally:
+                self._settle(entry, RequestCancelled("The request that asked for this was ended.", **about))
+        return refused(entry.outcome) if isinstance(entry.outcome, Exception) else entry.outcome
 
-    async def _outcome(self, waiting: _Waiting) -> Outcome:
-        with anyio.move_on_after(self.timeout):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._respond, waiting)
-                await waiting.settled.wait()
-                tasks.cancel_scope.cancel()
-        if waiting.outcome is not None:
-            return waiting.outcome
-        return AnswerTimedOut(
-            self.timeout_message, server=self.server or None, method=METHODS[waiting.entry.kind], elapsed=self.timeout
-        )
-
-    async def _respond(self, waiting: _Waiting) -> None:
-        first = self._roots_responder if waiting.entry.kind == "roots" else None
+    async def _respond(self, entry: PendingRequest) -> None:
+        first = self._roots_responder if entry.kind == "roots" else None
         try:
             for responder in (first, self._responder):
-                answer = ASK if responder is None else responder(waiting.entry)
+                answer = ASK if responder is None else responder(entry)
                 if inspect.isawaitable(answer):
                     answer = await answer
                 if answer is not ASK:
-                    self._settle(waiting, answer if isinstance(answer, ErrorData) else waiting.convert(answer))
+                    self._settle(entry, answer if isinstance(answer, ErrorData) else _answer(entry, answer))
                     return
         except Exception as error:
-            logger.exception("the responder failed to answer %s (%s)", waiting.entry.id, waiting.entry.kind)
-            self._settle(waiting, error)
-
-    def _tell(self, hook: Callable[..., object] | None, *args: object) -> None:
-        try:
-            if hook is not None:
-                hook(*args)
-        except Exception:
-            logger.exception("a hook of the pending requests failed; the answer is passed on")
+            logger.exception("the responder failed to answer %s (%s)", entry.id, entry.kind)
+            self._settle(entry, error)

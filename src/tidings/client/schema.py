@@ -27,7 +27,6 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import lookup_recursive_ref
 
 from tidings._kit.bounded_json import as_dict, as_list, mapped
 from tidings._kit.patterns import DeadlineExceeded, found_in
@@ -39,6 +38,7 @@ _best_match: Final[Any] = import_module("jsonschema.exceptions").best_match
 
 # Characters of a schema. In a larger one, the library takes too long to follow a reference, and checks no clock.
 _LARGEST_SCHEMA: Final = 500_000
+_MOST_UNEVALUATED: Final = 1_000  # Members of a value: in a larger one, `unevaluated…` is not judged.
 _REMEMBERED: Final = 512
 _short: Final = partial(shortened, limit=200)  # For complaints.
 _DEEPEST: Final = 150
@@ -121,20 +121,22 @@ def complaint(schema: Mapping[str, Any], value: object) -> str:  # noqa: PLR0911
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    return _bounded(validator_for(cast("Any", schema), default=jsonschema.Draft202012Validator))
+    kind = validator_for(cast("Any", schema), default=jsonschema.Draft202012Validator)
+    # To find what is unevaluated, the library would run patterns without a limit.
+    return _bounded(kind, has_patterns='"patternProperties"' in json.dumps(schema, default=str))
 
 
 @lru_cache(maxsize=16)
-def _bounded(kind: Any) -> Any:
+def _bounded(kind: Any, *, has_patterns: bool) -> Any:
     """Returns the validator of a draft that checks the clock at every step, with our own slow keywords."""
     own: dict[str, Callable[..., Iterator[ValidationError]]] = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
-        "unevaluatedProperties": _unevaluated("unevaluatedProperties", dict, _own_names),
-        "unevaluatedItems": _unevaluated("unevaluatedItems", list, _own_places),
         "uniqueItems": _unique_items,
     }
+    for keyword in {"unevaluatedProperties", "unevaluatedItems"} & kind.VALIDATORS.keys():
+        own[keyword] = _unevaluated(kind.VALIDATORS[keyword], judged=not has_patterns)
     validators = {keyword: _timed(own.get(keyword) or library) for keyword, library in kind.VALIDATORS.items()}
     made = _extend(kind, validators=validators)
     made.evolve = _evolve
@@ -224,59 +226,14 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         yield ValidationError(f"Additional properties are not allowed: {_listed(further)}")
 
 
-def _unevaluated(keyword: str, kind: type, own: Callable[[Any, Any, Any], set[Any]]) -> Callable[..., Iterator[Any]]:
+def _unevaluated(library: Callable[..., Any], *, judged: bool) -> Callable[..., Iterator[ValidationError]]:
+    """Returns the library's check for small values: its work grows with the square of the size."""
+
     def check(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        if not isinstance(instance, kind):
-            return
-        others = {key: value for key, value in schema.items() if key != keyword}
-        seen = _evaluated(validator, instance, others, own)
-        members: Any = instance.items() if kind is dict else enumerate(cast("list[Any]", instance))
-        if wrong := [at for at, each in members if at not in seen and not _fits(validator, each, allowed)]:
-            what = keyword.removeprefix("unevaluated").lower()
-            yield ValidationError(f"Unevaluated {what} are not allowed: {_listed(wrong)}")
+        if judged and isinstance(instance, dict | list) and len(cast("list[Any]", instance)) <= _MOST_UNEVALUATED:
+            yield from library(validator, allowed, instance, schema) or ()
 
     return check
-
-
-def _evaluated(validator: Any, instance: Any, schema: Any, own: Callable[[Any, Any, Any], set[Any]]) -> set[Any]:
-    """Returns the keys or places of a value that a schema, or one that it applies, evaluates."""
-    _check_clock()
-    if not isinstance(schema, dict):
-        return set()
-    keywords = cast("dict[str, Any]", schema)
-    seen = own(validator, instance, keywords)
-    for keyword in {"$ref", "$dynamicRef", "$recursiveRef"} & keywords.keys() & validator.VALIDATORS.keys():
-        resolver = validator._resolver  # noqa: SLF001 - as in `_evolve`
-        found = lookup_recursive_ref(resolver) if keyword == "$recursiveRef" else resolver.lookup(keywords[keyword])
-        there = validator.evolve(schema=found.contents, _resolver=found.resolver)
-        seen |= _evaluated(there, instance, found.contents, own)
-    applied = [each for keyword in ("allOf", "anyOf", "oneOf") for each in keywords.get(keyword, ())]
-    applied = [each for each in applied if _fits(validator, instance, each)]
-    if isinstance(instance, dict):
-        applied += [each for name, each in keywords.get("dependentSchemas", {}).items() if name in instance]
-    if "if" in keywords and _fits(validator, instance, keywords["if"]):
-        applied += [keywords["if"], keywords.get("then")]
-    elif "if" in keywords:
-        applied.append(keywords.get("else"))
-    return seen.union(*(_evaluated(validator, instance, each, own) for each in applied))
-
-
-def _own_names(_validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> set[str]:
-    """Returns the keys that a schema itself evaluates, including those of which that cannot be said."""
-    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
-        return set(instance)
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    return {name for name in instance if name in known or any(_matches(each, name) is not False for each in patterns)}
-
-
-def _own_places(validator: Any, instance: list[Any], schema: dict[str, Any]) -> set[int]:
-    items: Any = schema.get("items", [])
-    if "unevaluatedItems" in schema or "additionalItems" in schema or not isinstance(items, list):
-        return set(range(len(instance)))
-    seen = set(range(max(len(schema.get("prefixItems", [])), len(cast("list[Any]", items)))))
-    if "contains" in schema:
-        seen |= {at for at, each in enumerate(instance) if _fits(validator, each, schema["contains"])}
-    return seen
 
 
 def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:

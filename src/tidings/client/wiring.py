@@ -7,7 +7,8 @@ refresher → watchers and events.
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -78,7 +79,6 @@ class ClientWiring:
         self._identity: str | None = None  # The identity of the server that content and cursor come from.
         self.is_sse = False
         self._feed: ChangeFeed | None = None
-        self._held: dict[str, list[QueueEntry]] = {}
         self._restored = False
         self.store = None if state is None else _state_file(state, target)
         self.cache = ContentCache(
@@ -97,8 +97,7 @@ class ClientWiring:
             roots=roots,
             timeout=config.timeouts.answer,
             cause=lambda kind, params: self.requests.cause(kind, params),  # noqa: PLW0108 - made below
-            on_added=self._question_added,
-            on_settled=self._question_settled,
+            asking=self._asking,
         )
         self.setup = Setup(
             target,
@@ -350,20 +349,24 @@ class ClientWiring:
             covered = kind is ContentKind.RESOURCE and self.subscriptions.is_covered(key)
             self.store.note_put(invocation, covered)
 
-    def _question_added(self, request: PendingRequest) -> None:
+    @contextmanager
+    def _asking(self, request: PendingRequest) -> Generator[None]:
+        """Stops the clock of the requests that wait for a person, and announces the question and its end."""
+        held: list[QueueEntry] = []
         if request.call is not None:
             request.call.questions.append(request)
-            self._held[request.id] = self.requests.hold(request.call)
+            held = self.requests.hold(request.call)
         elif current_call.get() is None and (request.kind != "roots" or not self.pending.has_roots):
             # It is not known which request it belongs to, so all are held. But a server of the legacy era may ask for a
             # fixed list of roots at any time.
-            self._held[request.id] = self.requests.hold(None)
+            held = self.requests.hold(None)
         self.events.emit(events.PendingAdded(request))
-
-    def _question_settled(self, request: PendingRequest, outcome: Any) -> None:
-        for entry in self._held.pop(request.id, []):
-            entry.release()
-        self.events.emit(events.PendingSettled(request, outcome))
+        try:
+            yield
+        finally:
+            for entry in held:
+                entry.release()
+            self.events.emit(events.PendingSettled(request, request.outcome))
 
 
 def notification_event(method: str, params: Mapping[str, Any] | None) -> events.Event | None:
