@@ -114,7 +114,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def reject_all(self) -> None:
         self.turns(1)
-        self.queue.reject_all(lambda entry: Disconnected(f"{entry.id} was rejected"))
+        self.queue.reject_all(lambda method: Disconnected(f"{method} was rejected"))
         for entry in self.running:
             assert isinstance(entry.cancel_reason, RequestCancelled | Disconnected)
         self.turns(3)

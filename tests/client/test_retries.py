@@ -51,6 +51,10 @@ class _Link:
     async def until_over(self) -> None:
         await self._over.wait()
 
+    def gone(self) -> TidingsError:
+        assert self.error is not None
+        return self.error
+
     def lose(self, error: TidingsError) -> None:
         self.error = error
         self._over.set()
@@ -82,7 +86,7 @@ class _Place:
         config = ClientConfig(backoff=options.pop("backoff", Backoff()))
         rest: Any = {"attach": nothing, "detach": nothing, "gave_up": self.given_up.append, **options}
         connection = Connection("server", self.open, config, EventHub(), **rest)
-        connection._feed = None
+        connection.feed = None
         return connection
 
     def lose(self, error: TidingsError) -> None:

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from queue import Empty, Full, Queue
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
@@ -163,6 +164,7 @@ class WorkerProcess:
             raise WorkerGone(str(error)) from error
 
 
+@dataclass(eq=False, repr=False)
 class WorkerPool(Generic[T]):
     """Processes that answer one job at a time, for asyncio, from entering this until leaving it.
 
@@ -174,21 +176,17 @@ class WorkerPool(Generic[T]):
     so many seconds for a free one, and `limits.seconds` is its deadline from then on. `command` is for tests.
     """
 
-    def __init__(
-        self,
-        function: str,
-        decode: Callable[[bytes], T],
-        *,
-        count: int | None = None,
-        limits: WorkerLimits | None = None,
-        wait: float = 60.0,
-        command: Sequence[str] | None = None,
-    ) -> None:
-        self.count = count or max(1, processes_for(_MOST))
-        self._decode = decode
-        self._limits = limits or WorkerLimits()
-        self._wait = wait
-        self._command = tuple(command or worker_command(function, self._limits))
+    function: str
+    decode: Callable[[bytes], T]
+    _: KW_ONLY
+    count: int = 0  # By default as many as `processes_for` says
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+    wait: float = 60.0
+    command: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.count = self.count or max(1, processes_for(_MOST))
+        self._command = tuple(self.command or worker_command(self.function, self.limits))
         self._turns: asyncio.Semaphore | None = None  # None: not entered yet, or left
         self._free: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
@@ -217,9 +215,9 @@ class WorkerPool(Generic[T]):
             for again in range(_TRIES, 0, -1):
                 process = await self._process()
                 try:
-                    answer = await self._run(process, lambda p=process: self._answer(p, job), self._limits.seconds)
+                    answer = await self._run(process, lambda p=process: self._answer(p, job), self.limits.seconds)
                 except TimeoutError:
-                    raise WorkerFailed("timeout", f"it took longer than {self._limits.seconds:g} s") from None
+                    raise WorkerFailed("timeout", f"it took longer than {self.limits.seconds:g} s") from None
                 except WorkerGone as error:
                     code = await self._end(process)
                     # It was idle for long and left in this moment, or somebody killed it before it had the job.
@@ -242,10 +240,10 @@ class WorkerPool(Generic[T]):
         if turns is None:
             raise RuntimeError("enter the pool first: async with WorkerPool(...) as pool")
         try:
-            async with asyncio.timeout(self._wait):
+            async with asyncio.timeout(self.wait):
                 await turns.acquire()
         except TimeoutError:
-            raise WorkerFailed("busy", f"all {self.count} processes were busy for {self._wait:g} s") from None
+            raise WorkerFailed("busy", f"all {self.count} processes were busy for {self.wait:g} s") from None
         try:
             yield
         finally:
@@ -265,22 +263,21 @@ class WorkerPool(Generic[T]):
         except OSError as error:
             raise WorkerFailed("start", f"no process can be started: {error}") from error
         self._all.add(process)
-        failure: Exception | None = None
         try:
             await self._run(process, process.wait_until_ready, _START_SECONDS)
         except (WorkerGone, TimeoutError) as error:
-            failure = error
-        if failure is None and not self._is_left():
-            return process
-        code = await self._end(process)
-        if failure is None or self._is_left():  # Left while it started.
-            raise self._crashed(code) from failure
-        raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from failure
+            code = await self._end(process)
+            if self._is_left():  # Left while it started.
+                raise self._crashed(code) from error
+            raise WorkerFailed("start", f"a process did not start; run {' '.join(self._command)}") from error
+        if self._is_left():
+            raise self._crashed(await self._end(process))
+        return process
 
     def _answer(self, process: WorkerProcess, job: object) -> T:
         process.send(job)
         try:
-            return self._decode(process.receive())
+            return self.decode(process.receive())
         except ValueError as error:
             raise WorkerGone(f"not an answer: {error}") from error
 
@@ -339,6 +336,7 @@ def _in_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
     return future
 
 
+@dataclass(eq=False, repr=False)
 class BulkPool(Generic[JobT, T]):
     """Processes that answer many jobs, for a thread, from entering this until leaving it.
 
@@ -348,32 +346,27 @@ class BulkPool(Generic[JobT, T]):
     tests.
     """
 
-    def __init__(
-        self,
-        function: str,
-        decode: Callable[[bytes], T],
-        here: Callable[[JobT], T],
-        *,
-        count: int,
-        limits: WorkerLimits | None = None,
-        small: Callable[[JobT], bool] = lambda _: False,
-        command: Sequence[str] | None = None,
-    ) -> None:
-        self._decode = decode
-        self._here = here
-        self._count = count
-        self._small = small
-        self._command = tuple(command or worker_command(function, limits or WorkerLimits()))
+    function: str
+    decode: Callable[[bytes], T]
+    here: Callable[[JobT], T]
+    _: KW_ONLY
+    count: int
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+    small: Callable[[JobT], bool] = lambda _: False
+    command: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        self._command = tuple(self.command or worker_command(self.function, self.limits))
         self._processes: list[WorkerProcess] = []
         self._threads: list[threading.Thread] = []
         self._jobs: deque[JobT] = deque()
         self._taking = threading.Lock()
-        self._done: Queue[T] = Queue(count * _AHEAD)
+        self._done: Queue[T] = Queue(self.count * _AHEAD)
         self._left = False
 
     def __enter__(self) -> Self:
         try:
-            for _ in range(self._count):
+            for _ in range(self.count):
                 self._processes.append(WorkerProcess(self._command))
         except OSError as error:
             logger.warning("not all worker processes could be started: %s", error)
@@ -398,10 +391,10 @@ class BulkPool(Generic[JobT, T]):
             thread.start()
         while self._threads and self._done.empty() and not stopped():
             with self._taking:  # The last job, unless doing it would keep all threads of this process waiting.
-                small = [self._jobs.pop()] if self._jobs and self._small(self._jobs[-1]) else []
+                small = [self._jobs.pop()] if self._jobs and self.small(self._jobs[-1]) else []
             if not small:
                 break
-            yield self._here(small[0])
+            yield self.here(small[0])
             due -= 1
         while due and self._threads and not stopped():
             try:
@@ -413,7 +406,7 @@ class BulkPool(Generic[JobT, T]):
                 yield answer
                 due -= 1
         if not self._threads:
-            yield from map(self._here, self._jobs)  # There are no processes at all.
+            yield from map(self.here, self._jobs)  # There are no processes at all.
 
     def _serve(self, process: WorkerProcess) -> None:
         """Gives one process its jobs, in a thread, the next one before it has answered the last: it never waits."""
@@ -428,14 +421,11 @@ class BulkPool(Generic[JobT, T]):
             if not given:
                 return
             if len(given) == _IN_HAND or not taken:
-                self._hand_out(process, given.popleft())
-
-    def _hand_out(self, process: WorkerProcess, job: JobT) -> None:
-        answer = self._answer(process, job)
-        while answer is not None and not self._left:
-            with suppress(Full):
-                self._done.put(answer[0], timeout=_STOP_SECONDS)
-                return
+                answer = self._answer(process, given.popleft())
+                while answer is not None and not self._left:
+                    with suppress(Full):
+                        self._done.put(answer[0], timeout=_STOP_SECONDS)
+                        break
 
     def _answer(self, process: WorkerProcess, job: JobT) -> tuple[T] | None:
         """The answer to a job, from the process or from here; None if nobody waits for it any more."""
@@ -443,11 +433,11 @@ class BulkPool(Generic[JobT, T]):
             return None
         if not process.ended:
             try:
-                return (self._decode(process.receive()),)
+                return (self.decode(process.receive()),)
             except Exception as error:  # noqa: BLE001 - what came is no answer, in whichever way
                 if self._left:
                     return None
                 logger.warning("a worker process ended before its time: %r", error)
             process.kill()
             process.end()
-        return (self._here(job),)
+        return (self.here(job),)

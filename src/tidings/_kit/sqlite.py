@@ -391,8 +391,7 @@ class Database:
 
     def _move_aside(self, identity: tuple[int, int] | None, reason: Exception) -> None:
         with self._lock():
-            # Another process may have done it.
-            if identity is not None and self._find() == identity:
+            if identity is not None and self._find() == identity:  # Another process may have done it.
                 self._rename(reason)
 
     def _rename(self, reason: Exception) -> None:

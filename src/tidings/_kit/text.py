@@ -42,7 +42,7 @@ def harmless(text: str, *, mark: str | None = None) -> str:
     """
     if mark is not None:
         return _CONTROLS_AND_INVISIBLE.sub(lambda _: mark, text)
-    return _CONTROLS.sub(lambda found: _picture(found[0]), text)
+    return _CONTROLS.sub(_picture, text)
 
 
 def harmless_json(document: str) -> str:
@@ -50,12 +50,10 @@ def harmless_json(document: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
-def _picture(character: str) -> str:
-    code = ord(character)
-    if character == "\r":
-        return ""
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found[0])
     if code < 0x20:
-        return chr(0x2400 + code)
+        return "" if code == 0x0D else chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
 
 

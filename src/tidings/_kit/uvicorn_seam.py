@@ -22,7 +22,7 @@ import multiprocessing
 import re
 import sys
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from operator import attrgetter
 from pathlib import Path
 from socket import socket
@@ -114,26 +114,24 @@ def _bounded_protocol() -> Any:
 
     class BoundedProtocol(HttpToolsProtocol):
         _head = 0  # Bytes that came since something was complete.
-        _is_complete = False
 
         def data_received(self, data: bytes) -> None:
-            self._is_complete = False
+            self._head += len(data)
             super().data_received(data)
-            self._head = 0 if self._is_complete else self._head + len(data)
             if self._head > _MOST_HEAD_BYTES:
                 self.transport.write(_TOO_LARGE)
                 self.transport.close()
 
         def on_headers_complete(self) -> None:
-            self._is_complete = True
+            self._head = 0
             super().on_headers_complete()
 
         def on_body(self, body: bytes) -> None:
-            self._is_complete = True
+            self._head = 0
             super().on_body(body)
 
         def on_message_complete(self) -> None:
-            self._is_complete = True
+            self._head = 0
             super().on_message_complete()
 
     return BoundedProtocol
@@ -255,11 +253,11 @@ def begun(sending: Any) -> asyncio.Future[None] | None:
         waiting_for = sending.send(None)
     except StopIteration:
         return None
-    return asyncio.ensure_future(_finish(sending, waiting_for))
 
+    async def finish() -> None:
+        await _resume(sending, waiting_for)
 
-async def _finish(sending: Coroutine[Any, Any, None], waiting_for: Any) -> None:
-    await _resume(sending, waiting_for)
+    return asyncio.ensure_future(finish())
 
 
 @types.coroutine
@@ -295,13 +293,11 @@ def transport_under(*calls: object) -> asyncio.Transport | None:
         transport = getattr(owner, "transport", None)
         if callable(getattr(transport, "abort", None)):
             return transport
-        for inner in (getattr(owner, "receive", None), *_enclosed(call)):
+        enclosed: list[object] = [getattr(owner, "receive", None)]
+        for cell in getattr(call, "__closure__", None) or ():
+            with contextlib.suppress(ValueError):  # It is empty.
+                enclosed.append(cell.cell_contents)
+        for inner in enclosed:
             if inspect.isroutine(inner) and inner not in found and len(found) < _MOST_CALLS:
                 found.append(inner)
     return None
-
-
-def _enclosed(call: object) -> Iterable[object]:
-    for cell in getattr(call, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # It is empty.
-            yield cell.cell_contents

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Wakeup
+from tidings._kit.telemetry import measure
 from tidings._kit.uri_templates import variables
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
@@ -180,6 +181,7 @@ class Calls:
 
     async def refresh(self, uri: str) -> ResourceRead:
         """Reads a resource again, outside the queue. Announced only if it differs from before."""
+        measure("tidings.client.rereads")
         read, generation, entry = await self._read(uri, None, aside=True)
         changed = self._differs(read)
         if changed:  # Nothing announced it, for example because there was no connection.
@@ -283,7 +285,7 @@ class Calls:
 
         async def send(link: Link, _: QueueEntry) -> CallToolResult | RemoteTask:
             try:
-                if not (link.has_tasks and demands_task(link, tool)):
+                if not (link.config.tasks and demands_task(link, tool)):
                     return await link.client.call_tool(name, params, meta=meta)
                 state, form = await begin_task(link, name, params, meta), LegacyForm()
             except BecameTask as became:

@@ -54,7 +54,7 @@ class Connection:
         self._wakeup = Wakeup()
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
-        self._feed: ChangeFeed | None = None
+        self.feed: ChangeFeed | None = None  # The feed of the link.
         self.state = State.DISCONNECTED
         self.error: TidingsError | None = None
         self.link: Link | None = None
@@ -91,7 +91,7 @@ class Connection:
 
         A server that sends notifications meanwhile counts as alive, and so does one whose silence `is_busy` explains.
         """
-        if link.over or self._feed is None or self.link is not link:
+        if link.over or self.feed is None or self.link is not link:
             return False
         if link.http.somebody_signs_in:
             return True
@@ -99,7 +99,7 @@ class Connection:
         token = current_call.set(ping)
         try:
             async with asyncio.timeout(self.config.timeouts.ping):
-                await self._feed.ping()
+                await self.feed.ping()
         except MCPError as error:
             broken = is_broken_off(error)
             if not broken and ping.http_status not in AWAY:
@@ -142,7 +142,7 @@ class Connection:
             self._signal(Signal.DISCONNECT)
             self._hurry.set()
             if self.link is not None:
-                self.link, link = None, self.link
+                self.link, self.feed, link = None, None, self.link
                 self._wakeup()
                 try:
                     await self.detach()
@@ -167,7 +167,7 @@ class Connection:
 
     async def _abandon(self, error: TidingsError) -> None:
         if (link := self.link) is not None:
-            self.link = None
+            self.link = self.feed = None
             await link.close(seconds=0)
         if self.state is State.DISCONNECTING:
             return
@@ -184,7 +184,6 @@ class Connection:
             if self.state is State.CONNECTING:
                 self._failed(error)
         else:
-            self._feed = feed
             await self._live(link, feed)
         if self.state is State.ERROR:
             await self._pause()
@@ -210,7 +209,7 @@ class Connection:
             await link.close()
             return
         self.error, self.next_retry, self.tries, self._retries = None, None, 0, 0
-        self.link = link
+        self.link, self.feed = link, feed
         began = asyncio.get_running_loop().time()
         await self.attach(link, feed)
         self._signal(Signal.HANDSHAKE_COMPLETE)
@@ -226,11 +225,11 @@ class Connection:
             await self._lost(link, asyncio.get_running_loop().time() - began)
 
     async def _lost(self, link: Link, lasted: float) -> None:
-        self.link = None
+        self.link = self.feed = None
         await self.detach()
         if self.state is not State.CONNECTED:
             return  # It was disconnected meanwhile.
-        self.error = link.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
+        self.error = link.gone()
         self._short_lives = 0 if lasted > _SHORT else self._short_lives + 1
         if self.config.backoff.lost_tries != 0:
             self._announce_retry(max(self._short_lives - 1, 0))

@@ -79,7 +79,7 @@ class LegacyFeed:
             for uri in uris:
                 group.create_task(ask(uri))
         if self.link.over:
-            raise ConnectionLost(f"{self.link.name} went away.", server=self.link.name)
+            raise self.link.gone()
         return failed
 
     def hear(self, method: str, params: object) -> bool:

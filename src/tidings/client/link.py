@@ -32,6 +32,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidings import errors
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.tasks import retrieve
 from tidings._version import __version__
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
@@ -110,6 +111,7 @@ class Link:
     def __init__(self, setup: Setup, hear: Hear, *, transport: Literal["http", "sse"] | None = None) -> None:
         self._setup = setup
         self.name = setup.target.name
+        self.config = setup.config
         self._hear = hear
         self._transport: Literal["http", "sse"] | None = transport
         self._scope = anyio.CancelScope()
@@ -123,7 +125,6 @@ class Link:
         self._exit_code: int | None = None
         self._garbage = ""
         self._too_large: errors.MessageTooLarge | None = None
-        self._discovered: dict[str, Any] = {}  # The server's answer about its versions, once there is one.
         self._probe: asyncio.Future[dict[str, Any]] | None = None
         self.error: TidingsError | None = None
         self.heard = 0  # The number of notifications so far: a server that sends some is alive.
@@ -144,10 +145,6 @@ class Link:
     def facts(self) -> ServerFacts:
         client = self.client
         return ServerFacts(client.protocol_version, client.server_info, client.server_capabilities, client.instructions)
-
-    @property
-    def has_tasks(self) -> bool:
-        return self._setup.config.tasks
 
     @property
     def pid(self) -> int | None:
@@ -213,6 +210,10 @@ class Link:
         if not speaks or can is None or replace(facts, info=info, capabilities=can).identity != facts.identity:
             self.lose_to_another()
 
+    def gone(self) -> TidingsError:
+        """Returns the reason for the end of the connection."""
+        return self.error or errors.ConnectionLost(f"{self.name} went away.", server=self.name)
+
     def lose_to_another(self) -> None:
         self.lose(errors.ConnectionLost(f"Another server answers in place of {self.name}.", server=self.name))
 
@@ -226,7 +227,7 @@ class Link:
             with self._scope, nullcontext() if in_process else quiet(self._setup.target.clean):
                 async with AsyncExitStack() as stack:
                     client = await stack.enter_async_context(await self._client(stack))
-                    self._check_version(client)
+                    self._check_version(client.protocol_version)
                     cast("Any", client.session).validate_tool_result = self._check_result
                     self._ready.set_result(client)
                     await self._over.wait()
@@ -261,13 +262,7 @@ class Link:
             list_roots_callback=setup.roots,
             extensions=[TasksDeclared()] if setup.config.tasks else None,
         )
-
-        def connected(dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
-            self._extend_sending(dispatcher)
-            self._watch(dispatcher)
-            return dispatcher
-
-        sdk_seam.wrap_connect(client, connected)
+        sdk_seam.wrap_connect(client, lambda dispatcher: self._watched(self._extended(dispatcher)))
         if setup.capabilities:
             sdk_seam.add_capabilities(client, setup.capabilities)
         return client
@@ -292,10 +287,9 @@ class Link:
         self._garbage = self._garbage or text
         self._setup.on_garbage(text)
 
-    def _check_version(self, client: Client) -> None:
-        wanted, spoken = self._setup.era, client.protocol_version
-        if wanted not in ("auto", "legacy", spoken):
-            text = f"{self.name} speaks {spoken}, not {wanted}. Leave era out to use what it speaks."
+    def _check_version(self, spoken: str) -> None:
+        if self._setup.era not in ("auto", "legacy", spoken):
+            text = f"{self.name} speaks {spoken}, not {self._setup.era}. Leave era out to use what it speaks."
             raise errors.UnsupportedVersion(text, server=self.name)
 
     async def _check_result(self, name: str, result: CallToolResult) -> None:
@@ -316,7 +310,7 @@ class Link:
 
     # The dispatcher.
 
-    def _extend_sending(self, dispatcher: Dispatcher[Any]) -> None:
+    def _extended(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
         """Asks for progress with every request: of the SDK's methods, only `call_tool` can."""
         send: Any = dispatcher.send_raw_request
 
@@ -337,11 +331,12 @@ class Link:
             return {"resultType": "complete", **result} if is_modern and "resultType" not in result else result
 
         cast("Any", dispatcher).send_raw_request = extended
+        return dispatcher
 
     async def _discover(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
         """Asks the server for its versions. If it is silent, the SDK shakes hands as in the legacy era besides."""
         self._probe = asyncio.ensure_future(answer)
-        self._probe.add_done_callback(self._note_discovered)
+        self._probe.add_done_callback(retrieve)
         # An answer that arrives together with the end of the wait counts.
         await asyncio.wait((self._probe,), timeout=_SILENCE if self._setup.era == "auto" else None)
         if not self._probe.done():
@@ -353,9 +348,12 @@ class Link:
                 raise connect_refused(self.name, self.http.status) from None
             raise
 
-    def _note_discovered(self, probe: "asyncio.Future[dict[str, Any]]") -> None:
-        if not probe.cancelled() and probe.exception() is None:
-            self._discovered = probe.result()
+    @property
+    def _discovered(self) -> dict[str, Any]:
+        """The server's answer about its versions, once there is one."""
+        probe = self._probe
+        is_answered = probe is not None and probe.done() and not probe.cancelled() and probe.exception() is None
+        return probe.result() if probe is not None and is_answered else {}
 
     @property
     def _server_versions(self) -> list[Any]:
@@ -381,7 +379,7 @@ class Link:
         finally:
             handshake.cancel()
 
-    def _watch(self, dispatcher: Dispatcher[Any]) -> None:
+    def _watched(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
         """Notices the end of the dispatcher, and gets every notification before the SDK, in order of arrival."""
         run: Any = dispatcher.run
 
@@ -392,7 +390,13 @@ class Link:
 
             try:
                 await run(on_request, on_notify, hear, **options)
-                await self._note_end()
+                self._ended_by_server = not self._over.is_set()
+                if self._ended_by_server and self._command is not None:
+                    with anyio.move_on_after(_EXIT_SECONDS, shield=True):  # Before it is ended from here.
+                        await self._command.ended.wait()
+                    self._exit_code = self._command.returncode
+                if self._ended_by_server and self._ready.done() and not self._over.is_set():
+                    self.error = self._server_ended()
             finally:
                 if self.http.broken is not None and self._ready.done() and not self._over.is_set():
                     how = f"broke the connection off ({type(self.http.broken).__name__})"
@@ -402,22 +406,13 @@ class Link:
         cast("Any", dispatcher).run = watched
         cast("Any", dispatcher).on_stream_exception = self._note_stream_error
         self._dispatcher = dispatcher
+        return dispatcher
 
     async def _note_stream_error(self, error: Exception) -> None:
         if isinstance(error, errors.MessageTooLarge):
             self._too_large = error
         elif self._command is None:  # Otherwise `_note_garbage` has it.
             self._setup.on_garbage(unreadable(str(error)))
-
-    async def _note_end(self) -> None:
-        """Finds out how a command ended, before it is ended from here."""
-        self._ended_by_server = not self._over.is_set()
-        if self._ended_by_server and self._command is not None:
-            with anyio.move_on_after(_EXIT_SECONDS, shield=True):
-                await self._command.ended.wait()
-            self._exit_code = self._command.returncode
-        if self._ended_by_server and self._ready.done() and not self._over.is_set():
-            self.error = self._server_ended()
 
     def _server_ended(self) -> TidingsError:
         how = "closed the connection"

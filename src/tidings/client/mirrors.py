@@ -203,13 +203,12 @@ class Lists:
         hub: events.EventHub,
         wakeup: Wakeup,
         *,
-        absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]],
         unlisted: Callable[[str], None],
     ) -> None:
         self._chosen = config.list_changed
         self._hub = hub
         self._wakeup = wakeup
-        self._absorb_tools = absorb_tools
+        self._absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]] = tuple
         self._capabilities = ServerCapabilities()
         mirror: Any = partial(
             Mirror,
@@ -243,9 +242,14 @@ class Lists:
     def __iter__(self) -> Iterator[Mirror[Any]]:
         return iter((self.tools, self.resources, self.templates, self.prompts))
 
-    def attach(self, capabilities: ServerCapabilities) -> None:
-        """Empties the lists that a newly connected server does not have, and loads those that it does not announce."""
-        self._capabilities = capabilities
+    def attach(
+        self, capabilities: ServerCapabilities, absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]]
+    ) -> None:
+        """Empties the lists that a newly connected server does not have, and loads those that it does not announce.
+
+        `absorb_tools` gives the tools to the SDK, and returns those that it may call.
+        """
+        self._capabilities, self._absorb_tools = capabilities, absorb_tools
         offered, mirrored, announced = self._offered, self._mirrored, self.wanted
         for change, mirrors in self._by_change.items():
             for mirror in mirrors:

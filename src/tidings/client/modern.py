@@ -20,8 +20,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, LoggingLevel
 
+from tidings import errors
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
+from tidings._kit.tasks import Background, retrieve
 from tidings.changes import BEHIND_KEY, CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Filter
 from tidings.client import sdk_seam
 from tidings.client.feed import without
@@ -30,16 +32,7 @@ from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.transports.http import current_call
-from tidings.errors import (
-    BusUnavailable,
-    ConnectionLost,
-    LimitReached,
-    NotAuthorized,
-    NotSubscribable,
-    NotSupported,
-    RequestTimedOut,
-    TidingsError,
-)
+from tidings.errors import TidingsError
 
 # The delays before a stream is opened again, by how often in a row it ended at once. Not at once: a server that stops
 # ends the streams of all its clients in one moment.
@@ -48,6 +41,7 @@ _REOPEN: Final = Backoff((0.2, 0.2, 0.5, 1.0, 5.0))
 _MOST_FAILURES: Final = 64
 # As a Tidings server names them. A smaller filter would not help.
 _LIMITS_ON_STREAMS: Final = ("streams", "streams_per_client", "stopping")
+_FOR_ALL: Final = (errors.NotSupported, errors.ConnectionLost, errors.RequestTimedOut, errors.BusUnavailable)
 _LASTED: Final = 5.0  # Seconds. A stream that was open for longer did not end at once.
 _ids = count(1)
 
@@ -112,7 +106,7 @@ class ModernFeed:
         self._untold = Filter()  # The lists whose changes this server does not announce, though it said that it would.
         self._reopening: set[_ListenStream] = set()
         self._opening: list[str | None] = []  # The cursors of streams that are still to be opened.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._quick_ends = 0
         self._is_uninformed = False  # The server refuses streams, because it does not know what changes.
         resources = self.link.client.server_capabilities.resources
@@ -126,7 +120,7 @@ class ModernFeed:
         since = self.cursor
         try:
             opened = await self._open_all(wanted, since, refused)
-        except BusUnavailable:
+        except errors.BusUnavailable:
             self._is_uninformed = True
             raise
         self._is_uninformed = False
@@ -178,7 +172,7 @@ class ModernFeed:
                     most = self._most
                     waiting[:0] = self._smaller(part, error, refused)
                     named = as_dict(as_dict(error.data).get("rpc_data")).get("limit") in _LIMITS_ON_STREAMS
-                    is_limit = isinstance(error, LimitReached) and (named or len(part.subscriptions) == 1)
+                    is_limit = isinstance(error, errors.LimitReached) and (named or len(part.subscriptions) == 1)
                     if is_limit:  # On the number of streams, not of resources in one.
                         self._most = most if named else None
                     if is_limit or failures >= _MOST_FAILURES:
@@ -206,13 +200,12 @@ class ModernFeed:
         texts = sorted(part.subscriptions)
         lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
         # Without data, it is HTTP 429, a limit on requests: smaller ones would be more of them.
-        is_too_often = isinstance(error, LimitReached) and error.data is None
-        for_all = isinstance(error, NotSupported | ConnectionLost | RequestTimedOut | BusUnavailable)
-        if is_too_often or for_all or not texts:
+        is_too_often = isinstance(error, errors.LimitReached) and error.data is None
+        if is_too_often or isinstance(error, _FOR_ALL) or not texts:
             raise error
         data = as_dict(as_dict(error.data).get("rpc_data"))
         named = part.subscriptions.intersection(as_texts(data.get("uris")) or as_texts([data.get("uri")]))
-        if isinstance(error, LimitReached) and len(texts) > 1:
+        if isinstance(error, errors.LimitReached) and len(texts) > 1:
             self._most = len(texts) // 2
         elif named or len(texts) == 1:
             bad = named or set(texts)
@@ -233,7 +226,7 @@ class ModernFeed:
             if isinstance(error, TimeoutError):
                 text = f"{self.link.name} did not acknowledge a subscription within {self.seconds:g} s."
                 cure = "Give it longer with Timeouts(request=...)."
-                raise RequestTimedOut(f"{text} {cure}", method=LISTEN, server=self.link.name) from None
+                raise errors.RequestTimedOut(f"{text} {cure}", method=LISTEN, server=self.link.name) from None
             raise
         return stream
 
@@ -255,21 +248,20 @@ class ModernFeed:
             self._lost(stream)
 
     def _never_began(self, stream: _ListenStream, error: TidingsError | None = None) -> None:
-        lost = ConnectionLost(f"{self.link.name} ended a stream before it began.", server=self.link.name)
+        lost = errors.ConnectionLost(f"{self.link.name} ended a stream before it began.", server=self.link.name)
         stream.acknowledged.set_exception(error or lost)
-        stream.acknowledged.exception()  # Retrieved, so that asyncio does not complain that it was not.
+        retrieve(stream.acknowledged)
 
     def _lost(self, stream: _ListenStream) -> None:
+        async def reopen() -> None:
+            try:
+                await self._reopen(stream)
+            finally:
+                self._reopening.discard(stream)
+                self.listener.resumed()
+
         self._reopening.add(stream)
-        task = asyncio.create_task(self._reopen(stream))
-        self._tasks.add(task)
-
-        def reopened(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            self._reopening.discard(stream)
-            self.listener.resumed()
-
-        task.add_done_callback(reopened)
+        self._background.start(reopen())
 
     @property
     def is_deaf(self) -> bool:
@@ -291,7 +283,7 @@ class ModernFeed:
                 opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)
             except (TidingsError, MCPError, TimeoutError) as error:
                 reason = self.link.explain(error, call.method, call.http_status)
-                if isinstance(reason, NotAuthorized):
+                if isinstance(reason, errors.NotAuthorized):
                     self.link.lose(reason)  # Its token has expired, or was revoked: nothing can be read, either.
                     return
                 self._quick_ends += 1
@@ -314,7 +306,7 @@ class ModernFeed:
             return
 
     def _not_subscribable(self, uri: str) -> TidingsError:
-        return NotSubscribable(
+        return errors.NotSubscribable(
             f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self.link.name
         )
 
@@ -392,12 +384,12 @@ class ModernFeed:
         pass  # The server asks for them when it needs them.
 
     async def aclose(self) -> None:
-        tasks = [*self._tasks, *(stream.task for stream in self._streams.values() if stream.task is not None)]
-        for stream in tuple(self._streams.values()):
+        streams = tuple(self._streams.values())
+        for stream in streams:
             self._close(stream)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._background.cancel()
+        await self._background.finished()
+        await asyncio.gather(*(stream.task for stream in streams if stream.task is not None), return_exceptions=True)
 
 
 def _lists(what: Filter) -> Filter:

@@ -208,10 +208,10 @@ class RequestQueue:
         self._stop(entry, RequestCancelled("This request was cancelled.", method=entry.method))
         return True
 
-    def reject_all(self, make_error: Callable[[QueueEntry], TidingsError]) -> None:
-        """Ends everything that waits or runs, each with an error of its own."""
+    def reject_all(self, make_error: Callable[[str], TidingsError]) -> None:
+        """Ends everything that waits or runs, each with an error of its own, which is made from its method."""
         for entry in self._all():
-            self._stop(entry, make_error(entry))
+            self._stop(entry, make_error(entry.method))
 
     def _stop(self, entry: QueueEntry, reason: TidingsError) -> None:
         if entry.turn is not None and not entry.turn.done():

@@ -14,6 +14,7 @@ import anyio
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from tidings import errors
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.telemetry import measure
 from tidings.client.config import Timeouts
@@ -25,16 +26,7 @@ from tidings.client.pending import Kind, Params
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.task_wire import related_task
 from tidings.client.transports.http import current_call
-from tidings.errors import (
-    ConnectionLost,
-    EffectUnknown,
-    MalformedMessage,
-    NoConnection,
-    RequestTimedOut,
-    SessionExpired,
-    TidingsError,
-    TransportError,
-)
+from tidings.errors import TidingsError
 
 ResultT = TypeVar("ResultT")
 Send = Callable[[Link, QueueEntry], Awaitable[ResultT]]
@@ -42,6 +34,7 @@ OnProgress = Callable[[float, float | None, str | None], Any]
 
 # The names of what is asked for, by OpenTelemetry's conventions.
 _NAMED: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
+_WITHOUT_ANSWER: Final = (errors.NoConnection, errors.TransportError, errors.MalformedMessage)
 _ATTEMPTS: Final = 5  # Attempts for one request: one that crashes the server must not do so forever.
 
 
@@ -112,11 +105,11 @@ class Requests:
                 link = await self._connected(entry, until)
             try:
                 return await self._measured(entry, self._send(link, entry, send, seconds, until))
-            except NoConnection as lost:
+            except errors.NoConnection as lost:
                 if entry.may_have_arrived and not safe:
                     how = f"The connection was lost while {entry.method} ran ({lost.message.rstrip('.')})."
                     cure = "It may have taken effect or not: check the server before you repeat it."
-                    raise EffectUnknown(f"{how} {cure}", method=entry.method) from lost
+                    raise errors.EffectUnknown(f"{how} {cure}", method=entry.method) from lost
                 if entry.attempts >= _ATTEMPTS:
                     raise
                 if not link.over:  # A proxy says that the server is away: repeated, but not at once.
@@ -136,7 +129,7 @@ class Requests:
             outcome["error.type"] = error.code if isinstance(error, TidingsError) else type(error).__qualname__
             code = as_dict(getattr(error, "data", None)).get("rpc_code")
             # Without an answer, the SDK makes up a code.
-            if code is not None and not isinstance(error, NoConnection | TransportError | MalformedMessage):
+            if code is not None and not isinstance(error, _WITHOUT_ANSWER):
                 outcome["error.type"] = outcome["rpc.response.status_code"] = str(code)
             raise
         finally:
@@ -166,7 +159,7 @@ class Requests:
             raise
         except Exception as error:
             if link.over:
-                raise self._lost(link) from error
+                raise link.gone() from error
             # A ValidationError may quote a secret of the server's answer.
             cause = None if isinstance(error, ValidationError) else error
             raise link.explain(error, entry.method, entry.http_status) from cause
@@ -176,7 +169,7 @@ class Requests:
         # The scope was cancelled: by the caller, by the clock, or because the connection was lost.
         self._unanswered_on = link
         if entry.cancel_reason is None and link.over:
-            raise self._lost(link)
+            raise link.gone()
         # A person's answer extends `entry.until`: then the request's own limit was reached.
         is_total = entry.scope.deadline >= entry.until == until
         raise entry.cancel_reason or self._late(entry, None if is_total else seconds, "the connection stays open")
@@ -186,18 +179,14 @@ class Requests:
             entry.may_have_arrived = False
         in_doubt = is_broken_off(error) or entry.http_status in AWAY
         if link.over or (in_doubt and not await self.connection.answers(link)):
-            return self._lost(link)
+            return link.gone()
         if entry.http_status in (400, 404) and is_lost_session(error):
             entry.may_have_arrived = False
-            link.lose(SessionExpired(f"{link.name} no longer knows this session.", server=link.name))
-            return self._lost(link)
+            link.lose(errors.SessionExpired(f"{link.name} no longer knows this session.", server=link.name))
+            return link.gone()
         return link.explain(error, entry.method, entry.http_status)
 
-    @staticmethod
-    def _lost(link: Link) -> TidingsError:
-        return link.error or ConnectionLost(f"{link.name} went away.", server=link.name)
-
-    def _late(self, entry: QueueEntry, seconds: float | None, rest: str) -> RequestTimedOut:
+    def _late(self, entry: QueueEntry, seconds: float | None, rest: str) -> errors.RequestTimedOut:
         """Returns the error for the limit that was reached: `seconds` for an answer, or None for the total."""
         if seconds is None:
             limit, cure = f"{self.timeouts.total:g} s in all", "Timeouts(total=...)."
@@ -206,7 +195,7 @@ class Requests:
         if entry.method == "ping":
             cure = "Timeouts(ping=...)."
         text = f"No answer to {entry.method} within {limit}; {rest}. Give it longer with {cure}"
-        return RequestTimedOut(text, method=entry.method, server=self.connection.name)
+        return errors.RequestTimedOut(text, method=entry.method, server=self.connection.name)
 
     def cause(self, kind: Kind, params: Params) -> QueueEntry | None:
         """Returns the request that led to the question that has just arrived. None if that is not certain.

@@ -187,10 +187,6 @@ def _bounded_descend(function: Callable[..., Iterator[Any]]) -> Callable[..., It
     return descend
 
 
-def _fits(validator: Any, instance: Any, schema: Any) -> bool:
-    return next(validator.descend(instance, schema), None) is None
-
-
 def _matches(pattern: str, name: str) -> bool | None:
     _check_clock()
     return found_in(pattern, name)

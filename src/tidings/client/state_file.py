@@ -218,17 +218,24 @@ class _File:
         if not batch.cleared or batch.subscriptions or batch.cursor is not None or batch.entries:
             self._write_state(connection, batch)
         for place, put in batch.entries.items():
-            self._write_entry(connection, place, contents.get(place), covered=put is not None and put.covered)
+            row = self._identity, str(place[0]), place[1]
+            with suppress(UnicodeEncodeError):  # A key that cannot be encoded was never saved.
+                connection.execute("DELETE FROM entries WHERE identity = ? AND kind = ? AND key = ?", row)
+                connection.execute("DELETE FROM covered WHERE identity = ? AND kind = ? AND key = ?", row)
+                if put is None or (content := contents.get(place)) is None:
+                    continue
+                statement = "INSERT INTO entries (identity, kind, key, content) VALUES (?, ?, ?, ?)"
+                connection.execute(statement, (*row, content))
+                if put.covered:
+                    connection.execute("INSERT INTO covered VALUES (?, ?, ?, ?)", (*row, self._writer))
         for (kind, key), content in batch.kept.items():
+            row = self._identity, kind, key
             with suppress(UnicodeEncodeError):
                 if content is None:
-                    row = (self._identity, kind, key)
                     connection.execute("DELETE FROM kept WHERE identity = ? AND kind = ? AND key = ?", row)
                 else:
-                    connection.execute(
-                        "INSERT INTO kept VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
-                        (self._identity, kind, key, content),
-                    )
+                    kept = "INSERT INTO kept VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET content = excluded.content"
+                    connection.execute(kept, (*row, content))
 
     def _write_state(self, connection: sqlite3.Connection, batch: WriteBatch) -> None:
         mine = self._identity
@@ -240,19 +247,6 @@ class _File:
             connection.executemany("INSERT INTO subscriptions VALUES (?, ?)", rows)
         connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (mine, self._writer, batch.cursor))
         connection.execute("INSERT OR REPLACE INTO servers VALUES (?, ?)", (mine, batch.server))
-
-    def _write_entry(self, connection: sqlite3.Connection, place: Place, content: str | None, *, covered: bool) -> None:
-        row = self._identity, str(place[0]), place[1]
-        # A key that cannot be encoded was never saved.
-        with suppress(UnicodeEncodeError):
-            connection.execute("DELETE FROM entries WHERE identity = ? AND kind = ? AND key = ?", row)
-            connection.execute("DELETE FROM covered WHERE identity = ? AND kind = ? AND key = ?", row)
-            if content is None:
-                return
-            statement = "INSERT INTO entries (identity, kind, key, content) VALUES (?, ?, ?, ?)"
-            connection.execute(statement, (*row, content))
-            if covered:
-                connection.execute("INSERT INTO covered VALUES (?, ?, ?, ?)", (*row, self._writer))
 
 
 class StateFile:

@@ -7,7 +7,7 @@ refresher → watchers and events.
 import asyncio
 import hashlib
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.subscriptions import event_from_wire
-from mcp_types import Implementation, LoggingLevel, Tool
+from mcp_types import Implementation, LoggingLevel
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
@@ -78,10 +78,9 @@ class ClientWiring:
         self.server: ServerFacts | None = None
         self._identity: str | None = None  # The identity of the server that content and cursor come from.
         self.is_sse = False
-        self._feed: ChangeFeed | None = None
         self._restored = False
         self.store = None if state is None else _state_file(state, target)
-        self.cache = ContentCache(
+        self.cache: ContentCache = ContentCache(
             config.cache,
             held=lambda uri: self.subscriptions.is_covered(uri),  # noqa: PLW0108 - made below
             on_change=self._cache_changed,
@@ -137,11 +136,10 @@ class ClientWiring:
             self.cache,
             self.events,
             self.wakeup,
-            absorb_tools=self._absorb_tools,
             unlisted=lambda uri: self.subscriptions.unlisted(uri),  # noqa: PLW0108 - made below
         )
         refresher = partial(Refresher, self._read_again, failed=self._refresh_failed, wakeup=self.wakeup)
-        self.subscriptions = Subscriptions(
+        self.subscriptions: Subscriptions = Subscriptions(
             cache=self.cache,
             events=self.events,
             wakeup=self.wakeup,
@@ -184,10 +182,8 @@ class ClientWiring:
         """Ends the connection, and fails everything that waits for it."""
         gone = Disconnected("The client was disconnected.", server=self.name)
         self.subscriptions.abandon(gone)
-        why = "The client was disconnected before {} was done."
-        self.queue.reject_all(
-            lambda entry: Disconnected(why.format(entry.method), server=self.name, method=entry.method)
-        )
+        why = "The client was disconnected before {0} was done."
+        self.queue.reject_all(lambda each: Disconnected(why.format(each), server=self.name, method=each))
         self.pending.close("The client was disconnected.")
         await self.subscriptions.aclose()
         await self.lists.aclose()
@@ -198,9 +194,9 @@ class ClientWiring:
 
     def feed(self) -> ChangeFeed:
         """Returns the feed of the current connection. Raises `ConnectionLost` if there is none."""
-        if self._feed is None:
+        if self.connection.feed is None:
             raise ConnectionLost(f"{self.name} went away.", server=self.name)
-        return self._feed
+        return self.connection.feed
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         self.setup = replace(self.setup, log_level=level)
@@ -243,20 +239,16 @@ class ClientWiring:
             if (link := await self._open_sse(deadline)) is None:
                 raise
         self.server = link.facts
-        self._recognise(self.server.identity)
         seconds, subscriptions = self.config.timeouts.request, self.subscriptions
+        if (identity := self.server.identity) != self._identity:  # Another server was at this address before.
+            self._identity = identity
+            subscriptions.begin_anew()
+            if self.store is not None:
+                self.store.note_server(identity)
         if self.server.era == "modern":
             since, known = subscriptions.cursor, subscriptions.known
             return link, ModernFeed(link, subscriptions, seconds, since=since, known=known)
         return link, LegacyFeed(link, subscriptions, seconds)
-
-    def _recognise(self, identity: str) -> None:
-        """Forgets what is known of another server, if one was at this address before."""
-        if identity != self._identity:
-            self._identity = identity
-            self.subscriptions.begin_anew()
-            if self.store is not None:
-                self.store.note_server(identity)
 
     async def _open_sse(self, deadline: float) -> Link | None:
         """Tries the oldest transport: the server accepts no POST, and may offer a stream of events instead."""
@@ -271,14 +263,12 @@ class ClientWiring:
         return link
 
     async def _attach(self, link: Link, feed: ChangeFeed) -> None:
-        self._feed = feed
-        self.lists.attach(link.client.server_capabilities)
+        self.lists.attach(link.client.server_capabilities, link.absorb_tools)
         self.subscriptions.attach(link, feed)
         if self.setup.log_level is not None and link.client.server_capabilities.logging is not None:
             self.events.start(self.set_log_level(self.setup.log_level))
 
     async def _detach(self) -> None:
-        self._feed = None
         self.requests.release_waiting()
         await self.subscriptions.detach()
 
@@ -296,7 +286,8 @@ class ClientWiring:
         with within(trace_of(meta) or NO_TRACE):
             if (change := event_from_wire(method, params)) is not None:
                 self._note_change(change, method, meta)
-            if self.tasks.stream.hear(method, params) or (self._feed is not None and self._feed.hear(method, params)):
+            feed = self.connection.feed
+            if self.tasks.stream.hear(method, params) or (feed is not None and feed.hear(method, params)):
                 return True
             if (event := notification_event(method, params)) is not None:
                 self.events.emit(event)
@@ -318,12 +309,7 @@ class ClientWiring:
     async def _fetch_page(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return await self.requests.run_aside(method, params, lambda link, _: link.send_raw(method, dict(params)))
 
-    def _absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        link = self.connection.link
-        return tuple(tools) if link is None else link.absorb_tools(tools)
-
     async def _read_again(self, uri: str) -> None:
-        measure("tidings.client.rereads")
         await self.calls.refresh(uri)
 
     def _refresh_failed(self, uri: str, error: TidingsError) -> None:

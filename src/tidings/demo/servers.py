@@ -49,12 +49,10 @@ class ServerProcess:
     async def serving(self) -> None:
         await self._serving.wait()
 
-    def kill(self) -> bool:
-        """Kills it as a crash would, with `kill -9`. Returns False if it does not run."""
-        if self.pid is None:
-            return False
-        os.kill(self.pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-        return True
+    def kill(self) -> None:
+        """Kills it as a crash would, with `kill -9`."""
+        if self.pid is not None:
+            os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     async def run(self) -> None:
         """Keeps it running. Raises `StageFailed` after several failed starts in a row."""
@@ -95,17 +93,17 @@ class ServerProcess:
 
 def main() -> None:
     """Runs the module that the arguments name."""
-    threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
+
+    def end_with_parent() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, name="parent watch", daemon=True).start()
     sys.argv = sys.argv[1:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(1.0)
-    os._exit(1)
 
 
 if __name__ == "__main__":

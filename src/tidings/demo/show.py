@@ -66,10 +66,8 @@ class TerminalTour:
             return
         self.say(f"{clock(seen.at, milliseconds=True)}  ✓ {progress.number} {progress.step.title}: {seen.words}")
         if seen.hops:
-            way = seen.hops[0].words
-            for hop in seen.hops[1:]:
-                way += f" → {hop.words}" + ("" if hop.ms is None else f" ({duration(hop.ms / 1000)})")
-            self.say(f"                  {way}")
+            hops = (hop.words + ("" if hop.ms is None else f" ({duration(hop.ms / 1000)})") for hop in seen.hops)
+            self.say(f"                  {' → '.join(hops)}")
         for line in seen.lines[:_MOST_LINES]:
             self.say(f"                    {line}")
         if len(seen.lines) > _MOST_LINES:
@@ -158,19 +156,16 @@ class Demo:
         await asyncio.to_thread(stage.sample.write)
         async with stage.site.served():
             claude = not self._options.automatic and shutil.which("claude") is not None
-            self.tour.set_steps(
-                steps(stage.sample.folder, stage.site.page), snippets(stage.urls["vault"], claude=claude)
-            )
+            texts = snippets(stage.urls["vault"], claude=claude)
+            self.tour.set_steps(steps(stage.sample.folder, stage.site.page), texts)
             await self._run_until_asked()
         if self._failure is not None:
             raise self._failure
         return 0 if self.tour.complete or not self._options.automatic else 1
 
     async def _run_until_asked(self) -> None:
-        self._start(self._stage.vault.run())
-        self._start(self._stage.web.run())
-        self._start(self._stage.wake())
-        self._start(self._begun())
+        for work in (self._stage.vault.run(), self._stage.web.run(), self._stage.wake(), self._begun()):
+            self._start(work)
         serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
         serving.add_done_callback(self._ended)
         asked = asyncio.create_task(self._asked.wait())
@@ -217,22 +212,19 @@ class Demo:
         self._start(self._stage.live())
         await self._stage.connect(session, lambda server, source: self.tour.open(server, source, actions))
         if self._options.automatic:
-            await self._do_all()
+            for progress in self.tour.progress.values():
+                self._terminal.announce(progress)
+                self.tour.do(progress.step.name)
+                if await self.tour.wait(progress.step.name) is None:
+                    self._say(f"✗ {progress.step.title}: no effect was seen.")
+            self._terminal.last(self.tour)
+            self._asked.set()
 
     def _act(self, action: Callable[[], object]) -> None:
         try:
             action()
         except StageFailed as error:  # A full disk ends the demo.
             self._fail(error)
-
-    async def _do_all(self) -> None:
-        for progress in self.tour.progress.values():
-            self._terminal.announce(progress)
-            self.tour.do(progress.step.name)
-            if await self.tour.wait(progress.step.name) is None:
-                self._say(f"✗ {progress.step.title}: no effect was seen.")
-        self._terminal.last(self.tour)
-        self._asked.set()
 
     def _say(self, text: str) -> None:
         try:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import cycle, islice
 from pathlib import Path
@@ -22,17 +23,7 @@ from tidings._kit.text import shortened
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.client import connect
 from tidings.client.events import TaskChanged
-from tidings.demo.sample import (
-    FLOUR,
-    FLOUR_URI,
-    OPEN_TASKS_URI,
-    ORDERS_URI,
-    PLAN,
-    PLAN_URI,
-    TEXTS,
-    Sample,
-    StageFailed,
-)
+from tidings.demo.sample import FLOUR, FLOUR_URI, OPEN_TASKS_URI, ORDERS_URI, PLAN, PLAN_URI, TEXTS, Sample, StageFailed
 from tidings.demo.servers import ServerProcess
 from tidings.demo.tour import QUESTION, HopSource
 
@@ -89,6 +80,7 @@ class Site:
         return Response(body, headers=headers, media_type="text/html")
 
 
+@dataclass(eq=False)
 class Agent:
     """An agent that waits for changes of one note, as a model does in a host that runs tasks.
 
@@ -97,15 +89,14 @@ class Agent:
     the agent's words, and the changed lines.
     """
 
-    def __init__(self, url: str, uri: str, says: Callable[[float, str, tuple[str, ...]], object]) -> None:
-        self._url = url
-        self._uri = uri
-        self._says = says
-        self.waits = asyncio.Event()
+    url: str
+    uri: str
+    says: Callable[[float, str, tuple[str, ...]], object]
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        arguments = {"uris": [self._uri]}
-        async with connect(self._url) as client:
+        arguments = {"uris": [self.uri]}
+        async with connect(self.url) as client:
             client.on(TaskChanged, lambda _: self.waits.set())
             while True:
                 result = (await client.call_tool("wait_for_change", arguments)).result
@@ -113,10 +104,10 @@ class Agent:
                 answer = "\n".join(part.text for part in content if part.type == "text")
                 diff = re.search(r"^```diff\n(.*?)^```", answer, re.DOTALL | re.MULTILINE)
                 lines = re.findall(r"^[+-].*", diff[1] if diff else "", re.MULTILINE)
-                self._says(time.time(), news(lines), tuple(f"{line[0]} {line[1:]}" for line in lines))
+                self.says(time.time(), news(lines), tuple(f"{line[0]} {line[1:]}" for line in lines))
                 # The cursor in the answer: what changes before the next wait is not missed.
                 if cursor := re.search(r'since="([^"]+)"', answer):
-                    arguments = {"uris": [self._uri], "since": cursor[1]}
+                    arguments = {"uris": [self.uri], "since": cursor[1]}
 
 
 def news(lines: list[str]) -> str:

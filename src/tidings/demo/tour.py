@@ -1,10 +1,8 @@
 """The tour: its steps and their texts, doing them, and ticking them off.
 
-A step is ticked off when the session's records show its effect, whoever did it. Pressing its button is not enough. The
-page and the terminal show the same texts.
-
-The effect of a step, with the time of each hop, is found in the records. Nothing there knows who did it: a note that
-was edited in an editor counts as much as one that a button edited.
+A step is ticked off when the session's records show its effect, with the time of each hop. Nothing there knows who did
+it: a note that was edited in an editor counts as much as one that a button edited. The page and the terminal show the
+same texts.
 """
 
 import asyncio
@@ -49,6 +47,15 @@ class ObservedEffect:
     item: str | None = None
 
 
+@dataclass(frozen=True)
+class HopSource:
+    """The source of a resource: the words for its change, and its time, where the server does not send that."""
+
+    uri: str
+    words: str
+    changed_at: Callable[[], float | None] = lambda: None
+
+
 def duration(seconds: float) -> str:
     """Returns a time in words."""
     return "<1 ms" if seconds < 0.001 else text.duration(seconds)
@@ -61,7 +68,7 @@ def change_of(record: Record, view: ServerView) -> ChangeView | None:
     return change if change is not None and change.content is not None else None
 
 
-def seen_change(record: Record, view: ServerView, source: "HopSource") -> ObservedEffect | None:
+def seen_change(record: Record, view: ServerView, source: HopSource) -> ObservedEffect | None:
     """Returns the effect if a resource changed, was notified and read again."""
     change = change_of(record, view)
     versions = view.contents.get(source.uri)
@@ -69,30 +76,14 @@ def seen_change(record: Record, view: ServerView, source: "HopSource") -> Observ
         return None
     if versions[-1].seq != change.content:
         return None  # It was read again, without a difference.
-    hops, fresh = _way(change, source)
-    diff = change_shown(versions[-2], versions[-1], context=0)
-    lines = tuple(f"{line.sign} {line.text}" for hunk in diff.hunks for line in hunk.lines if line.sign != " ")
-    return ObservedEffect(record.at, f"{fresh}{diff.words}", hops, lines, view.name, "live", str(change.seq))
-
-
-def _way(change: ChangeView, source: "HopSource") -> tuple[tuple[TimedHop, ...], str]:
-    """Returns the hops of a change, from its source if that is known, and their total time in words."""
-    told = [(hop.name, hop.at) for hop in change.hops if hop.name != "source"]
+    told = [(_HOPS[hop.name], hop.at) for hop in change.hops if hop.name != "source"]
     began = change.source or source.changed_at()
     if told and began is not None and 0 <= told[0][1] - began < _LONGEST:
-        told.insert(0, ("source", began))
-    hops = _hops([(source.words if name == "source" else _HOPS[name], at) for name, at in told])
-    return hops, f"fresh in {duration(told[-1][1] - told[0][1])}; " if len(told) > 1 else ""
-
-
-@dataclass(frozen=True)
-class HopSource:
-    """The source of a resource: the name of its change, and its time."""
-
-    uri: str
-    words: str
-    changed_at: Callable[[], float | None] = lambda: None
-    """Returns the time of its last change, for servers that do not send it."""
+        told.insert(0, (source.words, began))
+    fresh = f"fresh in {duration(told[-1][1] - told[0][1])}; " if len(told) > 1 else ""
+    diff = change_shown(versions[-2], versions[-1], context=0)
+    lines = tuple(f"{line.sign} {line.text}" for hunk in diff.hunks for line in hunk.lines if line.sign != " ")
+    return ObservedEffect(record.at, f"{fresh}{diff.words}", _hops(told), lines, view.name, "live", str(change.seq))
 
 
 def _hops(told: list[tuple[str, float]]) -> tuple[TimedHop, ...]:
@@ -263,16 +254,17 @@ class Tour:
             return True
         progress.status = "doing"
         progress.settled.clear()
-        progress.late = asyncio.get_running_loop().call_later(LATE_SECONDS, self._be_late, progress)
+
+        def be_late() -> None:
+            if progress.status == "doing":
+                progress.status = "late"
+                progress.settled.set()
+                self._changed()
+
+        progress.late = asyncio.get_running_loop().call_later(LATE_SECONDS, be_late)
         self._changed()
         self._actions[step]()
         return True
-
-    def _be_late(self, progress: TourProgress) -> None:
-        if progress.status == "doing":
-            progress.status = "late"
-            progress.settled.set()
-            self._changed()
 
     async def wait(self, name: str) -> ObservedEffect | None:
         """Waits for the effect of a step that was started. Returns None if it takes too long."""

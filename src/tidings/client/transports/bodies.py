@@ -6,6 +6,7 @@ the events limits each of them.
 
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
@@ -28,26 +29,26 @@ class BodyUnreadable(httpx2.StreamError):
     """An answer is compressed in a way that was not asked for, or is corrupt."""
 
 
+@dataclass(eq=False, repr=False)
 class BoundedTransport(httpx2.AsyncBaseTransport):
     """A transport that decompresses its answers, and raises `BodyTooLarge` while one is read that is too long."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: int) -> None:
-        self._inner = inner
-        self._limit = limit
+    inner: httpx2.AsyncBaseTransport
+    limit: int
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
+        response = await self.inner.handle_async_request(request)
         headers = response.headers
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport has asynchronous streams")
-        response.stream = body = BoundedBody(response.stream, self._limit, headers)
+        response.stream = body = BoundedBody(response.stream, self.limit, headers)
         response.extensions[_EXTENSION] = body
         if body.encoding == ENCODING:
             del headers["content-encoding"]
         return response
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -71,9 +72,11 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._is_over = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self.encoding not in ("", "identity", ENCODING):
+            raise self._failed(BodyUnreadable(f"Body compressed with {self.encoding}, which was not asked for."))
         try:
             self._check(self._stated)
-            decompressor = self._decompressor()
+            decompressor = Decompressor([self.encoding], None) if self.encoding == ENCODING else None
             size = 0
             async for piece in self._inner:
                 self.on_data(piece)
@@ -88,11 +91,6 @@ class BoundedBody(httpx2.AsyncByteStream):
             self._failed(error)
             raise
         self._end()
-
-    def _decompressor(self) -> Decompressor | None:
-        if self.encoding not in ("", "identity", ENCODING):
-            raise BodyUnreadable(f"Body compressed with {self.encoding}, which was not asked for.")
-        return Decompressor([self.encoding], None) if self.encoding == ENCODING else None
 
     def _failed(self, error: Exception) -> Exception:
         self.tap_end(error)

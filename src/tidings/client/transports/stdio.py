@@ -298,29 +298,24 @@ class RunningCommand:
             try:
                 self._program.stdin.write(text.encode() + b"\n")
                 await self._program.stdin.drain()
-            except OSError:
-                self._spawn(self._end_when_silent())
-
-    async def _end_when_silent(self) -> None:
-        """Ends the streams, because the program no longer reads. Its last output may say why."""
-        await self._until_silent()
-        self._end_streams()
+            except OSError:  # The program no longer reads. Its last output may say why.
+                self._spawn(self._until_silent()).add_done_callback(lambda _: self._end_streams())
 
 
+@dataclass(eq=False, repr=False)
 class _Input(AsyncResource):
     """The stream that the SDK writes to: straight into the program's standard input, without a task in between."""
 
-    def __init__(self, pass_in: Callable[[SessionMessage], Coroutine[Any, Any, None]]) -> None:
-        self._pass_in = pass_in
-        self.closed = False
-        self.broken = False
+    pass_in: Callable[[SessionMessage], Coroutine[Any, Any, None]]
+    closed: bool = False
+    broken: bool = False
 
     async def send(self, item: SessionMessage, /) -> None:
         if self.closed:
             raise anyio.ClosedResourceError
         if self.broken:
             raise anyio.BrokenResourceError
-        await self._pass_in(item)
+        await self.pass_in(item)
 
     async def aclose(self) -> None:
         self.closed = True

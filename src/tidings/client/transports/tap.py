@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Final, Protocol, cast
 
 import httpx2
-from anyio.abc import AsyncResource, ObjectReceiveStream
+from anyio.abc import ObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
 
@@ -154,17 +154,14 @@ class TapReporter:
         # A secret may be written with escapes.
         if "\\" not in text and not any(secret in text for secret in self._secrets):
             return body
-        # Value by value: masking a number or a word of the protocol in the text would break the JSON.
-        return {
-            key if key in _OUTER_KEYS else self.clean(key): mapped(value, self._masked) for key, value in body.items()
-        }
 
-    def _masked(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.clean(value)
-        if isinstance(value, int | float) and self.clean(str(value)) != str(value):
-            return MASK
-        return value
+        def shown(value: Any) -> Any:
+            if isinstance(value, int | float) and self.clean(str(value)) != str(value):
+                return MASK
+            return self.clean(value) if isinstance(value, str) else value
+
+        # Value by value: masking a number or a word of the protocol in the text would break the JSON.
+        return {key if key in _OUTER_KEYS else self.clean(key): mapped(value, shown) for key, value in body.items()}
 
     @staticmethod
     def _report(listener: Callable[[Any], None], make: Callable[[], Any]) -> None:
@@ -178,69 +175,71 @@ class TapReporter:
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
+@dataclass(eq=False, repr=False)
 class TappedTransport(httpx2.AsyncBaseTransport):
     """A transport that reports each exchange, and the messages in it. `inner` is a `BoundedTransport`."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, tap: TapReporter, limit: int) -> None:
-        self._inner = inner
-        self._tap = tap
-        self._limit = limit
+    inner: httpx2.AsyncBaseTransport
+    tap: TapReporter
+    limit: int
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = self._tap.begin(request.method, str(request.url), request.headers)
+        exchange = self.tap.begin(request.method, str(request.url), request.headers)
         try:
             content = request.content
         except httpx2.RequestNotRead:
             content = b""  # Sent in pieces, as only sign-in requests are.
         try:
-            self._tap.message(content, incoming=False, exchange=exchange.id)
-            response = await self._inner.handle_async_request(request)
+            self.tap.message(content, incoming=False, exchange=exchange.id)
+            response = await self.inner.handle_async_request(request)
         except BaseException as error:
-            self._tap.ended(exchange, error)
+            self.tap.ended(exchange, error)
             raise
         body = body_of(response)
         is_stream = body is not None and body.is_stream
-        exchange = self._tap.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
+        exchange = self.tap.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
         if body is None:
-            self._tap.ended(exchange)
+            self.tap.ended(exchange)
         else:
-            reader = _BodyTap(self._tap, exchange, SseParser(self._limit) if is_stream else None)
+            reader = _BodyTap(self.tap, exchange, SseParser(self.limit) if is_stream else None)
             body.tap_part, body.tap_end = reader.part, reader.over
         return response
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
+@dataclass(eq=False, repr=False)
 class _BodyTap:
     """Reads along while a body arrives: a stream of `events`, each with a message, or at most one message."""
 
-    def __init__(self, tap: TapReporter, exchange: Exchange, events: "SseParser | None") -> None:
-        self._tap = tap
-        self._exchange = exchange
-        self._events = events
+    tap: TapReporter
+    exchange: Exchange
+    events: "SseParser | None"
+
+    def __post_init__(self) -> None:
         self._received = 0
         self._pieces: list[bytes] = []
         self._is_over = False
 
     def part(self, part: bytes) -> None:
         self._received += len(part)
-        if self._events is None:
+        if self.events is None:
             self._pieces.append(part)  # The body has a limit.
             return
-        for data in self._events.feed(part):
+        for data in self.events.feed(part):
             if isinstance(data, int):
-                self._tap.too_large(data, exchange=self._exchange.id)
+                self.tap.too_large(data, exchange=self.exchange.id)
             else:
-                self._tap.message(data, incoming=True, exchange=self._exchange.id)
+                self.tap.message(data, incoming=True, exchange=self.exchange.id)
 
     def over(self, error: Exception | None) -> None:
         if self._is_over:
             return
         self._is_over = True
-        if error is None and self._events is None:  # An incomplete event does not count.
-            self._tap.message(b"".join(self._pieces), incoming=True, exchange=self._exchange.id)
-        self._tap.ended(self._exchange, error, received=self._received)
+        if error is None and self.events is None:  # An incomplete event does not count.
+            self.tap.message(b"".join(self._pieces), incoming=True, exchange=self.exchange.id)
+        self.tap.ended(self.exchange, error, received=self._received)
 
 
 class SseParser:
@@ -298,36 +297,33 @@ async def tapped_streams(
 ) -> AsyncGenerator[TransportStreams]:
     """Enters a transport, and yields its two streams with a tap on them."""
     async with transport as (read, write):
-        yield _TappedReader(read, tap), _TappedWriter(write, tap)
+        yield _TappedStream(read, tap), _TappedStream(write, tap)
 
 
-class _Wrapper(AsyncResource):
-    def __init__(self, inner: Any, tap: TapReporter) -> None:
-        self._inner = inner
-        self._tap = tap
+@dataclass(eq=False, repr=False)
+class _TappedStream(ObjectReceiveStream[SessionMessage | Exception]):
+    """One of the two streams of a transport, to read from or to write to."""
+
+    inner: Any
+    tap: TapReporter
+
+    @property
+    def last_context(self) -> Context | None:
+        return getattr(self.inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        item = await self.inner.receive()
+        self._report(item, incoming=True)
+        return item
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._report(item, incoming=False)
+        await self.inner.send(item)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self.inner.aclose()
 
     def _report(self, item: SessionMessage | Exception, *, incoming: bool) -> None:
         if isinstance(item, SessionMessage):
             with suppress(ValueError):  # Such as half a surrogate pair.
-                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                self._tap.message(text, incoming=incoming)
-
-
-class _TappedReader(_Wrapper, ObjectReceiveStream[SessionMessage | Exception]):
-    @property
-    def last_context(self) -> Context | None:
-        return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        item = await self._inner.receive()
-        self._report(item, incoming=True)
-        return item
-
-
-class _TappedWriter(_Wrapper):
-    async def send(self, item: SessionMessage, /) -> None:
-        self._report(item, incoming=False)
-        await self._inner.send(item)
+                self.tap.message(item.message.model_dump_json(by_alias=True, exclude_unset=True), incoming=incoming)
