@@ -88,12 +88,13 @@ class SubscriptionPolicy:
         ]
 
     async def honoured(self, subscriptions: Sequence[str], permits: Callable[[str], Awaitable[bool]]) -> list[str]:
-        """Returns the subscriptions that name something which is served, and that are permitted.
+        """Returns the subscriptions that are permitted, and that name something which is served.
 
-        Both are asked about each: the time must not tell what is missing from what is refused.
+        Permission is asked first, for each. What is refused is not looked up: the time must not tell if it exists.
         """
-        missing = set(self.missing(subscriptions))
-        return [text for text in subscriptions if await permits(text) and text not in missing]
+        permitted = [text for text in subscriptions if await permits(text)]
+        missing = set(self.missing(permitted)) if permitted else ()
+        return [text for text in permitted if text not in missing]
 
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
         """Returns `subscriptions`, each once, if all are well-formed, allowed and, beside those `held`, not too many.
