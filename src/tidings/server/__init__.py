@@ -25,11 +25,11 @@ written by the subscriber of its era: through the borrowed stream, or through th
     stdio.py, stop.py   standard input and output; stop signals
     waking/             tasks, and the tool wait_for_change
     events/             MCP Events: poll, stream, webhooks
-    config.py           Coalesce, Limits, Waking, Events, and the checks of options
+    config.py           Coalesce, Limits, Waking, Events, Webhooks, and the checks of options
     telemetry.py        spans and metrics
 """
 
-from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking
+from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking, Webhooks
 from tidings.server.live import Live
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize
@@ -48,5 +48,6 @@ __all__ = [
     "ResourceProvider",
     "SubscriberInfo",
     "Waking",
+    "Webhooks",
     "attach",
 ]

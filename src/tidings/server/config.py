@@ -1,13 +1,14 @@
 """The settings of a live server as values, and the checks of options where they are given."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Any, Literal, cast
 
 from mcp.shared.uri_template import UriTemplate
 
+from tidings._kit.backoff import Backoff
 from tidings.bus.streams import Retention
 from tidings.changes import check_subscription
 
@@ -73,10 +74,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if not value > 0:
-                raise ValueError(f"Limits needs {field.name} > 0, not {value}")
+                raise ValueError(f"Limits needs {each.name} > 0, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,37 @@ class Waking:
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if not isinstance(value, bool) and not 0 < value < float("inf"):
-                raise ValueError(f"Waking needs {field.name} > 0, not {value}")
+                raise ValueError(f"Waking needs {each.name} > 0, not {value}")
         if self.quiet > self.longest_quiet:
             raise ValueError(f"Waking needs quiet <= longest_quiet, not {self.quiet} and {self.longest_quiet}")
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Settings of the webhooks of MCP Events. Times are in seconds."""
+
+    per_client: int = 100
+    """Subscriptions of one signed-in user."""
+    longest: float = 86_400.0
+    """For which a subscription is granted, unless its subscriber asks for less."""
+    timeout: float = 10.0
+    """For the answer of a receiver."""
+    retries: Sequence[float] = (5.0, 30.0, 120.0, 600.0)
+    """Before each further try of a delivery, give or take a fifth. After the last it is parked."""
+    lease: float = 10.0
+    """After which another replica takes over the deliveries of one that was killed."""
+    local: bool = False
+    """For development: permits http, receivers on this machine, and subscribers who have not signed in."""
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        for name in ("per_client", "longest", "timeout", "lease"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"Webhooks needs {name} > 0, not {getattr(self, name)}")
+        Backoff(self.retries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +155,22 @@ class Events:
     """Between two polls, which clients are asked to keep to."""
     error_codes: Literal["sketch", "sep-3415"] = "sketch"
     """The numbers of errors: those that ChatGPT documents, or those of SEP-3415."""
+    webhooks: Webhooks = field(default_factory=Webhooks)
 
     def __post_init__(self) -> None:
         _check_numbers(self)
 
 
 def _check_numbers(settings: Any) -> None:
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if not isinstance(field.default, bool | int | float):
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if not isinstance(each.default, bool | int | float):
             continue
-        is_flag = isinstance(field.default, bool)
+        is_flag = isinstance(each.default, bool)
         if isinstance(value, bool) is not is_flag or not isinstance(value, Real):
             needed = "True or False" if is_flag else "a number"
             raise TypeError(
-                f"{type(settings).__name__} needs {needed} for {field.name}, not {type(value).__name__} {value!r}"
+                f"{type(settings).__name__} needs {needed} for {each.name}, not {type(value).__name__} {value!r}"
             )
 
 

@@ -1,4 +1,4 @@
-"""`EventsExtension`: the events of one server, by list, poll and stream, and the publishing of those of authors.
+"""`EventsExtension`: the events of one server: list, poll and stream, and the publishing of those of authors.
 
 Every live server has events for the changes of its resources and lists: they are read from the compacted log, so that
 an event may stand for several equal changes. The events of authors have payloads, and each is kept: see
@@ -45,6 +45,7 @@ from tidings.server.events.reading import (
     encoded,
 )
 from tidings.server.events.types import Event, EventType, NoArguments, filter_of, is_model, log_types
+from tidings.server.events.webhooks import NOTICE, Webhooks
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
@@ -87,14 +88,22 @@ class EventsExtension:
         server.add_request_handler(event_wire.LIST, messages.ListParams, self._list)
         server.add_request_handler(event_wire.POLL, messages.PollParams, self._poll)
         server.add_request_handler(event_wire.STREAM, messages.StreamParams, self._stream)
+        hooks = self._webhooks = Webhooks(core, self, settings.webhooks)
+        server.add_request_handler(event_wire.SUBSCRIBE, messages.SubscribeParams, hooks.subscribe)
+        server.add_request_handler(event_wire.UNSUBSCRIBE, messages.UnsubscribeParams, hooks.unsubscribe)
+        server.add_request_handler(event_wire.DELIVERIES, messages.DeliveriesParams, hooks.deliveries)
+        server.add_request_handler(event_wire.REDELIVER, messages.RedeliverParams, hooks.redeliver)
 
     def start(self) -> None:
         """Begins to serve. The bus has been entered, and forgets its listeners when it is left."""
         self._times = HeardTimes()
         self._core.bus.subscribe(self._times.heard)
+        self._webhooks.start()
 
     def noticed(self, uri: str | None) -> None:
         """Hears a notice of the log; None if the log was lost."""
+        if uri is None or uri.startswith(EVENTS + NOTICE):
+            self._webhooks.noticed(None if uri is None else uri.removeprefix(EVENTS + NOTICE))
         names = list(self._sources) if uri is None else [uri.removeprefix(EVENTS)] if uri.startswith(EVENTS) else []
         for name in names:
             if name in self._sources:
@@ -105,6 +114,7 @@ class EventsExtension:
             await source.follow()
 
     async def aclose(self) -> None:
+        await self._webhooks.aclose()
         self._background.cancel()
         await self._background.finished()
 

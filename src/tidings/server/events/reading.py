@@ -56,6 +56,7 @@ class Listener(Collector):
         principal: str | None,
         transport: str,
         wanted: Filter | None,
+        news: asyncio.Event | None = None,
     ) -> None:
         features: list[Feature] = [] if wanted is None else [each for each in _FEATURES if getattr(wanted, each)]
         super().__init__(
@@ -67,7 +68,7 @@ class Listener(Collector):
             limits=core.policy.limits,
         )
         self.permits = permits
-        self.news = asyncio.Event()
+        self.news = news or asyncio.Event()
         self.over = False
         self.reason: TidingsError | None = None
 

@@ -1,0 +1,324 @@
+"""`Delivery`: posts the events of one webhook subscription, one after the other, on the replica that has its lease.
+
+An event is posted until it is received, so others wait behind it. After the last try there are two cases:
+- The receiver refused this event (most codes of 4xx; 410 and 413 at once): the event is parked, and the next follows.
+- The receiver is in trouble: the subscription is parked at this event until its subscriber refreshes it. If the same
+  event fails again after that, the event is parked.
+
+A parked event is among the deliveries, with the reason, and can be delivered again.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
+
+from tidings._kit import event_wire
+from tidings._kit.backoff import jittered
+from tidings.bus.streams import Lease, parse_cursor
+from tidings.changes import Cursor
+from tidings.errors import NotAuthorized, TidingsError, TransportError
+from tidings.server.config import Webhooks
+from tidings.server.core import Core
+from tidings.server.events.grants import Grant, GrantStore, Progress
+from tidings.server.events.messages import Json, canonical, iso
+from tidings.server.events.reading import Batch, Listener, Permits, Reader
+from tidings.server.events.types import EventType
+from tidings.server.policy import RequestContext
+
+if TYPE_CHECKING:
+    from tidings.server.events.extension import EventsExtension
+    from tidings.server.events.posting import Answer
+
+_AT_ONCE: Final = 10  # Events that are read ahead: each may take 256 KiB.
+_SAVE_SECONDS: Final = 0.5  # Between two writes of progress. What was delivered since is delivered again after a crash.
+_IDLE_SAVE_SECONDS: Final = 60.0  # Until progress is written that only passed over events for others.
+_RETRY_SECONDS: Final = 1.0  # While the bus is away.
+_MOST_SHOWN: Final = 1_000
+_JITTER: Final = 0.2
+
+Post = Callable[[Grant, str, bytes], Awaitable[tuple["Answer", dict[str, str]]]]
+
+
+class _Parked(Exception):
+    """The subscription is parked."""
+
+
+class _Superseded(Exception):
+    """Another replica has written the progress: it has the lease now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The means by which a replica delivers."""
+
+    core: Core
+    events: "EventsExtension"
+    store: GrantStore
+    settings: Webhooks
+    post: Post
+
+
+def context_of(grant: Grant) -> RequestContext:
+    """Returns a context for `authorize`, like that of a request by the subscriber."""
+    scope: Json = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    if grant.user is not None:
+        scope["user"] = AuthenticatedUser(AccessToken(token="", **grant.user))
+    nobody: Any = cast("ServerSession", None)  # It has no session at this time.
+    return RequestContext(
+        session=nobody, lifespan_context={}, protocol_version="", method=event_wire.SUBSCRIBE, request=Request(scope)
+    )
+
+
+class Delivery:
+    """Delivers for one grant until that ends or its lease is lost."""
+
+    def __init__(self, means: Means, lease: Lease, grant: Grant) -> None:
+        self._means = means
+        self._lease = lease
+        self.grant = grant
+        self._news = asyncio.Event()
+        self._progress: Progress
+        self._revision: int = 0
+        self._saved_at = 0.0
+        self._saved_cursor: str = ""
+        self._unsaved = False
+
+    def renew(self, grant: Grant) -> None:
+        """Hears that the grant was changed."""
+        self.grant = grant
+        self._news.set()
+
+    async def run(self) -> None:
+        context = context_of(self.grant)
+        auth_context_var.set(None if context.request is None else context.request.scope.get("user"))
+        while self.grant.seconds_left > 0:
+            try:
+                self._progress, self._revision = await self._means.store.progress(self.grant)
+                self._saved_cursor = self._progress.cursor
+                while self.grant.seconds_left > 0:
+                    await self._live(context)
+            except TransportError:
+                await asyncio.sleep(_RETRY_SECONDS)
+            except _Superseded:
+                return
+
+    async def stop(self) -> None:
+        """Writes what is not written yet: the task that runs it has ended."""
+        if self._unsaved and self._lease.is_held:
+            await self._means.store.save(self.grant, self._progress, self._revision)
+
+    async def _live(self, context: RequestContext) -> None:
+        progress = self._progress
+        try:
+            if progress.parked == self.grant.edition:
+                self._news.clear()
+                await self._wait(self.grant.seconds_left)
+                return
+            async with self._reading(context) as (kind, listener, reader):
+                await self._deliver(kind, listener, reader)
+                if isinstance(listener.reason, NotAuthorized):
+                    raise listener.reason
+            if listener.reason is None:
+                raise _Superseded  # The server stops.
+            await asyncio.sleep(_RETRY_SECONDS)
+        except _Parked:
+            pass
+        except (TidingsError, MCPError) as error:
+            if isinstance(error, TransportError):
+                raise
+            await self._park(str(error))
+
+    @asynccontextmanager
+    async def _reading(self, context: RequestContext) -> AsyncGenerator[tuple[EventType, Listener, Reader]]:
+        core, events, grant = self._means.core, self._means.events, self.grant
+        selection = await events.select(context, grant.name, grant.arguments)
+        permits = Permits(core.policy.screen(context), core.policy.limits.permission)
+        principal = None if grant.user is None else grant.user.get("subject") or grant.user["client_id"]
+        listener = events.listener(
+            permits, selection, client=grant.id, principal=principal, transport="webhook", news=self._news
+        )
+        core.join(listener)
+        try:
+            reader = await events.reader(selection, listener, self._progress.cursor)
+            try:
+                yield selection.kind, listener, reader
+            finally:
+                reader.close()
+        finally:
+            core.leave(listener)
+            listener.gone()
+
+    async def _deliver(self, kind: EventType, listener: Listener, reader: Reader) -> None:
+        progress = self._progress
+        while not listener.over and self.grant.seconds_left > 0:
+            self._news.clear()
+            await self._deliver_again(kind, listener)
+            batch = await reader.next(_AT_ONCE, oldest=self.grant.oldest)
+            if batch.truncated:
+                progress.truncated = self.grant.edition
+                gap = {"type": "gap", "cursor": self._means.events.cursor_text(kind, batch.start)}
+                mark = self._means.core.seals.digest("gap", f"{self.grant.id} {batch.start}")
+                if not await self._send(f"msg_gap_{mark}", kind.name, gap, batch.start, listener):
+                    return
+            for event in batch.events:
+                body = self._means.events.body(kind, event)
+                if not await self._send(event.id, kind.name, body, event.cursor, listener):
+                    return
+                progress.cursor = event.cursor
+            progress.cursor = batch.cursor
+            await self._save()
+            if not batch.more:
+                due = _SAVE_SECONDS if self._unsaved else jittered(_IDLE_SAVE_SECONDS, below=0.5)
+                await self._wait(min(due, self.grant.seconds_left))
+                progress.cursor = reader.cursor  # It may have passed over events for others.
+                await self._save()
+
+    async def _send(
+        self, message_id: str, name: str, message: Json, cursor: str, listener: Listener, *, once: bool = False
+    ) -> bool:
+        """Returns True once a message was received or is parked, and False if the subscription ends before.
+
+        Raises `_Parked`. `once`: it was delivered or parked before, and is posted once more.
+        """
+        progress, delays = self._progress, self._means.settings.retries
+        body = canonical(message).encode()
+        at, is_again = time.time(), progress.trying == message_id
+        tries = progress.tries if is_again and not once else 0
+        if is_again and not once:
+            await self._wait_until(progress.next_try, listener)
+        while not listener.over and self.grant.seconds_left > 0:
+            await self._held()
+            answer, headers = await self._means.post(self.grant, message_id, body)
+            tries += 1
+            is_last = once or tries > len(delays)
+            gives_up = answer.is_final or (
+                is_last and (once or answer.is_about_event or progress.was_parked == message_id)
+            )
+            state = "delivered" if not answer.error else "parked" if gives_up or is_last else "retrying"
+            pause = 0.0 if state != "retrying" else jittered(delays[tries - 1], below=_JITTER, above=_JITTER)
+            next_try = time.time() + pause
+            progress.note({
+                "subscriptionId": self.grant.id,
+                "eventId": message_id,
+                "name": name,
+                "at": iso(at),
+                "state": state,
+                "tries": tries,
+                "mostTries": len(delays) + 1,
+                "seconds": round(answer.seconds, 3),
+                "nextTry": iso(next_try) if pause else None,
+                "reason": answer.reason,
+                "request": {"headers": headers, "body": body[:_MOST_SHOWN].decode(errors="replace")},
+                "response": {"status": answer.status, "body": answer.body[:_MOST_SHOWN].decode(errors="replace")},
+                "cursor": cursor,
+            })  # fmt: skip
+            self._unsaved = True
+            if answer.error:
+                progress.error, progress.failed_since = answer.error, progress.failed_since or time.time()
+            else:
+                progress.delivered += 1
+                progress.error, progress.failed_since, progress.last_at = "", 0.0, time.time()
+            if once:
+                return True
+            if gives_up or not answer.error:
+                progress.trying, progress.tries, progress.next_try, progress.was_parked = "", 0, 0.0, ""
+                return True
+            if is_last:
+                progress.trying, progress.tries, progress.next_try = message_id, 0, 0.0
+                progress.was_parked = message_id
+                await self._park(answer.reason)
+                raise _Parked
+            progress.trying, progress.tries, progress.next_try = message_id, tries, next_try
+            await self._save(now=True)
+            await self._wait_until(next_try, listener)
+        return False
+
+    async def _deliver_again(self, kind: EventType, listener: Listener) -> None:
+        progress = self._progress
+        for edition, event_id, cursor in self.grant.again:
+            if edition > progress.redelivered:
+                events, grant = self._means.events, self.grant
+                selection = await events.select(context_of(grant), grant.name, grant.arguments)
+                reader = await events.reader(selection, listener, one_before(kind, cursor))
+                try:
+                    batch: Batch = await reader.next(1)
+                finally:
+                    reader.close()
+                for event in batch.events:
+                    if event.id == event_id:
+                        await self._send(event.id, kind.name, events.body(kind, event), cursor, listener, once=True)
+                progress.redelivered, self._unsaved = edition, True
+
+    async def _park(self, reason: str) -> None:
+        self._progress.parked, self._progress.reason = self.grant.edition, reason
+        self._progress.failed_since = self._progress.failed_since or time.time()
+        self._unsaved = True
+        await self._save(now=True)
+
+    async def _save(self, *, now: bool = False) -> None:
+        progress, clock = self._progress, time.monotonic()
+        idle = clock - self._saved_at > _IDLE_SAVE_SECONDS / 2 and progress.cursor != self._saved_cursor
+        if not (idle or (self._unsaved and (now or clock - self._saved_at >= _SAVE_SECONDS))):
+            return
+        revision = await self._means.store.save(self.grant, progress, self._revision)
+        if revision is None:
+            raise _Superseded
+        self._revision, self._saved_at, self._saved_cursor, self._unsaved = revision, clock, progress.cursor, False
+
+    async def _held(self) -> None:
+        """Waits until it is known that this replica still has the lease."""
+        while not self._lease.is_held:  # noqa: ASYNC110 - its part takes it again, or ends this task
+            await asyncio.sleep(0.05)
+
+    async def _wait_until(self, at: float, listener: Listener) -> None:
+        """Waits for a time, for the end of the listener, or for a refresh."""
+        edition = self.grant.edition
+        while not listener.over and self.grant.edition == edition and (left := at - time.time()) > 0:
+            self._news.clear()
+            if self.grant.seconds_left <= 0:
+                break
+            await self._wait(min(left, self.grant.seconds_left))
+        self._news.set()  # Whatever was heard meanwhile was not read yet.
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+
+def one_before(kind: EventType, cursor: str) -> str:
+    """Returns the cursor before the event that ends at `cursor`."""
+    if kind.change is None:
+        epoch, number, _ = parse_cursor(cursor)
+        return f"{epoch}.{number - 1}."
+    place = Cursor.parse(cursor)
+    return cursor if place is None else str(Cursor(place.epoch, max(place.version - 1, 0), place.term))
+
+
+def status_of(grant: Grant, progress: Progress) -> Json:
+    """Returns `deliveryStatus`."""
+    error = "connection_refused" if progress.error == "address_refused" else progress.error
+    return {
+        "active": progress.parked != grant.edition,
+        "lastDeliveryAt": iso(progress.last_at) if progress.last_at else None,
+        "lastError": error or None,
+        **({"failedSince": iso(progress.failed_since)} if progress.failed_since else {}),
+    }
+
+
+def new_id(what: str) -> str:
+    """Returns the id of a message that is not an event."""
+    return f"msg_{what}_{secrets.token_hex(12)}"
