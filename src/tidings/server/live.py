@@ -34,7 +34,8 @@ from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowi
 from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Events, Waking
 from tidings.server.core import Core, invalid_params
-from tidings.server.events.extension import EventsExtension, ModelT
+from tidings.server.events.catalogue import ModelT
+from tidings.server.events.extension import EventsExtension
 from tidings.server.events.messages import METHODS
 from tidings.server.hooks import Hook, HookEvent
 from tidings.server.http_exchange import ASGIApp

@@ -31,7 +31,7 @@ from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, list_change
 from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking, check_options
-from tidings.server.events.extension import ModelT
+from tidings.server.events.catalogue import ModelT
 from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy

@@ -1,6 +1,7 @@
 """MCP Events (SEP-3415, a draft): events that clients list, poll, stream, or have posted to a webhook.
 
-extension.py   EventsExtension: events/list, events/poll, events/stream; publishing
+extension.py   EventsExtension: events/list, events/poll, events/stream
+catalogue.py   EventCatalogue: declaring, publishing, permissions, cursors
 types.py       EventType: what an author declares, and what every live server has
 reading.py     reading on from a cursor: bounded streams, and the compacted log
 webhooks.py    Webhooks: events/subscribe and the like; the lease of deliveries

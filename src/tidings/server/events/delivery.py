@@ -30,6 +30,7 @@ from tidings.changes import Cursor
 from tidings.errors import NotAuthorized, TidingsError, TransportError
 from tidings.server.config import Webhooks
 from tidings.server.core import Core
+from tidings.server.events.catalogue import EventCatalogue
 from tidings.server.events.grants import Grant, GrantStore, Progress
 from tidings.server.events.messages import Json, canonical, iso
 from tidings.server.events.reading import Batch, Listener, Permits, Reader
@@ -37,7 +38,6 @@ from tidings.server.events.types import EventType
 from tidings.server.policy import RequestContext
 
 if TYPE_CHECKING:
-    from tidings.server.events.extension import EventsExtension
     from tidings.server.events.posting import Answer
 
 _AT_ONCE: Final = 10  # Events that are read ahead: each may take 256 KiB.
@@ -63,7 +63,7 @@ class Means:
     """The means by which a replica delivers."""
 
     core: Core
-    events: "EventsExtension"
+    events: EventCatalogue
     store: GrantStore
     settings: Webhooks
     post: Post

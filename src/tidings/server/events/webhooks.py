@@ -23,6 +23,7 @@ from tidings.errors import CallbackFailed, EventNotFound, NotAuthorized, NotSupp
 from tidings.server import config
 from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
+from tidings.server.events.catalogue import EventCatalogue, Selection
 from tidings.server.events.delivery import Delivery, Means, new_id, status_of
 from tidings.server.events.grants import PARTS, Grant, GrantStore, Listed, Progress, part_of
 from tidings.server.events.messages import Json, canonical, invalid, iso
@@ -32,7 +33,6 @@ from tidings.server.policy import RequestContext
 from tidings.server.principals import holder_of
 
 if TYPE_CHECKING:
-    from tidings.server.events.extension import EventsExtension, Selection
     from tidings.server.events.posting import Answer, Poster
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ _POSTS_AT_ONCE: Final = 16  # For one principal, so that slow receivers do not d
 class Webhooks:
     """Serves `events/subscribe` and the like, and delivers."""
 
-    def __init__(self, core: Core, events: "EventsExtension", settings: config.Webhooks) -> None:
+    def __init__(self, core: Core, events: EventCatalogue, settings: config.Webhooks) -> None:
         self._core = core
         self._events = events
         self._settings = settings
@@ -183,7 +183,7 @@ class Webhooks:
             }
 
     async def _start(
-        self, ctx: RequestContext, selection: "Selection", params: messages.SubscribeParams
+        self, ctx: RequestContext, selection: Selection, params: messages.SubscribeParams
     ) -> tuple[str, bool]:
         """Returns the cursor behind which a subscription begins, and whether that is later than was asked for."""
         events, kind = self._events, selection.kind

@@ -1,0 +1,245 @@
+"""`EventCatalogue`: the types of events of one server, what publishes them, and readers of them.
+
+Every live server has events for the changes of its resources and lists: they are read from the compacted log, so that
+an event may stand for several equal changes. The events of authors have payloads, and each is kept: see
+`tidings.bus.streams`.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import mcp_types as types
+from pydantic import BaseModel
+
+from tidings._kit import event_wire
+from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.tasks import Background
+from tidings._kit.text import size_text
+from tidings.bus import Records
+from tidings.bus.memory import MemoryRecords
+from tidings.bus.streams import Retention, parse_cursor
+from tidings.changes import Cursor, Filter, ResourceUpdated, check_uri
+from tidings.errors import EventNotFound, TidingsError, TransportError
+from tidings.server.adapters import Adapter
+from tidings.server.config import Events
+from tidings.server.core import Core, rpc_error, rpc_errors
+from tidings.server.events import messages
+from tidings.server.events.messages import Json, event_error, invalid
+from tidings.server.events.reading import (
+    ChangeReader,
+    EventReader,
+    HeardTimes,
+    Listener,
+    Permits,
+    Reader,
+    StreamSource,
+    encoded,
+)
+from tidings.server.events.types import Event, EventType, NoArguments, filter_of, is_model, log_types
+from tidings.server.notify import EVENTS
+from tidings.server.policy import RequestContext
+
+ModelT = TypeVar("ModelT", bound=type[BaseModel])
+_LARGEST: Final = event_wire.MOST_BYTES - 2_000  # Data of an event: the rest is for what stands around it.
+_LONGEST_ID: Final = 200
+_SEAL_WIDTH: Final = 40  # The length of a seal shows.
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a subscriber wants: a type, and its arguments."""
+
+    kind: EventType
+    arguments: BaseModel
+    filter: Filter | None
+    """The changes of the log, for a type that stands for those."""
+
+
+class EventCatalogue:
+    """The events of one server."""
+
+    def __init__(self, core: Core, adapter: Adapter, settings: Events) -> None:
+        self._core = core
+        self._server = adapter.lowlevel
+        self._settings = settings
+        records: Records | None = getattr(core.bus, "records", None)
+        self.records: Records = records if records is not None else MemoryRecords(time.monotonic)
+        self._declared: dict[str, EventType] = {}
+        self._sources: dict[str, StreamSource] = {}
+        self._times = HeardTimes()
+        self._background = Background()
+
+    def start(self) -> None:
+        """Begins to serve. The bus has been entered, and forgets its listeners when it is left."""
+        self._times = HeardTimes()
+        self._core.bus.subscribe(self._times.heard)
+
+    def noticed(self, uri: str | None) -> None:
+        """Hears a notice of the log; None if the log was lost."""
+        names = list(self._sources) if uri is None else [uri.removeprefix(EVENTS)] if uri.startswith(EVENTS) else []
+        for name in names:
+            if name in self._sources:
+                self._background.start(self._follow(self._sources[name]))
+
+    async def _follow(self, source: StreamSource) -> None:
+        with suppress(TransportError):  # Its readers look again by themselves.
+            await source.follow()
+
+    async def aclose(self) -> None:
+        """Stops reading."""
+        self._background.cancel()
+        await self._background.finished()
+
+    # The events of authors
+
+    def declare(
+        self,
+        name: str,
+        *,
+        description: str | None,
+        arguments: type[BaseModel] | None,
+        retention: Retention | None,
+    ) -> Callable[[ModelT], ModelT]:
+        """See `Live.event`."""
+
+        def declared(payload: ModelT) -> ModelT:
+            if not is_model(payload):
+                raise TypeError(f"event({name!r}) decorates a pydantic model, the payload of the event.")
+            if name in self._types():
+                raise ValueError(f"There is an event {name!r} already.")
+            kept = retention or self._settings.retention
+            text = description or (payload.__doc__ or "").strip() or name
+            kind = EventType(name, text, payload, arguments or NoArguments, kept)
+            self._declared[name] = kind
+            self._sources[name] = StreamSource(self.records, kind)
+            return payload
+
+        return declared
+
+    async def publish(
+        self,
+        name: str,
+        payload: BaseModel | Mapping[str, Any],
+        *,
+        event_id: str | None = None,
+        happened_at: float | None = None,
+        about: str | None = None,
+    ) -> str:
+        """See `Notifier.event`."""
+        kind = self._declared.get(name)
+        if kind is None:
+            hint = did_you_mean(name, self._declared) or there_are(self._declared)
+            raise ValueError(f"There is no event {name!r}: declare it with event({name!r}) before.{hint}")
+        event_id = f"evt_{secrets.token_hex(16)}" if event_id is None else event_id
+        if not (
+            event_id.isascii() and event_id.isprintable() and 0 < len(event_id) <= _LONGEST_ID and " " not in event_id
+        ):
+            raise ValueError(f"An event id has at most {_LONGEST_ID} visible ASCII characters, not {event_id!r}")
+        about = "" if about is None else check_uri(about)
+        event = encoded(event_id, time.time() if happened_at is None else happened_at, kind.dumped(payload), about)
+        if len(event) > _LARGEST:
+            raise ValueError(
+                f"An event takes at most {size_text(_LARGEST)}, and this one takes {size_text(len(event))}. Put the "
+                "content into a resource, and its URI into the event."
+            )
+        await self._sources[name].append(event)
+        with suppress(TransportError):  # The notice is kept, and published when the bus is back.
+            await self._core.publish(ResourceUpdated(EVENTS + name))
+        return event_id
+
+    # What there is
+
+    def _types(self) -> dict[str, EventType]:
+        """Returns all types by name. What the server offers may still grow: its handlers come one by one."""
+        handler = self._server.get_request_handler
+        offered = {each: handler(f"{each}/list") is not None for each in ("resources", "tools", "prompts")}
+        kinds = log_types(offered, self._core.policy.names)
+        return {kind.name: kind for kind in kinds} | self._declared
+
+    async def visible(self, ctx: RequestContext) -> dict[str, EventType]:
+        """Returns the types that the sender of a request may know of."""
+        allows = self._core.policy.allows
+        return {
+            name: kind for name, kind in self._types().items() if kind.change is not None or await allows(ctx, kind.uri)
+        }
+
+    async def select(self, ctx: RequestContext, name: str, arguments: Json) -> Selection:
+        """Returns what a request selects. Raises `MCPError` or a named error."""
+        kinds, policy = await self.visible(ctx), self._core.policy
+        if (kind := kinds.get(name)) is None:
+            hint = did_you_mean(name, kinds) or there_are(kinds)
+            raise EventNotFound(f"There is no event {name!r}.{hint}", data={"kind": "event"})
+        checked = kind.checked(arguments)
+        if kind.change is None:
+            return Selection(kind, checked, None)
+        wanted = filter_of(kind, checked)
+        for subscription in policy.check(wanted.subscriptions):
+            await policy.require(ctx, subscription)
+        return Selection(kind, checked, wanted)
+
+    # Cursors
+
+    def cursor_text(self, kind: EventType, cursor: str) -> str:
+        """Returns a cursor as clients get it: sealed where permission is asked for, as it counts the events of all."""
+        core = self._core
+        if kind.change is not None and (place := Cursor.parse(cursor)) is not None:
+            return core.cursor_text(place)
+        return core.seals.seal(kind.uri, cursor.ljust(_SEAL_WIDTH)) if core.policy.asks else cursor
+
+    async def cursor_from(self, kind: EventType, text: str) -> str:
+        """Returns the cursor of a client. Raises `MCPError` if it was not given out by this server."""
+        with suppress(ValueError):
+            if kind.change is not None:
+                if (place := await self._core.cursor_from(text)) is not None:
+                    return str(place)
+            else:
+                asks = self._core.policy.asks
+                opened = await self._core.seals.open(kind.uri, text) if asks else text
+                parse_cursor(cursor := (opened or "").rstrip())
+                return cursor
+        raise invalid("This cursor was not given out by this server for this event.", field="cursor")
+
+    # Reading
+
+    def listener(self, permits: Permits, selection: Selection, **who: Any) -> Listener:
+        return Listener(self._core, permits, wanted=selection.filter, **who)
+
+    async def reader(self, selection: Selection, listener: Listener, cursor: str | None) -> Reader:
+        """Returns a reader behind `cursor`, or behind everything there is. It has to be closed."""
+        core, kind = self._core, selection.kind
+        if selection.filter is not None:
+            await core.watched(selection.filter.subscriptions)
+            at = str(core.bus.head) if cursor is None else cursor
+            return ChangeReader(core, selection.filter, self._times, listener, at)
+        source = self._sources[kind.name]
+        at = await source.end() if cursor is None else cursor
+        reader = EventReader(source, kind, kind.matcher(selection.arguments), listener, at)
+        try:
+            await source.join(reader)
+        except BaseException:
+            reader.close()
+            raise
+        return reader
+
+    def body(self, kind: EventType, event: Event) -> Json:
+        return messages.event_body(event.id, kind.name, event.at, event.data, self.cursor_text(kind, event.cursor))
+
+    @contextmanager
+    def errors(self, ctx: RequestContext) -> Generator[None]:
+        """Turns refusals and named errors into those of the extension."""
+        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+            try:
+                yield
+            except TidingsError as error:
+                if (named := event_error(error, self._settings.error_codes)) is None:
+                    raise
+                raise named from error
+
+    def as_json(self, error: TidingsError) -> Json:
+        """Returns an error as the messages of a stream have it."""
+        named = event_error(error, self._settings.error_codes)
+        return (named or rpc_error(error, not_found=types.INVALID_PARAMS)).error.model_dump(exclude_none=True)
