@@ -3,7 +3,8 @@
     python examples/surviving.py [number of changes]     (Ctrl-C stops it)
 
 At every third change, the server is killed (`kill -9`), and the note changes while no server runs. The client
-reconnects, learns that the new server cannot know what it missed, and reads again. In `replicas.py`, the server knows.
+reconnects, learns that the new server cannot know what it missed, and reads again. In
+`replicas/killing.py`, the server knows.
 """
 
 import asyncio

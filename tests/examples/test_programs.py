@@ -53,7 +53,7 @@ def test_a_server_that_cannot_be_tried_is_another_matter_than_one_that_fails(arg
 
 
 def test_nothing_is_stale_when_a_replica_is_killed() -> None:
-    story = run("replicas.py", "4")
+    story = run("replicas/killing.py", "4")
     assert (story.returncode, story.stderr) == (0, "")
     assert story.stdout.count("received after") == 4
     assert "kill -9 of replica A" in story.stdout
@@ -71,7 +71,7 @@ def test_a_copy_is_fresh_again_after_its_server_was_killed() -> None:
 
 
 def test_users_hear_only_of_what_is_theirs_and_only_as_long_as_they_may() -> None:
-    story = run("private_notes.py")
+    story = run("authentication/private_notes.py")
     assert (story.returncode, story.stderr) == (0, "")
     *told, revoked, last = story.stdout.splitlines()
     assert told == [
@@ -85,7 +85,7 @@ def test_users_hear_only_of_what_is_theirs_and_only_as_long_as_they_may() -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "processes"), [("surviving.py", 1), pytest.param("replicas.py", 3, marks=pytest.mark.thorough)]
+    ("name", "processes"), [("surviving.py", 1), pytest.param("replicas/killing.py", 3, marks=pytest.mark.thorough)]
 )
 def test_a_story_takes_all_its_processes_with_it_on_ctrl_c(name: str, processes: int) -> None:
     command = [sys.executable, EXAMPLES / name, "1000"]
@@ -105,13 +105,15 @@ def test_a_story_takes_all_its_processes_with_it_on_ctrl_c(name: str, processes:
 
 def test_the_list_of_examples_is_complete() -> None:
     listed = (EXAMPLES / "README.md").read_text()
-    assert [path.name for path in EXAMPLES.glob("*.py") if f"]({path.name})" not in listed] == []
-    assert [path.name for path in EXAMPLES.glob("*.py") if not path.read_text().startswith('"""')] == []
+    single, folders = EXAMPLES.glob("*.py"), {path.parent for path in EXAMPLES.glob("*/*.py")}
+    assert [path.name for path in single if f"]({path.name})" not in listed] == []
+    assert [folder.name for folder in folders if f"]({folder.name}/README.md)" not in listed] == []
+    assert [path for path in EXAMPLES.rglob("*.py") if not path.read_text().startswith('"""')] == []
 
 
 def test_each_line_to_type_is_a_line_of_its_own() -> None:
-    for path in EXAMPLES.glob("*.py"):
+    for path in EXAMPLES.rglob("*.py"):
         opening = path.read_text().split('"""')[1]
-        typed = [line for line in opening.splitlines() if re.match(r" *(python|tidings|pip) ", line)]
+        typed = [line for line in opening.splitlines() if re.match(r" *(python|tidings|pip|BUS=\S+) ", line)]
         assert typed, path.name
         assert [line for line in typed if not line.startswith("    ")] == [], path.name

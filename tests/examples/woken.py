@@ -76,5 +76,5 @@ MODELS = {"pydantic_ai": pydantic_ai, "langgraph": langgraph, "openai_agents": o
 
 if __name__ == "__main__":
     os.chdir(sys.argv[3])
-    example = runpy.run_path(str(EXAMPLES / f"wake_{sys.argv[1]}.py"))
+    example = runpy.run_path(str(EXAMPLES / f"woken_agent/wake_{sys.argv[1]}.py"))
     asyncio.run(example["main"](sys.argv[2], MODELS[sys.argv[1]](), 0))

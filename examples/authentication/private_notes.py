@@ -1,6 +1,6 @@
 """Resources that belong to users: tokens, `authorize` and revocation, with a server and two users.
 
-    python examples/private_notes.py
+    python examples/authentication/private_notes.py
 
 Ada asks for Bob's diary, and is told that there is none. Bob follows his own. Then Ada's rights are revoked: her stream
 ends at once, her client is refused, and Bob's goes on.

