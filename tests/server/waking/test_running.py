@@ -529,10 +529,10 @@ async def test_a_client_that_has_many_results_has_them_for_a_shorter_time_and_th
 
 
 async def test_a_call_for_which_there_is_no_room_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.server.waking.running._RECORD_BYTES", 50_000_000)
+    monkeypatch.setattr("tidings.server.waking.running._RUN_BYTES", 10**12)
     async with jobs() as (made, port):
         refused = await call_with(port, "work")
-        assert refused.error["data"]["limit"] == "result"
+        assert refused.error["data"]["limit"] == "memory"
         assert made.memory == 0
 
 

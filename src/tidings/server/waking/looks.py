@@ -6,7 +6,6 @@ answer at once, as long as this process knows that the task is unchanged. Two re
 nothing but their JSON-RPC id and their trace, so no one gets an answer that was not theirs a moment ago.
 """
 
-import hashlib
 import json
 import re
 import secrets
@@ -15,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 from tidings.server.http_exchange import ASGIApp, Message, Receive, Scope, Send, header_of
@@ -50,7 +48,6 @@ class _Answer:
     before: bytes
     after: bytes
     asked_with: tuple[object, ...]
-    digest: bytes
     key: str
     record: TaskRecord
     headers: list[tuple[bytes, bytes]]
@@ -117,14 +114,13 @@ class QuickLooks:
         if look.expires is not None:
             seconds = min(seconds, look.expires - time.time())
         until = time.monotonic() + seconds
-        asked = _surroundings(scope), _digest(scope)
-        self._answers[task] = _Answer(*around, *asked, look.key, record, response.headers, result, until)
+        self._answers[task] = _Answer(*around, _surroundings(scope), look.key, record, response.headers, result, until)
         if len(self._answers) > _MOST:
             self._answers.popitem(last=False)
 
     def _find(self, task: bytes, scope: Scope) -> _Answer | None:
         answer = self._answers.get(task)
-        if answer is None or (answer.asked_with != _surroundings(scope) and answer.digest != _digest(scope)):
+        if answer is None or answer.asked_with != _surroundings(scope):
             return None
         if time.monotonic() >= answer.until or not self._is_unchanged(answer.key, answer.record):
             del self._answers[task]
@@ -187,13 +183,6 @@ def _around_id(body: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _surroundings(scope: Scope) -> tuple[object, ...]:
-    """Returns everything that surrounds the body of a request. Quicker to compare than a digest."""
-    return scope["headers"], scope["path"], scope.get("query_string"), (scope.get("client") or ("",))[0]
-
-
-def _digest(scope: Scope) -> bytes:
-    """Returns a digest of everything that surrounds the body of a request, but its trace."""
+    """Returns everything that surrounds the body of a request, but its trace."""
     headers = [each for each in scope["headers"] if each[0] not in _DIFFERING]
-    client = str((scope.get("client") or ("",))[0]).encode()
-    parts = (scope["path"].encode(), scope.get("query_string", b""), client, *chain.from_iterable(headers))
-    return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
+    return headers, scope["path"], scope.get("query_string"), (scope.get("client") or ("",))[0]

@@ -41,7 +41,7 @@ from tidings._kit.text import counted, duration, shortened, size_text
 from tidings.bus.shared import LARGEST_VALUE
 from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import Adapter
-from tidings.server.budget import Budget, Place
+from tidings.server.budget import Place
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_error, scope_of, weight_of
 from tidings.server.policy import RequestContext
@@ -57,8 +57,7 @@ TaskMode = bool | Literal["required"]
 LEASE_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 5.0  # Between two looks at the lease of another process, and between two renewals of one's own.
 
-_RUN_BYTES: Final = 30_000  # The tasks of asyncio, the SDK's context, and the request.
-_RECORD_BYTES: Final = 1_500  # Without its result.
+_RUN_BYTES: Final = 32_000  # The tasks of asyncio, the SDK's context, and the request.
 _FIRST_ROUND: Final = 1.0  # Seconds in which a tool that may ask before its work does so.
 _TOGETHER: Final = 0.02  # Seconds in which several questions become one write.
 _RETRY_SECONDS: Final = 0.5
@@ -126,7 +125,7 @@ class RunningTasks:
         self._lease = RunnerLease(store)
         self._runs: dict[str, TaskRun] = {}
         self._counts: Counter[str] = Counter()
-        self._kept: dict[KeptResult, asyncio.TimerHandle] = {}
+        self._kept: dict[Place, asyncio.TimerHandle] = {}  # For results that can still be fetched.
         self._background = Background()
         self._renewing: asyncio.Task[None] | None = None
         self.modes: dict[str, TaskMode] = {}
@@ -138,15 +137,11 @@ class RunningTasks:
         name: str = params["name"]
         client = client_key(scope_of(ctx))
         self._check(client)
-        kept = KeptResult(self._core.admit(client), self._core.budget, client, self._waking.keep)
-        try:
-            kept.run(_RUN_BYTES + weight_of(ctx))
-            kept.result(_RECORD_BYTES)
-        except LimitReached:
-            kept.release()
-            raise
+        place = self._core.admit(client)
+        place.keep("run", _RUN_BYTES + weight_of(ctx))
         key, task_id = self._store.new_id(name, holder_of(scope_of(ctx)))
-        run = TaskRun(ctx, call_next, self._store, key, waking=self._waking, kept=kept)
+        keep = partial(self._keep_seconds, client)
+        run = TaskRun(ctx, call_next, self._store, key, waking=self._waking, place=place, keep=keep)
         self._counts[client] += 1
         self._runs[key] = run
 
@@ -154,7 +149,11 @@ class RunningTasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 logger.error("The task of the tool %s could not be served.", name, exc_info=error)
             self._runs.pop(key, None)
-            self._keep(kept, for_a_while=run.is_stored)
+            place.keep("run", 0)
+            if run.is_stored and not self._core.stopping:
+                self._kept[place] = task.get_loop().call_later(min(keep(), _LONGEST_TIMER), self._forget, place)
+            else:
+                place.release()
             self._counts[client] -= 1
             if not self._counts[client]:
                 del self._counts[client]
@@ -170,18 +169,14 @@ class RunningTasks:
             raise
         return {"resultType": "task", **record.summary(task_id)}
 
-    def _keep(self, kept: "KeptResult", *, for_a_while: bool) -> None:
-        """Counts the result of a tool for its client until it is forgotten."""
-        kept.run(0)
-        if for_a_while and not self._core.stopping:
-            loop = asyncio.get_running_loop()
-            self._kept[kept] = loop.call_later(min(kept.seconds, _LONGEST_TIMER), self._forget, kept)
-        else:
-            kept.release()
+    def _keep_seconds(self, client: str) -> float:
+        """Returns for how long a result that comes now is kept. A client that has many has to fetch new ones sooner."""
+        keep = self._waking.keep
+        return keep if self._core.budget.fill(client) < _MUCH else min(keep, _SHORT_KEEP)
 
-    def _forget(self, kept: "KeptResult") -> None:
-        self._kept.pop(kept).cancel()
-        kept.release()
+    def _forget(self, place: Place) -> None:
+        self._kept.pop(place).cancel()
+        place.release()
 
     def _check(self, client: str) -> None:
         running, most = self._counts[client], self._waking.running_per_client
@@ -250,8 +245,8 @@ class RunningTasks:
 
     async def aclose(self) -> None:
         """Leaves the bus, and forgets who has how much there."""
-        for kept in tuple(self._kept):
-            self._forget(kept)
+        for place in tuple(self._kept):
+            self._forget(place)
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
@@ -263,39 +258,6 @@ class RunningTasks:
         return [run.task for run in self._runs.values() if not run.task.done()]
 
 
-class KeptResult:
-    """The part of the budget that a task holds for its client: for the tool that runs, and then for its result.
-
-    A client that has many results has to fetch new ones sooner. One that has too many gets no more.
-    """
-
-    def __init__(self, place: Place, budget: Budget, client: str, keep: float) -> None:
-        self._place = place
-        self._budget = budget
-        self._client = client
-        self._keep = keep
-        self.release = place.release
-
-    @property
-    def seconds(self) -> float:
-        """For which a result that comes now is kept."""
-        return self._keep if self._budget.fill(self._client) < _MUCH else min(self._keep, _SHORT_KEEP)
-
-    def run(self, memory: int) -> None:
-        """Holds this much for the tool. Raises `LimitReached`."""
-        self._place.keep("run", memory)
-
-    def result(self, size: int) -> None:
-        """Holds this much for the record of the task. Raises `LimitReached`."""
-        if size > LARGEST_VALUE:
-            raise LimitReached(
-                f"The result takes {size_text(size)}, and a task keeps at most {size_text(LARGEST_VALUE)}. Let the "
-                "tool return less, for example a link to a resource.",
-                data={"limit": "result", "max": LARGEST_VALUE, "scope": "task"},
-            )
-        self._place.keep("result", size)
-
-
 class TaskRun:
     """One call of a tool that runs as a task.
 
@@ -305,7 +267,15 @@ class TaskRun:
     task: "asyncio.Task[None]"
 
     def __init__(
-        self, ctx: RequestContext, call_next: CallNext, store: TaskStore, key: str, *, waking: Waking, kept: KeptResult
+        self,
+        ctx: RequestContext,
+        call_next: CallNext,
+        store: TaskStore,
+        key: str,
+        *,
+        waking: Waking,
+        place: Place,
+        keep: Callable[[], float],
     ) -> None:
         session = ctx.session
         info = session.client_params.client_info if session.client_params is not None else None
@@ -319,7 +289,8 @@ class TaskRun:
         self._store = store
         self._key = key
         self._waking = waking
-        self._kept = kept
+        self._place = place
+        self._keep = keep
         self._scope = anyio.CancelScope()
         self._started = asyncio.Event()  # It asks or reports, or is over: from here on it cannot ask before its work.
         self._stored = asyncio.Event()
@@ -421,11 +392,11 @@ class TaskRun:
         def end(record: TaskRecord) -> TaskRecord:
             over = outcome(record)
             try:
-                self._kept.result(len(bytes(over)))
+                self._hold(len(bytes(over)))
             except LimitReached as error:
                 refused = rpc_error(error, not_found=types.INTERNAL_ERROR).error
                 over = record.failed(refused.model_dump(mode="json", exclude_none=True))
-            return over.kept_for(self._kept.seconds)
+            return over.kept_for(self._keep())
 
         while True:
             try:
@@ -436,6 +407,16 @@ class TaskRun:
                 return
             else:
                 return
+
+    def _hold(self, size: int) -> None:
+        """Holds this much for the record of the task. Raises `LimitReached`."""
+        if size > LARGEST_VALUE:
+            raise LimitReached(
+                f"The result takes {size_text(size)}, and a task keeps at most {size_text(LARGEST_VALUE)}. Let the "
+                "tool return less, for example a link to a resource.",
+                data={"limit": "result", "max": LARGEST_VALUE, "scope": "task"},
+            )
+        self._place.keep("result", size)
 
     def _changed(self, _: str) -> None:
         self._helpers.start(self._look())

@@ -56,96 +56,49 @@ _NOTE_KEY: Final = "com.anthropic/agent-task"  # Claude Code shows its model no 
 _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for, is let go of after this time.
 
 
-class Wait(Collector):
-    """A subscriber that collects the changes of what it waits for.
+class Gathering(Collector):
+    """A subscriber that gathers what changes, and calls `when_ready` when that has been quiet for a while.
 
-    It is ready when they have been quiet for a while, when the log was lost, or when its time is up. It then calls
-    `when_ready`, and goes on to collect. The changes of its own caller do not count, unless `own` is set.
+    It is ready at once when the log was lost. It then goes on to gather. Changes of `origin` itself do not count,
+    unless `own` is set.
     """
 
     __slots__ = (
-        "_core",
         "_end_of_quiet",
-        "_last_moment",
-        "_place",
         "_timer",
         "_waking",
         "before",
         "changed",
-        "cursor",
-        "interrupted",
         "is_ready",
         "lost",
         "origin",
         "own",
-        "until",
         "when_ready",
     )
 
-    def __init__(
-        self,
-        ctx: RequestContext,
-        core: Core,
-        waking: Waking,
-        *,
-        place: Place,
-        since: str,
-        until: float,
-        own: bool,
-        subscriptions: Sequence[str],
-    ) -> None:
-        scope = scope_of(ctx)
-        super().__init__(
-            client=client_name(ctx),
-            principal=principal_of(scope),
-            transport="task",
-            features=(),
-            subscriptions=subscriptions,
-            limits=core.policy.limits,
-            screen=core.policy.screen(ctx),
-        )
-        self._core = core
+    def __init__(self, waking: Waking, origin: str, *, own: bool = False, **subscriber: Any) -> None:
+        super().__init__(features=(), **subscriber)
         self._waking = waking
-        self._place = place
         self._timer: asyncio.TimerHandle | None = None
         self._end_of_quiet = 0.0
-        # By the clock of the loop, because the other one may be set back.
-        self._last_moment = asyncio.get_running_loop().time() + until - time.time()
-        self.when_ready: Callable[[], None] = _nobody
-        self.until = until
-        self.origin = origin_of(scope)
+        self.origin = origin
         self.own = own
+        self.when_ready: Callable[[], object] = _nobody
         self.is_ready = False
         self.changed: dict[str, None] = {}
         self.before: dict[str, str] = {}  # The texts before their changes, of resources that a prefix covers.
-        self.cursor = since  # Of a reader that has everything that was collected.
         self.lost = False  # It is not known what has changed.
-        self.interrupted = False  # It ended before its time.
 
-    @property
-    def is_settling(self) -> bool:
-        """Something has changed, and it is ready in a moment."""
-        return bool(self.changed) and not self.is_ready
-
-    @property
-    def seconds_left(self) -> float:
-        return max(self._last_moment - asyncio.get_running_loop().time(), 0.0)
-
-    def begin(self) -> None:
-        """Waits from now on, also after something was collected that did not count."""
-        self.is_ready, self._end_of_quiet = False, 0.0
-        if self.lost or self.interrupted or not (self.seconds_left or self.changed):
-            self._ready()
-        elif self.changed:
-            self._wait_for_quiet()
-        else:
-            self._set_timer(self.seconds_left, self._ready)
+    def take(self) -> list[str]:
+        """Returns what was gathered, and begins anew."""
+        changed, self.changed = self.changed, {}
+        self.before, self.is_ready, self.lost, self._end_of_quiet = {}, False, False, 0.0
+        return list(changed)
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         for frame in frames:
             if isinstance(frame.change, ResourceUpdated) and (self.own or frame.origin != self.origin):
                 self._note(frame.change.uri, frame.before)
-            self.cursor = frame.cursor or self.cursor
         if len(self.changed) > max(self._limits.backlog, len(self.subscriptions)):
             self.changed.clear()
             self.lost = True
@@ -173,29 +126,96 @@ class Wait(Collector):
 
     def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
         self.lost = True
-        self.cursor = cursor or self.cursor
         self._ready()
 
     def _ready(self) -> None:
         if not self.is_ready and not self._gone:
             self.is_ready = True
-            self._set_timer(self.seconds_left + _UNASKED_SECONDS, self.end)
             self.when_ready()
 
+    def gone(self) -> None:
+        super().gone()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _cut(self) -> None:
+        self.end()
+
+    def end(self, reason: TidingsError | None = None) -> None: ...
+
+    def _forbidden(self, subscription: str) -> None: ...
+
+
+class Wait(Gathering):
+    """The changes of what a call of the tool waits for. It is also ready when its time is up."""
+
+    __slots__ = ("_core", "_last_moment", "_place", "cursor", "interrupted", "until")
+
+    def __init__(
+        self, ctx: RequestContext, core: Core, waking: Waking, wanted: "_Wanted", *, place: Place, since: str
+    ) -> None:
+        scope = scope_of(ctx)
+        super().__init__(
+            waking,
+            origin_of(scope),
+            own=wanted.own,
+            client=client_name(ctx),
+            principal=principal_of(scope),
+            transport="task",
+            subscriptions=wanted.uris,
+            limits=core.policy.limits,
+            screen=core.policy.screen(ctx),
+        )
+        self._core = core
+        self._place = place
+        # By the clock of the loop, because the other one may be set back.
+        self._last_moment = asyncio.get_running_loop().time() + wanted.until - time.time()
+        self.until = wanted.until
+        self.cursor = since  # Of a reader that has everything that was gathered.
+        self.interrupted = False  # It ended before its time.
+
+    @property
+    def is_settling(self) -> bool:
+        """Something has changed, and it is ready in a moment."""
+        return bool(self.changed) and not self.is_ready
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self._last_moment - asyncio.get_running_loop().time(), 0.0)
+
+    def begin(self) -> None:
+        """Waits from now on, also after something was gathered that did not count."""
+        self.is_ready, self._end_of_quiet = False, 0.0
+        if self.lost or self.interrupted or not (self.seconds_left or self.changed):
+            self._ready()
+        elif self.changed:
+            self._wait_for_quiet()
+        else:
+            self._set_timer(self.seconds_left, self._ready)
+
+    def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
+        for frame in frames:
+            self.cursor = frame.cursor or self.cursor
+        return super()._write(frames)
+
+    def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
+        self.cursor = cursor or self.cursor
+        super().deliver_everything(place, cursor)
+
+    def _ready(self) -> None:
+        if not self.is_ready and not self._gone:
+            self._set_timer(self.seconds_left + _UNASKED_SECONDS, self.end)
+        super()._ready()
+
     def settle(self) -> str:
-        """Returns the cursor of a reader that has everything that was collected."""
+        """Returns the cursor of a reader that has everything that was gathered."""
         if not self.changed and not self.lost and not self.busy:
             self.cursor = self._core.cursor_text(self._core.position)  # Everything up to there was of others.
         return self.cursor
 
     def gone(self) -> None:
         super().gone()
-        if self._timer is not None:
-            self._timer.cancel()
         self._place.release()
-
-    def _cut(self) -> None:
-        self.end()
 
     def end(self, reason: TidingsError | None = None) -> None:
         self.interrupted = self.is_ready = True
@@ -515,15 +535,23 @@ class Waits:
 
     # Waits as subscribers
 
-    async def _begun(self, ctx: RequestContext, place: Cursor, wanted: _Wanted) -> tuple[Wait, list[Entry]]:
+    async def _begun(self, ctx: RequestContext, since: Cursor, wanted: _Wanted) -> tuple[Wait, list[Entry]]:
         """Returns a wait that is registered, and the changes since its place in the log, which it has."""
-        wait = self._new(ctx, place, wanted)
+        core, client = self._core, client_key(scope_of(ctx))
+        memory = _WAIT_BYTES + subscription_bytes(wanted.uris) + (weight_of(ctx) if core.policy.asks else 0)
+        place = core.admit(client, streams=1, memory=memory)
+        wait = Wait(ctx, core, self._waking, wanted, place=place, since=core.cursor_text(since))
+        self._held[wait] = client
+        self._counts[client] += 1
+        awaited = self._awaited.pop(wait.origin, Filter()).subscriptions.union(wanted.uris)
+        self._awaited[wait.origin] = Filter.of(awaited if len(awaited) <= _MOST_AWAITED else wanted.uris)
+        if len(self._awaited) > _MOST_ORIGINS:
+            del self._awaited[next(iter(self._awaited))]
         try:
-            missed = await self._join(ctx, wait, place)
+            return wait, await self._join(ctx, wait, since)
         except BaseException:
             self._leave(wait)
             raise
-        return wait, missed
 
     def _check_room(self, client: str) -> None:
         held, most = self._counts[client], self._waking.waits_per_client
@@ -533,30 +561,6 @@ class Waits:
                 "Wait for several resources with one call, or cancel a task.",
                 data={"limit": "waits_per_client", "max": most, "scope": "client"},
             )
-
-    def _new(self, ctx: RequestContext, since: Cursor, wanted: _Wanted) -> Wait:
-        """Returns a wait that holds a place in the budget."""
-        core, client = self._core, client_key(scope_of(ctx))
-        memory = _WAIT_BYTES + subscription_bytes(wanted.uris) + (weight_of(ctx) if core.policy.asks else 0)
-        place = core.admit(client, streams=1, memory=memory)
-        text = core.cursor_text(since)
-        wait = Wait(
-            ctx,
-            core,
-            self._waking,
-            place=place,
-            since=text,
-            until=wanted.until,
-            own=wanted.own,
-            subscriptions=wanted.uris,
-        )
-        self._held[wait] = client
-        self._counts[client] += 1
-        awaited = self._awaited.pop(wait.origin, Filter()).subscriptions.union(wanted.uris)
-        self._awaited[wait.origin] = Filter.of(awaited if len(awaited) <= _MOST_AWAITED else wanted.uris)
-        if len(self._awaited) > _MOST_ORIGINS:
-            del self._awaited[next(iter(self._awaited))]
-        return wait
 
     async def _join(self, ctx: RequestContext, wait: Wait, since: Cursor) -> list[Entry]:
         core, began = self._core, asyncio.get_running_loop().time()
