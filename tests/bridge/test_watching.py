@@ -222,6 +222,19 @@ async def test_the_status_says_what_is_watched_and_how() -> None:
         assert '"by": "a read every 5 s"' in status
 
 
+@ABOVE
+async def test_the_status_can_be_subscribed_to(above: str) -> None:
+    bridge = BridgeServer([spec(Shop())], prefixed=True)
+    async with using(bridge, above) as client:
+        heard = Heard(client)
+        await client.subscribe("bridge://status")
+        await bridge.set_servers([UpstreamSpec("missing", ["no-such-program-at-all"])])
+        await heard.until(1)
+        assert set(heard.uris) == {"bridge://status"}
+        (server,) = json.loads((await client.read_resource("bridge://status")).text)["servers"]
+        assert server["name"] == "missing"
+
+
 async def test_lists_of_a_new_server_are_announced() -> None:
     bridge = BridgeServer([spec(Shop())], prefixed=True)
     async with using(bridge) as client:

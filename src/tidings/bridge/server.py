@@ -38,6 +38,7 @@ from tidings.server.waking.extension import declares_tasks
 logger = logging.getLogger(__name__)
 
 STATUS: Final = "bridge://status"
+_STATUS_SECONDS: Final = 1.0  # Between two looks at the status, while somebody subscribes to it.
 _PAGE: Final = 1_000
 _MOST_ALLOWED: Final = 10_000  # URIs that somebody may subscribe to, and nobody does.
 _MOST_GROUPS: Final = 64  # Clients with tokens of their own, for which sessions are kept.
@@ -88,6 +89,7 @@ class BridgeServer(LiveServer[None]):
         self._groups: OrderedDict[str | None, ServerGroup] = OrderedDict()
         self._allowed: OrderedDict[str, set[str | None]] = OrderedDict()  # The principals that may subscribe.
         self._wanted: set[str] = set()  # The subscriptions that there are.
+        self._telling: asyncio.Task[None] | None = None
         self._records = getattr(bus, "records", None)
         self._durable = bus is not None and not isinstance(bus, MemoryBus)
         options = {"version": __version__} | options
@@ -117,6 +119,8 @@ class BridgeServer(LiveServer[None]):
         try:
             yield
         finally:
+            if self._telling is not None:
+                self._telling.cancel()
             await self._relay.aclose()
             await asyncio.gather(*(group.aclose() for group in self._groups.values()))
             self._groups.clear()
@@ -427,14 +431,30 @@ class BridgeServer(LiveServer[None]):
 
     async def _begin_interest(self, uri: str) -> None:
         self._wanted.add(uri)
-        if uri != STATUS:
-            principals = self._allowed.get(uri, set[str | None]()) if self._pass_token else {None}
-            await asyncio.gather(*(self._group_of(each).watches.begin(uri) for each in principals))
+        if uri == STATUS:
+            self._telling = asyncio.create_task(self._tell_status(), name="tidings bridge status")
+            return
+        principals = self._allowed.get(uri, set[str | None]()) if self._pass_token else {None}
+        await asyncio.gather(*(self._group_of(each).watches.begin(uri) for each in principals))
 
     async def _end_interest(self, uri: str) -> None:
         self._wanted.discard(uri)
         self._allowed.pop(uri, None)
+        if uri == STATUS and self._telling is not None:
+            self._telling.cancel()
         await asyncio.gather(*(group.watches.end(uri) for group in self._groups.values()))
+
+    async def _tell_status(self) -> None:
+        """Publishes changes of the status. That a copy grows older is none."""
+        told = None
+        while True:
+            now = [self.status(group) for group in self._groups.values()]
+            for watched in [each for status in now for each in status["watched"]]:
+                del watched["lag"]
+            if told is not None and told != now:
+                self._publish_update(STATUS)
+            told = now
+            await asyncio.sleep(_STATUS_SECONDS)
 
     def status(self, group: "ServerGroup") -> Json:
         """Returns the state of the servers and of what is watched."""
