@@ -61,6 +61,7 @@ class HttpServer:
 
         options.setdefault("timeout_graceful_shutdown", 3 if handle_signals else 1)  # To end 20,000 streams takes 3 s.
         options.setdefault("http", _bounded_protocol() if patience is None else _patient_protocol(patience))
+        options.setdefault("ws", "none")  # MCP has no use for WebSockets, whose library takes time to load.
         config = uvicorn.Config(app, **options)
         self._server = uvicorn.Server(config) if handle_signals else _without_signals(config)
 

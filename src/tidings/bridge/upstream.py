@@ -24,7 +24,6 @@ from tidings.bridge.settings import ClientCredentials, UpstreamSpec
 from tidings.client import ClientConfig, LiveClient, Tap, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
-from tidings.client.sign_in import kept_sign_in, sign_in_with_secret
 from tidings.client.targets import HttpTarget, Target, parse_target
 from tidings.errors import NotAuthorized, TidingsError
 
@@ -105,6 +104,8 @@ class Upstream:
         if auth is None and self.spec.pass_token:
             passed = {"Authorization": self.authorization} if self.authorization else {}
             return replace(parsed, headers={**parsed.headers, **passed})
+        from tidings.client.sign_in import kept_sign_in, sign_in_with_secret  # noqa: PLC0415 - takes 3 MB of memory
+
         if isinstance(auth, ClientCredentials):
             auth = sign_in_with_secret(parsed.url, auth.issuer, auth.client_id, auth.client_secret, auth.scope)
         return replace(parsed, auth=auth or kept_sign_in(parsed.url))

@@ -4,6 +4,7 @@ An address that other machines can reach needs a token, which every request must
 """
 
 import errno
+import gc
 import hmac
 import re
 import signal
@@ -226,6 +227,7 @@ def run(
                 await serve_app(app, http)
             tasks.cancel_scope.cancel()
 
+    gc.freeze()  # The collector need not look again and again at all that is loaded by now, which stays.
     until_stopped(serve)
 
 
