@@ -143,10 +143,11 @@ async def guarded(authorization: Authorization) -> AsyncGenerator[str]:
         yield url
 
 
-async def agree(address: str) -> str:
-    """Opens the page of a sign-in, and goes back as a browser does. Returns the address it was sent to, or the page."""
+async def agree(address: str, *, visit: bool = True) -> str:
+    """Opens the page of a sign-in, and goes back as a browser does. Returns the address it was sent to."""
     async with httpx2.AsyncClient() as browser:
         page = await browser.get(address)
         back = page.headers["location"]
-        await browser.get(back)
+        if visit:
+            await browser.get(back)
     return back

@@ -83,3 +83,9 @@ def _not_on_path(program: str, env: Mapping[str, str]) -> str:
             names.update(file.name for file in Path(folder or ".").iterdir())
     meant = did_you_mean(program, names, cutoff=0.75, among=100_000, show=str)
     return f"{meant} Is it installed, and on the PATH of this process? A full path finds it in any case.".strip()
+
+
+def can_open_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Returns whether there is a screen for a browser. One in the terminal would be in the way."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return platform in ("darwin", "win32") or any(environ.get(name) for name in screens)

@@ -5,7 +5,6 @@ one by one.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from tidings._kit.text import harmless
 from tidings.cli.exits import OneShotFailed
 from tidings.cli.oneshot import OneShotOptions
-from tidings.cli.terminal import styled
+from tidings.cli.terminal import styled, typed_line
 from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
 from tidings.client.responders import script_responder
 from tidings.client.schema import fill_in
@@ -87,30 +86,10 @@ def _print(text: str) -> None:
     click.echo(text, err=True)
 
 
-async def _line(prompt: str) -> str:
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
-    typed: asyncio.Future[bytes] = loop.create_future()
-
-    def read() -> None:
-        if not typed.done():
-            typed.set_result(os.read(fd, 65536))
-
-    loop.add_reader(fd, read)
-    try:
-        data = await typed
-    finally:
-        loop.remove_reader(fd)
-    if not data:
-        raise EOFError
-    return data.decode(errors="replace").rstrip("\r\n")
-
-
 async def _choose(prompt: str, *, default: str, at_end: str) -> str:
     """Asks for yes, decline or cancel. Return stands for `default`, Ctrl-D for `at_end`."""
     try:
-        said = (await _line(prompt)).strip().lower() or default
+        said = (await typed_line(prompt)).strip().lower() or default
     except EOFError:
         _print("")
         said = at_end
@@ -131,7 +110,7 @@ async def _ask_for_sample(request: PendingRequest) -> Any:
                 _print(f"  {message.role}: {harmless(text)}")
     text = ""
     with suppress(EOFError):
-        text = await _line("Your answer (empty to decline): ")
+        text = await typed_line("Your answer (empty to decline): ")
     return text or refusal("The user declined to answer in the model's place")
 
 
@@ -162,7 +141,7 @@ async def _ask_for_field(field: Field, schema: Mapping[str, Any]) -> Any:
     if field.has_default and field.default is not None:
         hint = f" [{harmless(str(field.default))}]"
     while True:
-        text = (await _line(f"{harmless(field.label)}{'*' if field.required else ''}{hint}: ")).strip()
+        text = (await typed_line(f"{harmless(field.label)}{'*' if field.required else ''}{hint}: ")).strip()
         if not text and hint:
             return field.default
         try:

@@ -75,7 +75,7 @@ PURPOSES: Final = {  # The purpose of each extra
     "render": "`tidings web --render`, which also needs Chromium",
     "bridge": "`tidings bridge`",
     "semantic": "search by meaning in `tidings vault`",
-    "keyring": "tokens of `tidings login` in the keychain of the operating system",
+    "keyring": "tokens of `tidings sign-in` in the keychain of the operating system",
     "inspector": "`tidings tui`, and scripts of answers in YAML",
 }
 _NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")

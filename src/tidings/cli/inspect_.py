@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from tidings._kit.lazy import install_command
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
-from tidings.cli.oneshot import era_option, with_target_help
+from tidings.cli.oneshot import credential_options, era_option, sent_headers, with_target_help
 from tidings.cli.serving import HttpAddress, PortInUse, listen
 from tidings.cli.terminal import all_of
 from tidings.cli.variables import Configured
@@ -35,6 +36,7 @@ _PORT.name = "port"  # For the error message of a wrong value.
 _OPTIONS = (
     click.argument("targets", metavar="[TARGET]...", nargs=-1),
     era_option,
+    credential_options,
     click.option(
         "--catalog",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -76,7 +78,10 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
+        @click.pass_context
         def run(
+            ctx: click.Context,
+            /,
             targets: tuple[str, ...],
             era: str | None,
             *,
@@ -86,7 +91,7 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
             **own: Any,
         ) -> Any:
             path = _catalog_path(catalog)
-            servers = _resolved(targets, era, path, read_only=read_only)
+            servers = _with_credentials(ctx, own, _resolved(targets, era, path, read_only=read_only))
             return function(Inspected(servers, path, read_only, no_journal), **own)
 
         help_ = with_target_help(
@@ -95,6 +100,24 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
         return click.command(name, cls=Configured, help=help_)(all_of(_OPTIONS)(run))
 
     return decorate
+
+
+def _with_credentials(
+    ctx: click.Context, own: dict[str, Any], servers: "tuple[ServerEntry, ...]"
+) -> "tuple[ServerEntry, ...]":
+    """Takes the credentials out of the options of a command. Returns the servers with them."""
+    headers, token, named = dict(own.pop("headers")), own.pop("token"), own.pop("token_env")
+    explicit = bool(named) or ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
+    if not explicit and len(servers) != 1:  # A variable does not say which of the servers it is for.
+        token = None
+    if (headers or explicit) and not any(server.url for server in servers):
+        raise Refusal("--header, --token and --token-env are for a server at a URL. Give its URL as TARGET.")
+
+    def with_them(entry: "ServerEntry") -> "ServerEntry":
+        sent = sent_headers(entry.headers, headers, named or token, token_is_explicit=explicit)
+        return entry if entry.url is None else replace(entry, headers=sent)
+
+    return tuple(map(with_them, servers))
 
 
 def _catalog_path(given: Path | None) -> Path:
@@ -150,9 +173,10 @@ def opened(url: str, *, asked: bool) -> Generator[bool]:
         return
     from threading import Thread, Timer
 
-    from tidings.inspector.http.serve import can_open, delete_redirect, make_redirect, open_page
+    from tidings._kit.process import can_open_browser
+    from tidings.inspector.http.serve import delete_redirect, make_redirect, open_page
 
-    if not can_open(os.environ):
+    if not can_open_browser(os.environ):
         yield False
         return
     redirect = make_redirect(url)

@@ -12,6 +12,7 @@ import click
 from tidings._version import __version__
 
 COMMANDS = {  # Each subcommand with its line in `--help`, which is also the first line of its own help
+    "accounts": "List the accounts that are signed in to servers.",
     "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
     "bridge": "Make other MCP servers live, in both eras, behind one address.",
     "call": "Call a tool and print its result.",
@@ -25,6 +26,8 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
     "ping": "Check whether a server answers, and how fast.",
     "prompt": "Get a prompt and print its messages.",
     "read": "Read a resource and print its content.",
+    "sign-in": "Sign in to a server by OAuth, with your browser.",
+    "sign-out": "Sign out of a server: revoke the tokens, and forget the account.",
     "task": "Show, follow or cancel a tool call that runs as a task.",
     "tui": "Open the inspector in the terminal.",
     "vault": "Serve an Obsidian vault over MCP, with live change notifications.",
@@ -33,6 +36,7 @@ COMMANDS = {  # Each subcommand with its line in `--help`, which is also the fir
 }
 PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
     "web watch": "web_watch:watch_command",
+    "accounts": "sign_in:accounts_command",
     "call": "tools:call_command",
     "info": "queries:info_command",
     "inspect": "inspect_:command",
@@ -41,6 +45,8 @@ PLACES = {  # The subcommands that are not `command` in the file of their name, 
     "ping": "queries:ping_command",
     "prompt": "queries:prompt_command",
     "read": "queries:read_command",
+    "sign-in": "sign_in:sign_in_command",
+    "sign-out": "sign_in:sign_out_command",
     "tui": "inspect_:tui_command",
 }
 CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -18,10 +18,11 @@ from typing import Any, Final, cast
 import click
 from click.core import ParameterSource
 
+from tidings._kit.text import harmless
 from tidings.cli.exits import ALL, ending, failed
 from tidings.cli.terminal import all_of
 from tidings.client.servers_file import ServersFileEntry
-from tidings.errors import BadTarget, TidingsError
+from tidings.errors import BadTarget, GaveUp, SignInNeeded, TidingsError
 from tidings.inspector.catalog import Catalog, CatalogError, user_catalog
 from tidings.inspector.catalog.catalog import command_length, is_runner, resolve
 from tidings.inspector.catalog.entry import ServerEntry
@@ -118,12 +119,19 @@ def with_options(
             raise BadTarget(f"{option} is for a command, and this server is at a URL. Omit {option}.")
     if entry.command is not None:
         return replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd)
+    return replace(entry, headers=sent_headers(entry.headers, headers, token, token_is_explicit=token_is_explicit))
+
+
+def sent_headers(
+    known: Mapping[str, str], headers: Mapping[str, str], token: str | None, *, token_is_explicit: bool
+) -> dict[str, str]:
+    """Returns the headers for a server: those that are known of it, and those of the command line instead of them."""
     own = {name.lower() for name in headers}
-    sent = {name: value for name, value in entry.headers.items() if name.lower() not in own} | dict(headers)
+    sent = {name: value for name, value in known.items() if name.lower() not in own} | dict(headers)
     if token and (token_is_explicit or not any(name.lower() == "authorization" for name in sent)):
         sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         sent["Authorization"] = f"Bearer {token.removeprefix('Bearer ')}"
-    return replace(entry, headers=sent)
+    return sent
 
 
 def _words(target: str | Sequence[str]) -> list[str]:
@@ -194,10 +202,14 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
         @click.pass_context
         def run(ctx: click.Context, /, **given: Any) -> Any:
             options = _taken(ctx, given)
-            try:
-                return function(options, **given)
-            except TidingsError as error:
-                raise failed(error, is_command=options.is_command) from error
+            while True:
+                try:
+                    return function(options, **given)
+                except TidingsError as error:
+                    wanted = error.__cause__ if isinstance(error, GaveUp) else error
+                    if not isinstance(wanted, SignInNeeded) or not options.can_ask:
+                        raise failed(error, is_command=options.is_command) from error
+                    _sign_in(options.entry, wanted.message)
 
         target = click.argument("target", callback=_target)
         help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
@@ -206,18 +218,30 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
     return decorate
 
 
+def _sign_in(entry: ServersFileEntry, why: str) -> None:
+    """Lets the person at the terminal sign in to a server, of which `why` says that it wants a sign-in."""
+    import asyncio
+
+    from tidings.cli.signing import print_step, sign_in
+
+    click.echo(harmless(why), err=True)
+    headers = {name: value for name, value in entry.headers.items() if name.lower() != "authorization"}
+    asyncio.run(sign_in(entry.url or "", on_step=print_step, headers=headers, account=entry.account))
+
+
 def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | list[str]:
     return cast("list[str]", ctx.meta[_WORDS]) if given == _AFTER_DASHES else given
 
 
 def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
     token, cwd = given.pop("token"), given.pop("cwd")
-    explicit = token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
+    named, account = given.pop("token_env"), given.pop("account")
+    explicit = named or (token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE)
     found = find_server(given.pop("target"), cwd)
     headers, env = dict(given.pop("headers")), dict(given.pop("env"))
-    entry = with_options(found, headers, token, env, cwd, token_is_explicit=explicit)
+    entry = with_options(found, headers, named or token, env, cwd, token_is_explicit=bool(explicit))
     return OneShotOptions(
-        entry,
+        replace(entry, account=account or entry.account),
         era=given.pop("era") or found.era,
         timeout=given.pop("timeout") or found.timeouts.get("request") or found.timeouts.get("connect"),
         as_json=given.pop("as_json"),
@@ -241,10 +265,45 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
     return pairs
 
 
+def _from_variable(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+    if name is not None and not os.environ.get(name):
+        raise click.BadParameter(f"the variable {name} is not set, or empty.", ctx, param)
+    return os.environ[name] if name is not None else None
+
+
 era_option: Final = click.option(
     "--era",
     type=click.Choice(["auto", "legacy", "2026-07-28"]),
     help="Protocol era to use. auto: the newest version that both sides support.",
+)
+
+header_option: Final = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    callback=_pairs,
+    metavar="K=V",
+    help="Send this HTTP header with each request.",
+    allow_from_autoenv=False,
+)
+credential_options: Final = all_of(
+    [
+        header_option,
+        click.option(
+            "--token",
+            envvar=TOKEN_VARIABLE,
+            show_envvar=True,
+            metavar="SECRET",
+            help="Send this bearer token to a server at a URL.",
+        ),
+        click.option(
+            "--token-env",
+            metavar="NAME",
+            callback=_from_variable,
+            allow_from_autoenv=False,
+            help="Send the bearer token that is in this environment variable.",
+        ),
+    ]
 )
 
 _OPTIONS: Final = (
@@ -257,21 +316,8 @@ _OPTIONS: Final = (
         help="Time limit for a connection (default 30) and for an answer (default 60). Each progress notification "
         "restarts the limit for the answer, up to five times the limit in all.",
     ),
-    click.option(
-        "--header",
-        "headers",
-        multiple=True,
-        callback=_pairs,
-        metavar="K=V",
-        help="Send this HTTP header with each request.",
-    ),
-    click.option(
-        "--token",
-        envvar=TOKEN_VARIABLE,
-        show_envvar=True,
-        metavar="SECRET",
-        help="Send this bearer token to a server at a URL.",
-    ),
+    credential_options,
+    click.option("--account", default="", metavar="NAME", help="Use this account of several that are signed in."),
     click.option(
         "--env",
         multiple=True,

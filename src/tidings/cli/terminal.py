@@ -106,3 +106,26 @@ def bar(part: float) -> str:
     """Returns a progress bar for a part of the whole, from 0 to 1."""
     filled = round(_BAR * min(max(part, 0.0), 1.0))
     return f"[{'#' * filled}{'.' * (_BAR - filled)}]"
+
+
+async def typed_line(prompt: str) -> str:
+    """Returns a line from standard input. Raises `EOFError` at its end, `OSError` if it cannot be watched."""
+    import asyncio
+
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
+    typed: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        if not typed.done():
+            typed.set_result(os.read(fd, 65536))
+
+    loop.add_reader(fd, read)
+    try:
+        data = await typed
+    finally:
+        loop.remove_reader(fd)
+    if not data:
+        raise EOFError
+    return data.decode(errors="replace").rstrip("\r\n")

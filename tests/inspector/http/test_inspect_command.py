@@ -14,7 +14,8 @@ import httpx2
 import psutil
 import pytest
 
-from tidings.inspector.http.serve import Assets, can_open, delete_redirect, make_redirect
+from tidings._kit.process import can_open_browser
+from tidings.inspector.http.serve import Assets, delete_redirect, make_redirect
 
 SERVER = """
 import json, sys
@@ -116,9 +117,9 @@ def test_the_redirect_is_for_its_user_alone_and_leads_to_the_page() -> None:
 
 
 def test_a_browser_is_opened_only_where_there_is_a_screen() -> None:
-    assert not can_open({}, "linux")
-    assert can_open({"DISPLAY": ":0"}, "linux")
-    assert can_open({}, "darwin")
+    assert not can_open_browser({}, "linux")
+    assert can_open_browser({"DISPLAY": ":0"}, "linux")
+    assert can_open_browser({}, "darwin")
 
 
 @pytest.mark.anyio

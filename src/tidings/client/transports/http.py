@@ -256,7 +256,7 @@ async def _token_wanted(response: httpx2.Response, server: str) -> SignInNeeded:
                 words = words_in(response.headers.get("content-type", ""), await response.aread())
     await response.aclose()
     said = f" It says: {words}" if words else ""
-    cure = 'Run `tidings login`, or pass a token: connect(url, token="...").'
+    cure = 'Run `tidings sign-in`, or pass a token: connect(url, token="...").'
     return SignInNeeded(f"The server wants a sign-in, and no token was sent (HTTP 401). {cure}{said}", server=server)
 
 

@@ -17,7 +17,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import tempfile
 import webbrowser
 from collections.abc import Mapping
@@ -252,12 +251,6 @@ async def _end(session: Session) -> None:
     stop_commands(pids, signal.SIGKILL)
     if session.journal is not None:
         await asyncio.to_thread(session.journal.close, _WRITING_SECONDS)
-
-
-def can_open(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Returns whether there is a screen for a browser. One in the terminal would be in the way."""
-    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    return platform in ("darwin", "win32") or any(environ.get(name) for name in screens)
 
 
 def make_redirect(url: str) -> Path:

@@ -1,0 +1,132 @@
+"""`tidings sign-in`, `sign-out` and `accounts`."""
+
+import asyncio
+import os
+import sys
+import time
+from typing import Any
+
+import click
+
+from tidings._kit.text import duration, harmless, one_line
+from tidings.cli.contents import dumped
+from tidings.cli.exits import ALL, OneShotFailed, ending
+from tidings.cli.oneshot import find_server, header_option
+from tidings.cli.signing import print_in_full, print_step, sign_in
+from tidings.cli.terminal import table
+from tidings.client.accounts import Account, default_accounts
+from tidings.client.masking import shown_url
+
+_account_option = click.option("--account", default="", metavar="NAME", help="The name of the account.")
+
+
+def _url_of(target: str) -> str:
+    url = find_server(target, None).resolved(os.environ).url
+    if url is None:
+        raise OneShotFailed(f"{target!r} is a command, and only servers at a URL have a sign-in. Give a URL.")
+    return url
+
+
+class _Command(click.Command):
+    def invoke(self, ctx: click.Context) -> object:
+        with ending(as_json=bool(ctx.params.get("as_json"))):
+            return super().invoke(ctx)
+
+
+@click.command("sign-in", cls=_Command, epilog=ALL)
+@click.argument("target", metavar="URL")
+@_account_option
+@click.option("--client-id", default="", metavar="ID", help="A registered client, or the URL of a client-id document.")
+@click.option("--client-secret-env", metavar="NAME", help="The variable with the secret of the registered client.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port to which the browser comes back.")
+@click.option("--no-browser", is_flag=True, help="Print the address to open; paste the one that the browser ends at.")
+@click.option("--steps", is_flag=True, help="Print each step with what was sent and answered, secrets masked.")
+@header_option
+def sign_in_command(
+    target: str,
+    *,
+    client_secret_env: str | None,
+    headers: list[tuple[str, str]],
+    no_browser: bool,
+    steps: bool,
+    **options: Any,
+) -> None:
+    """Sign in to a server by OAuth, with your browser.
+
+    All commands, the inspector and the bridge then use the account. To have several at one server, name each with
+    --account; the last one that signed in is used. URL can also be a server of your catalog.
+    """
+    if client_secret_env is not None and client_secret_env not in os.environ:
+        raise click.UsageError(f"--client-secret-env: the variable {client_secret_env} is not set.")
+    begun = sign_in(
+        _url_of(target),
+        browser=not no_browser,
+        on_step=print_in_full if steps else print_step,
+        headers=dict(headers),
+        client_secret=os.environ.get(client_secret_env or "", ""),
+        **options,
+    )
+    asyncio.run(begun)
+
+
+@click.command("sign-out", cls=_Command, epilog=ALL)
+@click.argument("target", metavar="URL")
+@_account_option
+def sign_out_command(target: str, account: str) -> None:
+    """Sign out of a server: revoke the tokens, and forget the account.
+
+    Without --account, all accounts of the server are signed out.
+    """
+    from tidings.client.sign_in import sign_out
+
+    url = _url_of(target)
+    accounts = default_accounts()
+    found = [each for each in accounts.of(url) if account in ("", each.name)]
+    if not found:
+        kept = ", ".join(each.name for each in accounts.of(url)) or "none"
+        raise OneShotFailed(f"Nobody is signed in to {shown_url(url)} as {account or 'anyone'}. Accounts: {kept}.")
+    for each in found:
+        revoked = asyncio.run(sign_out(each, accounts))
+        end = "revoked." if revoked else "forgotten here; the server offers no way to revoke them, or did not answer."
+        click.echo(f"Signed out {harmless(each.name)} of {shown_url(url)}. Its tokens were {end}")
+
+
+@click.command("accounts", cls=_Command, epilog=ALL)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def accounts_command(*, as_json: bool) -> None:
+    """List the accounts that are signed in to servers.
+
+    The one with a star is used if several are signed in to one server.
+    """
+    found = default_accounts().all()
+    if as_json:
+        click.echo(dumped({"accounts": [facts_of(each) for each in found]}))
+    elif not found:
+        click.echo("No account is signed in. Sign in with: tidings sign-in URL", err=True)
+    else:
+        rows = [
+            (
+                f"{'*' if each.current else ' '} {harmless(each.name)}",
+                shown_url(each.url),
+                one_line(each.scope),
+                life(each),
+            )
+            for each in found
+        ]
+        table(rows, ("name", "place", "dim", ""), sys.stdout)
+
+
+def facts_of(account: Account) -> dict[str, Any]:
+    """Returns an account as JSON."""
+    names = ("name", "scope", "issuer", "expires", "renewable", "current")
+    return {"url": shown_url(account.url)} | {name: getattr(account, name) for name in names}
+
+
+def life(account: Account) -> str:
+    """Returns for how long an account is signed in, in words."""
+    left = None if account.expires is None else account.expires - time.time()
+    if account.wanted:
+        return f"needs another sign-in for: {one_line(account.wanted)}"
+    if account.renewable or left is None:
+        return "renewed by itself" if account.renewable else "no end stated"
+    return f"ends in {duration(left)}" if left > 0 else "expired: sign in again"
