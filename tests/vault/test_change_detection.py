@@ -249,20 +249,10 @@ async def test_the_triggers_of_an_embedding_program_tell_whoever_listens(root: P
     server = serving(root)
     async with told(server) as listener:
         notify = server.notify
-        for trigger in (notify.recent_changed, notify.stats_changed, notify.tags_changed, notify.structure_changed):
+        for trigger in (notify.recent_changed, notify.stats_changed, notify.tags_changed):
             await trigger()
-        await notify.note_changed("Log/Mon day.md")
-        await notify.folder_changed("Log")
-        await notify.tag_changed("#work")
-        assert set(await listener.after()) == {
-            "recent",
-            "stats",
-            "tags",
-            "structure",
-            "note/Log/Mon%20day.md",
-            "folder/Log",
-            "tag/work",
-        }
+        await notify.resource_updated("vault://note/Log/Mon%20day.md")
+        assert set(await listener.after()) == {"recent", "stats", "tags", "note/Log/Mon%20day.md"}
 
 
 async def held_by(server: VaultServer, state: Path, uri: str, expected: str | None = None) -> str | None:

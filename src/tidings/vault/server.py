@@ -31,7 +31,7 @@ from tidings.vault.change_detection import COMPUTED, FoundChanges, SubscribedRes
 from tidings.vault.files.content import Texts
 from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.obsidian import PERIODS
-from tidings.vault.files.paths import Vault, uri
+from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for, journal_in, log_in
 from tidings.vault.index.index import Index
@@ -79,22 +79,6 @@ class VaultNotifier(Notifier):
     async def tags_changed(self) -> None:
         """Notifies subscribers of the list of tags."""
         await self.resource_updated("vault://tags")
-
-    async def structure_changed(self) -> None:
-        """Notifies subscribers of the tree of folders."""
-        await self.resource_updated("vault://structure")
-
-    async def note_changed(self, path: str) -> None:
-        """Notifies subscribers of the note at this path."""
-        await self.resource_updated(uri("note", path))
-
-    async def folder_changed(self, path: str) -> None:
-        """Notifies subscribers of this folder."""
-        await self.resource_updated(uri("folder", path))
-
-    async def tag_changed(self, tag: str) -> None:
-        """Notifies subscribers of this tag."""
-        await self.resource_updated(uri("tag", tag.lstrip("#")))
 
 
 class VaultServer(ExactServer):

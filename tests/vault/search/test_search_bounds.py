@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,13 @@ def test_the_places_of_a_term_are_those_of_the_text_itself(filler: str) -> None:
     assert list(Finder(Phrase("word\nwor")).spans(text, Deadline(60))) == [(at - 8, at)]
     assert list(Finder(Word("Word"), match_case=True).spans(text, Deadline(60))) == [(at - 8, at - 4)]
     assert not Finder(Word("absent")).found(text, Deadline(0))
+
+
+def test_a_connection_that_may_only_read_searches_in_a_transaction_and_still_only_reads(index: Index) -> None:
+    with closing(index.reader()) as queries, queries.snapshot():
+        assert search(queries, "line:(word 7)").total == 3
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            queries.connection.execute("DELETE FROM files")
 
 
 def test_a_hundred_terms_are_not_too_many(index: Index) -> None:

@@ -100,12 +100,6 @@ async def test_what_the_app_hides_from_search_is_not_found(tmp_path: Path) -> No
         assert (await agent.call("read", paths=["Projects/Plan.md"]))["notes"]
 
 
-async def test_a_word_that_is_nowhere_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    async with at(tmp_path, {"A.md": "an apple\n"}) as agent:
-        assert (await agent.call("search", query="aplpe"))["note"] == "Did you mean 'apple'?"
-        assert agent.text == "0 files for aplpe\nDid you mean 'apple'?"
-
-
 # read
 
 

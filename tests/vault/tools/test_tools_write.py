@@ -415,6 +415,13 @@ async def test_what_renaming_a_tag_would_change_can_be_asked_first(tmp_path: Pat
         assert (done["changed"], agent.on_disk("A.md")) == (["A.md", "B.md"], "#task #task/now\n")
 
 
+async def test_a_tag_that_no_note_allows_to_be_renamed_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with at(tmp_path, {"D.md": b"#todo \xff\n"}) as agent:
+        said = await agent.refused("rename_tag", tag="todo", to="task")
+    assert said.startswith("No note was changed. D.md: ")
+    assert "not valid UTF-8" in said
+
+
 async def test_a_tag_is_renamed_in_the_notes_that_were_looked_at_or_not_at_all(tmp_path: Path) -> None:
     async with at(tmp_path, {"A.md": "#todo\n", "B.md": "#todo\n"}) as agent:
         first = (await agent.call("rename_tag", tag="todo", to="task", dry_run=True))["version"]

@@ -169,10 +169,6 @@ def _number_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e21 else repr(float(number))
 
 
-def _date_text(date: FormulaDate) -> str:
-    return date.when.isoformat(" ", "seconds")[: 19 if date.timed else 10]
-
-
 def _link_text(link: FormulaLink) -> str:
     if re.match(r"\w+://", link.target):
         return f"[{link.shown}]({link.target})" if link.shown else link.target
@@ -182,7 +178,7 @@ def _link_text(link: FormulaLink) -> str:
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     type(None): lambda value: "",
     bool: lambda value: str(value).lower(),
-    FormulaDate: _date_text,
+    FormulaDate: lambda date: date.when.isoformat(" ", "seconds")[: 19 if date.timed else 10],
     **dict.fromkeys((int, float), _number_text),
     **dict.fromkeys((str, LooseText), str),
     Duration: lambda span: f"{_number_text(span.months)} months" if span.months else _number_text(span.milliseconds),

@@ -31,7 +31,7 @@ LARGEST_READ: Final = 20_000_000
 _PATIENCE: Final = 5.0  # Seconds to wait for a program that is saving a file, or keeps changing it.
 _ATTEMPTS_LINKED: Final = 20  # Attempts to change a file with several names in place, before it gets one of its own.
 _ATTEMPTS_EXCHANGING: Final = 2
-_QUIET_FOLDER, _PAUSE = 0.1, 0.001  # Seconds in which an editor that has taken a name away gives it to another file.
+_QUIET_FOLDER, _PAUSE = 0.3, 0.001  # Seconds in which an editor that has taken a name away gives it to another file.
 _SHORT_TEXT: Final = 2_000  # Characters of a text that a conflict shows whole.
 
 

@@ -40,6 +40,7 @@ _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LINK = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 _LOCK_SECONDS = 10.0  # The wait for another Tidings process that writes in the same folder.
 _LINGER, _LINGER_UNKNOWN = 0.001, 0.02  # Seconds in which what was displaced is looked at.
+_CONTENT = attrgetter("st_ino", "st_size", "st_mtime_ns")  # Equal for a file with the same content, whatever its name.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -197,9 +198,9 @@ def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -
             return False
 
         def is_expected() -> bool:
-            return _same_content(folder.stat(temporary), seen) and not (
-                lease is FileLease.HELD and is_wanted(descriptor)
-            )
+            displaced = folder.stat(temporary)
+            same = displaced is not None and _CONTENT(displaced) == _CONTENT(seen)
+            return same and not (lease is FileLease.HELD and is_wanted(descriptor))
 
         placed = _inode(folder, temporary)
         try:
@@ -239,12 +240,6 @@ def exchange(folder: OpenFolder, temporary: str, name: str) -> None:
         folder.rename(aside, folder, name)
         raise
     folder.rename(aside, folder, temporary)
-
-
-def _same_content(one: os.stat_result | None, other: os.stat_result) -> bool:
-    """Returns whether these are of one file with the same content, under whatever names."""
-    stamp = attrgetter("st_ino", "st_size", "st_mtime_ns")
-    return one is not None and stamp(one) == stamp(other)
 
 
 def _inode(folder: OpenFolder, name: str) -> int | None:

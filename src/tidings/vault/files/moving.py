@@ -60,8 +60,11 @@ def move(
         moved = {each: to + each.removeprefix(path) for each in old}
         plans, skipped, unwritten = _plan(disk, moved, references)
         if dry_run:
-            with explained(path, "moved"):
-                _try(disk, place, target, if_match)
+            with explained(path, "moved"), place.enter() as here:
+                _check_match(disk, place, if_match, here)
+                with suppress(FileNotFoundError), target.enter() as there:
+                    if there.stat(target.name) and not is_same(here, place.name, there, target.name):
+                        raise taken(target)
             return FileMoved(path, to, (), tuple(plan.path for plan in plans), tuple(skipped), tuple(unwritten))
         renamed = Step(path, to)
         with disk.journal.operation(f"Moved {path} to {to}") as operation:
@@ -110,15 +113,6 @@ def _check(disk: Disk, path: str, to: str) -> tuple[OpenedFile, OpenedFile, bool
     if (*target.folder, target.name)[: len(place.folder) + 1] == (*place.folder, place.name):
         raise BadPath(f"{to!r} lies within {path!r} itself.", "Choose another folder.")
     return place, target, stat.S_ISDIR(found.st_mode)
-
-
-def _try(disk: Disk, place: OpenedFile, to: OpenedFile, if_match: str) -> None:
-    """Refuses what `Disk.rename` would refuse, and changes nothing."""
-    with place.enter() as here:
-        _check_match(disk, place, if_match, here)
-        with suppress(FileNotFoundError), to.enter() as there:
-            if there.stat(to.name) and not is_same(here, place.name, there, to.name):
-                raise taken(to)
 
 
 def _plan(

@@ -143,21 +143,21 @@ class VaultWriter:
             else:
                 plans += [plan] if plan else []
         touched, changed = list[str](), [plan.path for plan in plans]
-        with self.journal.operation(f"Renamed #{old} to #{new}") as operation:
-            if not dry_run:
+        if not dry_run:
+            with self.journal.operation(f"Renamed #{old} to #{new}") as operation:
                 with outcomes.explained(f"#{new}"):
                     operation.intend(*(plan.step for plan in plans))
-            for number, plan in enumerate(() if dry_run else plans):
-                try:
-                    with self._disk.one(plan.path) as place:
-                        touched += self._disk.change(place, plan.make, operation).touched
-                except (ValueError, OSError) as error:
-                    skipped.append(Skipped(plan.path, str(error)))
-                    changed.remove(plan.path)
-                if number % _PROGRESS_EVERY == 0:
-                    progress(number)
-            if not touched:
-                operation.end(None)
+                for number, plan in enumerate(plans):
+                    try:
+                        with self._disk.one(plan.path) as place:
+                            touched += self._disk.change(place, plan.make, operation).touched
+                    except (ValueError, OSError) as error:
+                        skipped.append(Skipped(plan.path, str(error)))
+                        changed.remove(plan.path)
+                    if number % _PROGRESS_EVERY == 0:
+                        progress(number)
+                if not touched:
+                    operation.end(None)
         return Retagged(tuple(touched), tuple(changed), sum(counts[path] for path in changed), tuple(skipped))
 
     def recover(self) -> list[str]:

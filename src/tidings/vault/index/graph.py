@@ -5,6 +5,7 @@ files of its own vault. Questions about one note are cheap; `broken` and `orphan
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -167,7 +168,13 @@ def with_lines(queries: Queries, links: Iterable[ResolvedLink]) -> Iterator[Reso
     for link in links:
         if link.source != source:
             source, text = link.source, queries.text(link.source) or ""
-        yield _with_line(link, text)
+        # The searchable text of a canvas is not the text of its file.
+        start = max(0, text.find(link.target, 0, _CANVAS)) if link.source_kind == "canvas" else link.start
+        # Only text near the link is looked at: a line may have any length, and any number of links.
+        first = max(0, start - _BEFORE)
+        begin = max(text.rfind(end, first, start) + 1 for end in "\n\r")
+        after = re.match("[^\n\r]*", text[start : start + _AFTER])
+        yield link._replace(text=(text[max(begin, first) : start] + (after[0] if after else "")).strip())
 
 
 def outgoing(queries: Queries, path: str, limit: int = -1) -> list[ResolvedLink]:
@@ -216,16 +223,3 @@ def _rows(queries: Queries, condition: str, arguments: tuple[str, ...], limit: i
     found = f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition}"  # noqa: S608
     rows = queries.connection.execute(f"{found} ORDER BY path, n LIMIT ?", (*arguments, limit))
     return [ResolvedLink(*row) for row in rows]
-
-
-def _with_line(row: ResolvedLink, text: str) -> ResolvedLink:
-    start = row.start
-    if row.source_kind == "canvas":  # Its searchable text is not the text of the file.
-        start = max(0, text.find(row.target, 0, _CANVAS))
-    # Only text near the link is looked at: a line may have any length, and any number of links.
-    first = max(0, start - _BEFORE)
-    begin = max(text.rfind(end, first, start) + 1 for end in "\n\r")
-    after = text[start : start + _AFTER]
-    ends = [end for end in (after.find("\n"), after.find("\r")) if end >= 0]
-    shown = text[max(begin, first) : start] + after[: min(ends, default=_AFTER)]
-    return row._replace(text=shown.strip())

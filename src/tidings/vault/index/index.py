@@ -311,9 +311,6 @@ def _forget(connection: sqlite3.Connection, ids: Iterable[int], *, keep: set[int
 
 
 def _is_same(entry: IndexEntry, known: _KnownFile) -> bool:
-    if entry.kind != known.kind:
-        return False
-    if entry.kind == "attachment":
-        # Many are not hashed. Their stamp is stored in any case.
-        return (entry.hash, entry.problem) == (known.hash, known.problem)
-    return entry.hash is not None and entry.hash == known.hash
+    # Many attachments are not hashed. Their stamp is stored in any case.
+    is_sure = entry.problem == known.problem if entry.kind == "attachment" else entry.hash is not None
+    return is_sure and (entry.kind, entry.hash) == (known.kind, known.hash)

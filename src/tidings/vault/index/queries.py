@@ -9,7 +9,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from tidings._kit.suggest import closest
@@ -262,11 +261,8 @@ class Queries:
         rows = self._found("shown, min(n) AS n", "tags", path, "n", grouped="GROUP BY key")
         return [shown for shown, _ in rows]
 
-    def tasks(self, path: str, *, done: bool | None = None, limit: int = -1) -> list[NoteTask]:
-        """Returns the tasks in a note: all, the open or the done ones."""
-        rows = self._found("line, status, text", "tasks", path)
-        found = (NoteTask(*row) for row in rows if done is None or (row[1] != " ") == done)
-        return list(found if limit < 0 else islice(found, limit))
+    def tasks(self, path: str, limit: int = -1) -> list[NoteTask]:
+        return [NoteTask(*row) for row in self._found("line, status, text", "tasks", path, f"n LIMIT {limit:d}")]
 
     def properties_in_use(self) -> dict[str, int]:
         """Returns all properties, in lower case, with the number of notes that have them; the most frequent first."""

@@ -11,7 +11,6 @@ no harm: SQLite splits it again.
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from threading import Lock
 from typing import Final, Literal
 
@@ -22,7 +21,6 @@ _ALONE: Final = re.compile(
     "\U00020000-\U0003ffff]"
 )
 _BETWEEN: Final = bytes(n if n > 127 or chr(n).isalnum() else 32 for n in range(256))  # Of ASCII, letters and digits.
-_LONGER: Final = 2  # The largest difference in length of a word and its correction.
 
 Side = Literal["contains", "ends"]
 
@@ -69,12 +67,6 @@ class Vocabulary:
                 return None
             found.append(word)
         return found
-
-    def near(self, word: str) -> list[str]:
-        """Returns the most similar words with the same first letter, the closest first."""
-        least, most = max(0, len(word) - _LONGER - 1), len(word) + _LONGER - 1
-        known = re.findall(rf"(?<=\n){re.escape(word[:1])}[^\n]{{{least},{most}}}(?=\n)", self._words)
-        return get_close_matches(word, known, n=5, cutoff=0.75)
 
     def _find(self, part: str) -> Iterator[str]:
         words = self._words  # Another thread may add some.

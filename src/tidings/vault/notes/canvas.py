@@ -76,7 +76,8 @@ def canvas_outline(text: str) -> str:
     """Returns a canvas as Markdown: its cards, by the groups that they lie in, and the edges between them."""
     parts = [*_parts(text)]
     nodes = {str(node.get("id")): node for node in parts if "fromNode" not in node}
-    groups = sorted((node for node in nodes.values() if node.get("type") == "group"), key=_area)
+    groups = [node for node in nodes.values() if node.get("type") == "group"]
+    groups.sort(key=lambda node: _place(node, "width") * _place(node, "height"))
     held: dict[str, list[str]] = {}
     for node in sorted(nodes.values(), key=lambda node: (_place(node, "y"), _place(node, "x"))):
         if node.get("type") != "group":
@@ -107,10 +108,6 @@ def _card(node: dict[str, Any]) -> str:
 
 def _place(node: dict[str, Any], name: str) -> float:
     return as_float(node.get(name)) or 0.0
-
-
-def _area(node: dict[str, Any]) -> float:
-    return _place(node, "width") * _place(node, "height")
 
 
 def _within(node: dict[str, Any], group: dict[str, Any]) -> bool:

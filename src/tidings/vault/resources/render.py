@@ -174,7 +174,7 @@ def _summary(view: VaultView, file: FileRow) -> Json:
             | ({"embed": True} if link.embed else {})
             for link in graph.outgoing(queries, path, _MOST)
         ],
-        "tasks": [task._asdict() for task in queries.tasks(path, limit=_MOST)],
+        "tasks": [task._asdict() for task in queries.tasks(path, _MOST)],
     }
     totals = {"tags": len(tags)} | {table: queries.count(table, path) for table in ("headings", "links", "tasks")}
     left_out = {name: total - _MOST for name, total in totals.items() if total > _MOST}

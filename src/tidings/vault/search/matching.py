@@ -1,4 +1,4 @@
-"""Finding words, phrases and regular expressions in a text; correcting misspelled words.
+"""Finding words, phrases and regular expressions in a text.
 
 A word or a phrase is found wherever its characters are, as in Obsidian, in lower case unless case matters. The two
 ways to write an accent in Unicode count as the same.
@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidings._kit.patterns import compiled
-from tidings.vault.index.queries import Queries
-from tidings.vault.search.query import parse_query
 from tidings.vault.search.tree import Phrase, Regex, Word
 
 _PATIENCE: Final = 0.25  # Seconds for one regular expression in one text.
@@ -91,15 +89,3 @@ def forms_of(text: str) -> tuple[str, ...]:
     if text.isascii():
         return (text,)
     return tuple(dict.fromkeys((text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text))))
-
-
-def meant_instead(queries: Queries, query: str) -> str | None:
-    """Returns a word to search for instead of a query of one word; None if none is close."""
-    match parse_query(query):
-        case Word(text) if text.isalnum():
-            queries.vocabulary.refresh(queries.connection)
-            near = queries.vocabulary.near(text.lower())
-        case _:
-            return None
-    known = "SELECT 1 FROM fts WHERE fts MATCH ? LIMIT 1"  # Other words have gone.
-    return next((word for word in near if queries.connection.execute(known, (f'"{word}"',)).fetchone()), None)

@@ -378,20 +378,17 @@ def selection(query: Query, translator: Translator, *, sort: Sort, hidden: bool)
     score = "ifnull(r.score, 0.0)" if ranks[0] else "0.0"
     summed = "r AS MATERIALIZED (SELECT id, sum(score) AS score FROM s GROUP BY id),"
     summed = f"s AS MATERIALIZED ({ranks[0]}), {summed}" if ranks[0] else ""
+    # The query is about all files, and not only about those with a text.
+    about = (each.scope if isinstance(each, tree.Within) else getattr(each, "name", "") for each in tree.inside(query))
+    everywhere = not {"file", "path", "kind"}.isdisjoint(about)
     # The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
     found = _joined(
         f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
-        _source(condition, hidden=hidden, ranked=bool(summed), everywhere=_everywhere(query)),
+        _source(condition, hidden=hidden, ranked=bool(summed), everywhere=everywhere),
         (")", ()),
     )
     shown = "SELECT f.id, f.path, f.kind, f.title, c.score, (SELECT count(*) FROM c) FROM c JOIN files f ON f.id = c.id"
     return _joined("WITH", (summed, ranks[1]), found, (f"{shown} ORDER BY {_ORDER[sort]}", ()))
-
-
-def _everywhere(query: Query) -> bool:
-    """Returns whether a query is about all files, and not only about those with a text."""
-    about = (each.scope if isinstance(each, tree.Within) else getattr(each, "name", "") for each in tree.inside(query))
-    return not {"file", "path", "kind"}.isdisjoint(about)
 
 
 def _source(condition: Condition, *, hidden: bool, ranked: bool, everywhere: bool) -> Sql:

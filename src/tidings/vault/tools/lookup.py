@@ -21,7 +21,6 @@ from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import iso
 from tidings.vault.search.cold import cold_search
-from tidings.vault.search.matching import meant_instead
 from tidings.vault.search.search import Sort
 from tidings.vault.search.search import search as find
 from tidings.vault.tools.results import HitResult, LinkSeen, answer
@@ -80,10 +79,7 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange, *, by_mea
             lines.append(f"  and {counted(more, 'more line')}")
     head = f"{'' if found.exact else 'At least '}{counted(found.total, 'file')} for {query}"
     data = {"total": found.total, "results": hits}
-    problem = found.problem or ""
-    if not found.total and not problem and (word := meant_instead(view.queries, query)):
-        problem = f"Did you mean {word!r}?"
-    return _said(view, [head, *lines], data, problem, more=span.next(found.total))
+    return _said(view, [head, *lines], data, found.problem or "", more=span.next(found.total))
 
 
 def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolResult:

@@ -119,7 +119,9 @@ def tagged(view: VaultView, tag: str, if_match: str) -> tuple[list[str], str]:
 
 
 def retagged(tag: str, to: str, done: outcomes.Retagged, *, would_be: str | None = None) -> CallToolResult:
-    """Returns the result of renaming a tag, or of a dry run on the notes of that version."""
+    """Returns the result of renaming a tag, or of a dry run on the notes of that version. Raises `WriteFailed`."""
+    if done.skipped and not done.changed:
+        raise outcomes.WriteFailed(f"No note was changed. {done.skipped[-1].path}: {done.skipped[-1].why}")
     dry_run = would_be is not None
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
     verb = "Would rename" if dry_run else "Renamed"
