@@ -10,6 +10,7 @@
 | `sdk_seam` | the SDK's private parts, and its log kept quiet |
 | `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
 | `tasks`, `task_wire`, `task_stream` | calls that the server runs as tasks, in both eras |
+| `server_events` | the events of the server (MCP Events) |
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
 | `subscriptions`, `watching`, `batches` | what is subscribed to, known to be current, read again, and handed out |
 | `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tidings.client.mirrors import Malformed
     from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
+    from tidings.client.server_events import EventsTruncated, ServerEvent
     from tidings.client.states import Signal, State
     from tidings.client.tasks import RemoteTask
     from tidings.client.transports.tap import Exchange, Message, Tap
@@ -46,6 +48,7 @@ __all__ = [
     "CacheLimits",
     "ChangeBatch",
     "ClientConfig",
+    "EventsTruncated",
     "Exchange",
     "ListChanged",
     "LiveClient",
@@ -62,6 +65,7 @@ __all__ = [
     "ResourceChange",
     "ResourceRead",
     "Responder",
+    "ServerEvent",
     "Signal",
     "StartedCall",
     "State",
@@ -83,6 +87,7 @@ _NAMES = {
     "mirrors": ("Malformed",),
     "pending": ("ASK", "Pending", "PendingRequest", "Responder", "refusal"),
     "queue": ("QueueEntry", "QueueStatus", "RequestQueue", "Status"),
+    "server_events": ("EventsTruncated", "ServerEvent"),
     "states": ("Signal", "State"),
     "tasks": ("RemoteTask",),
     "transports.tap": ("Exchange", "Message", "Tap"),

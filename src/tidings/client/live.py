@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, overload
 
 import anyio
 import httpx2
@@ -25,6 +25,7 @@ from tidings.client.pending import Pending, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import OnProgress
 from tidings.client.responders import responder_for, roots_responder
+from tidings.client.server_events import EventsTruncated, ServerEvent
 from tidings.client.states import State
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
 from tidings.client.tasks import RemoteTask
@@ -179,9 +180,44 @@ class LiveClient:
         """
         return self._wiring.events.on(kind, handler)
 
-    def events(self, *, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Yields every event until the client is closed; `EventsMissed` if the loop is more than `limit` behind."""
-        return self._wiring.events.stream(limit)
+    @overload
+    def events(self, *, limit: int = 10_000) -> AsyncIterator[Event]: ...
+
+    @overload
+    def events(
+        self, name: str, *, arguments: Mapping[str, Any] | None = None, since: str | None = None
+    ) -> AsyncGenerator[ServerEvent | EventsTruncated]: ...
+
+    def events(
+        self,
+        name: str | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        since: str | None = None,
+        limit: int = 10_000,
+    ) -> AsyncIterator[Any]:
+        """Yields every event of this client until it is closed; or with a name, events of the server (MCP Events).
+
+        Events of the client: `EventsMissed` if the loop is more than `limit` behind.
+
+        Events of the server come by stream where it has streams, else by polls, and go on after lost connections.
+        `EventsTruncated` says that some are gone. With `state`, a loop over the same name and arguments goes on where
+        the last one ended, also after a restart. An event counts as handled when the loop asks for the next one.
+
+        Args:
+            name: The name of an event of the server, for example "order.created".
+            arguments: The arguments by which its events are chosen.
+            since: The cursor of an event: what came after it comes first. Without it and `state`, from now on.
+            limit: See above.
+
+        Raises:
+            EventNotFound: The server has no such event for this user.
+            NotSupported: The server has no MCP Events.
+            TidingsError: There will be no more events, or `since` is not a cursor of this server.
+        """
+        if name is None:
+            return self._wiring.events.stream(limit)
+        return self._begun(self._wiring.server_events.follow(name, arguments or {}, since))
 
     # The lists.
 

@@ -36,6 +36,7 @@ from tidings.client.modern import ModernFeed
 from tidings.client.pending import Pending, PendingRequest, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import Requests
+from tidings.client.server_events import EVENTS_KEPT, ServerEvents
 from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
@@ -159,6 +160,7 @@ class ClientWiring:
             resume=lambda task: self.calls.resume(task),  # noqa: PLW0108 - made below
             store=self.store,
         )
+        self.server_events = ServerEvents(self.connection, self.requests, store=self.store)
         self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events, self.tasks)
 
     # The life of the client.
@@ -175,6 +177,7 @@ class ClientWiring:
         for invocation in saved.invocations:
             self.cache.put(invocation, age=(now - invocation.timestamp).total_seconds())
         self.tasks.restore(saved.kept.get(TASKS_KEPT, {}))
+        self.server_events.restore(saved.kept.get(EVENTS_KEPT, {}))
         self.handed_out.restore(saved.kept.get(HANDED_KEPT, {}))
         self._restored = True
 
@@ -287,7 +290,8 @@ class ClientWiring:
             if (change := event_from_wire(method, params)) is not None:
                 self._note_change(change, method, meta)
             feed = self.connection.feed
-            if self.tasks.stream.hear(method, params) or (feed is not None and feed.hear(method, params)):
+            own = self.tasks.stream.hear(method, params) or self.server_events.hear(method, params)
+            if own or (feed is not None and feed.hear(method, params)):
                 return True
             if (event := notification_event(method, params)) is not None:
                 self.events.emit(event)
