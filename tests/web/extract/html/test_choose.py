@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.html.choose import best_cut, compiled, loaded, model, shares, smoothed
+from tidings.web.extract.html.choose import best_cut, compiled, evened, loaded, model, shares
+from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.model import ExtractOptions
 
@@ -38,10 +39,10 @@ def test_no_other_cut_is_better(blocks: list[tuple[float, int]]) -> None:
     assert worth(best_cut(likely, sizes)) == pytest.approx(best)
 
 
-def test_a_block_is_drawn_towards_its_neighbours() -> None:
-    assert smoothed([1.0, -1.0, 1.0]) == pytest.approx([0.8, -0.6, 0.8])
-    assert smoothed([]) == []
-    assert smoothed([2.0]) == pytest.approx([2.0])
+def test_odds_move_a_little_towards_those_of_the_same_kind_of_container() -> None:
+    blocks = read_page(b"<p>one<p>two three four<div>five", "https://harbour.example/").blocks.blocks
+    assert evened(blocks, [1.0, -1.0, 3.0]) == pytest.approx([0.7, -0.9, 3.0])
+    assert evened([], []) == []
 
 
 @pytest.mark.parametrize(

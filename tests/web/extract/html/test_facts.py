@@ -52,6 +52,35 @@ def test_facts_are_found_where_pages_state_them(head: str, body: str, facts: dic
     assert {name: found.get(name) for name in facts} == facts
 
 
+@pytest.mark.parametrize(
+    ("body", "price"),
+    [
+        ("<h3>$49.90 $59.90</h3><p>Free shipping over $100.</p>", "49.90"),
+        ("<div>From 49,90 € incl. VAT</div>", "49.90"),
+        ("<p class='pricing-box'>$49.90</p>", "49.90"),
+        ("<div>Current price: $49.90 Original price: $59.90 Save $10.00</div>", "49.90"),
+        ("<div class=card><p>$29.90</p></div><div class=price>$49.90</div>", "49.90"),
+        ("<p>$29/month</p>", None),
+        ("<p class=old-price>$59.90</p>", None),
+        ("<p>A cup costs $20 in most shops, and this mug costs more.</p>", None),
+        (f"{STORY * 16}<p>$20.00</p>", None),
+    ],
+)
+def test_a_price_is_found_beside_the_title(body: str, price: str | None) -> None:
+    assert read(body=body).get("price") == price
+
+
+def test_a_price_may_stand_before_the_title_and_a_menu_may_have_a_title() -> None:
+    page = "<h1>Menu</h1><p class=price>$9.90</p><nav>{}</nav><div class=price>$49.90</div><h1>Tea mug</h1>"
+    body = page.format("<p>Shop</p>" * 30).encode()
+    head = b"<title>Tea mug</title><meta property=og:title content='Tea mug'>"
+    assert extract(head + body, "text/html", "https://shop.example/mug").facts["price"] == "49.90"
+
+
+def test_an_article_about_prices_has_none() -> None:
+    assert "price" not in read('<meta property="og:type" content="article">', "<h3>$49.90</h3>")
+
+
 def test_several_products_have_no_price_in_common_and_broken_data_states_nothing() -> None:
     assert "price" not in read(data(product("Mug", 1), product("Cup", 2)))
     assert "price" not in read("", MICRODATA + MICRODATA)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.page import HtmlPage, iso_date, types_of
 from tidings.web.extract.html.tree import Element
 
@@ -22,6 +23,7 @@ _GOODS: Final = frozenset(_GOODS_TYPES.split())
 _THINGS: Final = _GOODS.union(_THING_TYPES.split())
 _OTHERS: Final = ("isRelatedTo", "isSimilarTo", "isAccessoryOrSparePartFor", "itemListElement", "mentions", "about")
 _PARTS: Final = ("offers", "aggregateRating", "hasVariant")
+_ARTICLES: Final = frozenset(("Article", "NewsArticle", "BlogPosting", "TechArticle"))
 _ORDER = "price currency availability rating version status starts ends published modified"
 _METAS: Final = {
     "price": "product:sale_price:amount product:price:amount og:price:amount price twitter:data1",
@@ -54,16 +56,23 @@ _STOCK: Final = re.compile(
     re.IGNORECASE,
 )
 _OLD: Final = re.compile(r"old|was|list-?price|regular|original|strike|compare|before|del\b|uvp|rrp")
-_NEAR: Final = 80  # blocks after the title
+_SAID: Final = re.compile(r"(?:(?:current|sale|our|your|special|final|now) )?price:?\s", re.IGNORECASE)
+# A price alone, perhaps with the old one or a word about taxes behind it.
+_ALONE: Final = re.compile(
+    r"(?:from |now |only )?(?:[$€£¥₹]\s?\d[\d.,]*|\d[\d.,]*\s?€)(?!\s?/)\D{0,20}[$€£¥₹]?[\d.,]*\W*", re.IGNORECASE
+)
+_BEFORE: Final = 15  # blocks before the title
+_NEAR: Final = 80  # blocks after it
+_BESIDE: Final = 15  # blocks after it that may have a price which nothing names
 _MOST: Final = 12  # prices
 
 
 def facts_of(page: HtmlPage, title: str) -> dict[str, str]:
     """Returns the facts, by name, in a fixed order: also the title of the window, if it is not that of the page."""
     found: dict[str, list[str]] = {}
-    for source in (_in_data, _in_microdata, _in_metas, _in_text):
+    for source in (_in_data(page), _in_microdata(page), _in_metas(page), _in_text(page, title)):
         stated: dict[str, list[str]] = {}
-        for name, value in source(page):
+        for name, value in source:
             stated.setdefault(name, []).append(value)
         found = {**stated, **found}
     prices = sorted(dict.fromkeys(found.get("price", [])), key=_number)[:_MOST]
@@ -166,15 +175,40 @@ def _in_metas(page: HtmlPage) -> Iterator[tuple[str, str]]:
                 break
 
 
-def _in_text(page: HtmlPage) -> Iterator[tuple[str, str]]:
-    """Yields a price that is named so, and an availability, from the blocks after the title."""
+def _in_text(page: HtmlPage, title: str) -> Iterator[tuple[str, str]]:
+    """Yields prices and availabilities from the blocks around the title: prices that are named so; else the first one
+    that stands alone after the title. Articles and lists have prices of other things: fewer are taken for their own.
+    """
     blocks = page.blocks.blocks
-    first = next((number for number, block in enumerate(blocks) if block.node.tag == "h1"), None)
-    for block in blocks[first : first + _NEAR] if first is not None else ():
-        if block.words <= 6 and _STOCK.fullmatch(block.text):
+    headings = [number for number, block in enumerate(blocks) if block.node.tag == "h1"]
+    headings.sort(key=lambda number: blocks[number].text != title)
+    first = headings[0] if headings else len(blocks)
+    types = [name for one in page.data for name in types_of(one)]
+    types += [kind.rpartition("/")[2] for _, kind in page.blocks.noted["itemtype"]]
+    strict = page.metas.get("og:type") == "article" or not _ARTICLES.isdisjoint(types)
+    strict = strict or sum(name in _GOODS for name in types) > 1
+    alone: PageBlock | None = None
+    named = False
+    for number in range(first if strict else max(first - _BEFORE, 0), min(first + _NEAR, len(blocks))):
+        block = blocks[number]
+        if number > first and block.words <= 6 and _STOCK.fullmatch(block.text):
             yield "availability", block.text.strip(" .!")
         names = " ".join(each.key for each in (block.node, block.node.parent) if each is not None).lower()
-        currency = _CURRENCY.search(block.text) if block.words <= 8 and "price" in names else None
-        if currency and not _OLD.search(names) and (found := _amount(block.text)):
-            yield "price", found
-            yield "currency", currency[0]
+        is_price = "price" in names or (not strict and "pricing" in names)
+        if (is_price and block.words <= 8 and not _OLD.search(names)) or (not strict and _SAID.match(block.text)):
+            for fact in _price(block.text):
+                named = True
+                yield fact
+        elif (
+            alone is None and not _OLD.search(names) and 0 < number - first <= _BESIDE and _ALONE.fullmatch(block.text)
+        ):
+            alone = block
+    if alone is not None and not named and not strict:
+        yield from _price(alone.text)
+
+
+def _price(text: str) -> Iterator[tuple[str, str]]:
+    currency, amount = _CURRENCY.search(text[:60]), _amount(text)
+    if currency and amount:
+        yield "price", amount
+        yield "currency", currency[0]

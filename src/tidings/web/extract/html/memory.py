@@ -113,7 +113,8 @@ class Prior:
         for number in new:
             there = self._places.get(marks[number][1], set())
             chosen = instead.get(number)
-            if chosen or there == {True} or (chosen is None and _continues(number, blocks, keep)):
+            added = chosen is None and (_continues(number, blocks, keep) or (not there and _is_prose(blocks[number])))
+            if chosen or there == {True} or added:
                 keep.add(number)
                 moved[number] = _SURE
             elif there == {False} or chosen is False:
@@ -137,6 +138,10 @@ def _continues(number: int, blocks: Sequence[PageBlock], keep: Collection[int]) 
     block = blocks[number]
     around = [beside for beside in (number - 1, number + 1) if beside in keep]
     return block.words >= _PROSE and any(blocks[beside].node.parent is block.node.parent for beside in around)
+
+
+def _is_prose(block: PageBlock) -> bool:
+    return block.words >= _PROSE and 3 * block.links < block.words
 
 
 def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
