@@ -131,3 +131,14 @@ def test_prose_beside_a_chosen_block_is_chosen() -> None:
     memory = read(page)[1]
     more = "<p style='x'><i>Zebras were seen on the ferry, and nobody at the harbour could say why.</i></p>"
     assert "Zebras" in read(page.replace("<p>Part 4", f"{more}<p>Part 4"), memory)[0]
+
+
+@pytest.mark.parametrize(("around", "chosen"), [("div", True), ("footer", False), ("aside", False)])
+def test_new_prose_is_chosen_wherever_it_stands_except_in_the_frame_of_a_page(around: str, chosen: bool) -> None:
+    first = extract(
+        story(f"<{around} class=z><p>Imprint</p></{around}>").encode(), "text/html", "https://harbour.example/"
+    )
+    new = "The pier is closed because of a storm until the end of next week."
+    page = story(f"<{around} class=z><p>Imprint</p><p>{new}</p></{around}>")
+    options = ExtractOptions(prior=first.memory)
+    assert (new in extract(page.encode(), "text/html", "https://harbour.example/", options).text) == chosen

@@ -26,13 +26,7 @@ from tidings.web.watch.condition import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
 _MOST = 200
-_HARMLESS = (
-    "accept",
-    "accept-language",
-    "content-type",
-    "user-agent",
-    "x-requested-with",
-)
+_HARMLESS = ("accept", "accept-language", "content-type", "user-agent", "x-requested-with")
 
 Which = Annotated[str, Field(description="URL, page_id or webfetch:// URI")]
 

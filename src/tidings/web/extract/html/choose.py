@@ -17,10 +17,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from types import FunctionType
 from typing import Any, cast
 
-from tidings.web.extract.html.blocks import PageBlock
+from tidings.web.extract.html.blocks import Node, PageBlock
 from tidings.web.extract.html.features import KINDS, NAMES, block_features, page_features
 from tidings.web.extract.html.memory import Prior
 from tidings.web.extract.html.page import HtmlPage
@@ -120,7 +121,7 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: Prior | None = None) -
     likely = [1 / (1 + math.exp(-each)) for each in odds]
     strictness = 1 + STRICTNESS * kinds[0]
     keep = set(best_cut(likely, [block.words for block in blocks], strictness)) | kept
-    keep |= _headings_of(blocks, keep)
+    keep |= _headings_of(blocks, keep) | tables_between(blocks, keep)
     # The first `h1` is kept, unless the title or a kept block has the same text.
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
     if first is not None and keep:
@@ -139,6 +140,24 @@ def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]
             above.add(place)
             place -= 1
     return above
+
+
+def tables_between(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
+    """Returns the blocks of tables that stand between two kept blocks, in the same container."""
+    found: set[int] = set()
+    for before, after in pairwise(sorted(keep)):
+        around = blocks[before].node.parent
+        if after > before + 1 and around is not None and around is blocks[after].node.parent:
+            between = range(before + 1, after)
+            if all(_table_in(blocks[number].node, around) for number in between):
+                found.update(between)
+    return found
+
+
+def _table_in(node: Node | None, around: Node) -> bool:
+    while node is not None and node.parent is not around:
+        node = node.parent
+    return node is not None and node.tag == "table"
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 1.0) -> list[int]:

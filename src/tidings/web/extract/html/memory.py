@@ -5,8 +5,9 @@ time can move doubtful blocks across the cut, though nothing happened to them. S
 prior of the next one: a block that was there keeps what was decided about it, and counts as gone only when it is gone
 from the page. A new block that stands alone between two known ones takes over what was decided about the one that stood
 there; one that stands where all blocks were chosen, or beside chosen prose, is chosen; where none was, its odds fall.
-New blocks that stand beside the content by name, as advertisements and lists of related pages do, are left out. Those
-that are so without a doubt are left out at the first look, too: they would change with the second.
+New prose is always chosen, except in the frame of a page. New blocks that stand beside the
+content by name, as advertisements and lists of related pages do, are left out. Those that are so without a doubt are
+left out at the first look, too: they would change with the second.
 
 A block is known by its text, in which numbers count as equal: a counter or a price that moves on stays what it was. Its
 place is the names of the elements around it.
@@ -21,9 +22,11 @@ from functools import lru_cache
 from typing import Final
 
 from tidings.web.extract.html.blocks import Node, PageBlock
+from tidings.web.extract.html.vocabulary import ASIDE, DIALOG, FOOTER, FORM, HEADER, NAV
 
 _SURE: Final = 8.0  # the odds of a block that is known
 _LIKE_ITS_PLACE: Final = 2.0  # added to the odds of a new block, or taken from them
+_FRAMES: Final = NAV | HEADER | FOOTER | ASIDE | FORM | DIALOG
 _MOST: Final = 20_000  # blocks that are remembered
 _DIGITS: Final = b"0123456789.,'"
 _NUMBER: Final = re.compile(r"[\d.,'\u00a0\u202f]+")
@@ -113,8 +116,8 @@ class Prior:
         for number in new:
             there = self._places.get(marks[number][1], set())
             chosen = instead.get(number)
-            added = chosen is None and (_continues(number, blocks, keep) or (not there and _is_prose(blocks[number])))
-            if chosen or there == {True} or added:
+            added = chosen is None and _continues(number, blocks, keep)
+            if chosen or there == {True} or added or _is_prose(blocks[number]):
                 keep.add(number)
                 moved[number] = _SURE
             elif there == {False} or chosen is False:
@@ -141,7 +144,13 @@ def _continues(number: int, blocks: Sequence[PageBlock], keep: Collection[int]) 
 
 
 def _is_prose(block: PageBlock) -> bool:
-    return block.words >= _PROSE and 3 * block.links < block.words
+    """Returns whether a block is prose that could be content: rather an alarm than a change that nobody hears of."""
+    node: Node | None = block.node if block.words >= _PROSE and 3 * block.links < block.words else None
+    prose = node is not None
+    while node is not None:
+        prose = prose and not node.semantics & _FRAMES
+        node = node.parent
+    return prose
 
 
 def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
