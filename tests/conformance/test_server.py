@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import suite
-from tests.conformance.scenarios import EXTENSION, OWN, SERVER, Case, cases
+from tests.conformance.scenarios import EXTENSION, SERVER, Case, cases
 from tests.conformance.verdicts import Known, judge, marked
 
 # The first test waits for the whole run, and on a new machine for the installation.
@@ -19,10 +19,6 @@ pytestmark = pytest.mark.timeout(600)
 _NO_SKILLS = Known("an optional extension (skills) that neither the SDK nor Tidings offers: the suite skips its checks")
 
 KNOWN: Mapping[Case, Known] = {
-    Case(suite.OLD, "server-sse-polling", OWN): Known(
-        "the suite: its call says version 2025-03-26, which has no priming events, and the SDK goes by what it says",
-        frozenset({"server-sse-priming-event", "server-sse-retry-field"}),
-    ),
     **{case: _NO_SKILLS for case in cases(SERVER) if case.name.startswith("sep-2640-skills-")},
     Case(suite.NEW, "tasks-status-notifications", EXTENSION): Known("the suite: the scenario is yet to be written"),
 }
