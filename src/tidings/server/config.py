@@ -26,7 +26,7 @@ class Coalesce:
     max_wait: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_numbers(self, above_zero=False)
         if not 0 <= self.window <= self.max_wait < float("inf"):
             default = fields(self)[1].default
             hint = f" (max_wait is {default} unless given: pass a longer one too)" if self.max_wait == default else ""
@@ -74,10 +74,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if not value > 0:
-                raise ValueError(f"Limits needs {each.name} > 0, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +105,7 @@ class Waking:
     """Append "changed since you last read" to the results of other tools, once for each change."""
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if not isinstance(value, bool) and not 0 < value < float("inf"):
-                raise ValueError(f"Waking needs {each.name} > 0, not {value}")
+        _check_numbers(self, endless=False)
         if self.quiet > self.longest_quiet:
             raise ValueError(f"Waking needs quiet <= longest_quiet, not {self.quiet} and {self.longest_quiet}")
 
@@ -136,10 +128,7 @@ class Webhooks:
     """For development: permits http, receivers on this machine, and subscribers who have not signed in."""
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
-        for name in ("per_client", "longest", "timeout", "lease"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"Webhooks needs {name} > 0, not {getattr(self, name)}")
+        _check_numbers(self, endless=False)
         Backoff(self.retries)
 
 
@@ -158,20 +147,23 @@ class Events:
     webhooks: Webhooks = field(default_factory=Webhooks)
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_numbers(self, endless=False)
 
 
-def _check_numbers(settings: Any) -> None:
+def _check_numbers(settings: Any, *, above_zero: bool = True, endless: bool = True) -> None:
+    """Raises `TypeError` or `ValueError` if a field that has to be a number is none, or is out of range."""
     for each in fields(settings):
-        value = getattr(settings, each.name)
+        value: Any = getattr(settings, each.name)
         if not isinstance(each.default, bool | int | float):
             continue
         is_flag = isinstance(each.default, bool)
-        if isinstance(value, bool) is not is_flag or not isinstance(value, Real):
+        if isinstance(value, bool) is not is_flag or not issubclass(type(value), Real):
             needed = "True or False" if is_flag else "a number"
             raise TypeError(
                 f"{type(settings).__name__} needs {needed} for {each.name}, not {type(value).__name__} {value!r}"
             )
+        if above_zero and not is_flag and not (value > 0 and (endless or value < float("inf"))):
+            raise ValueError(f"{type(settings).__name__} needs {each.name} > 0, not {value}")
 
 
 class UriPattern:

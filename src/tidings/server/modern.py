@@ -1,7 +1,4 @@
-"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream.
-
-A question to the client's model is part of a tool's answer in this era: see `ModelRounds`.
-"""
+"""The modern era (2026-07-28): `subscriptions/listen`, whose answer is the stream."""
 
 import asyncio
 import json
@@ -38,9 +35,6 @@ _TaskNotification = types.Notification[dict[str, Any], str]
 _LONGEST_ID: Final = 256
 _NO_PLACE: Final = Cursor("", 0)
 _TASK_IDS: Final = "taskIds"  # In the filter of a stream: a key of the tasks extension.
-
-# After this many turns of the event loop without a new question, all questions of a round have been asked.
-
 # The result of a `subscriptions/listen` that ends in good order, but for its `_meta`.
 _RESULT: Final = types.SubscriptionsListenResult(_meta={}).model_dump(mode="json", by_alias=True, exclude_none=True)
 

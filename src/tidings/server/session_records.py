@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 MOST_LETTER_BYTES: Final = 500_000
 _LETTER_SECONDS: Final = 120.0
+_ENDED_SECONDS: Final = 30.0  # For which the other replicas are kept from writing a session that was ended anew.
 _MOST_LETTERS: Final = 256
 _MOST_REPLICAS: Final = 16
 _MOST_TRIES: Final = 100  # Of a write, if others write the same record at the same time.
@@ -168,7 +169,7 @@ class SessionRecords:
     async def end(self, session_id: str, *, has_others: bool) -> None:
         """Ends a session. If other replicas hold it, that is noted: a write of theirs would bring a record back."""
         if has_others:
-            await self._stored.put(_key(session_id), _ENDED, seconds=_LETTER_SECONDS)
+            await self._stored.put(_key(session_id), _ENDED, seconds=_ENDED_SECONDS)
         else:
             await self._stored.delete(_key(session_id))
 
