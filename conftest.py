@@ -1,6 +1,7 @@
 """Runs the code blocks of README.md and docs/ as tests, in order, one namespace and one folder for each file.
 
-- A Python block may use `await` as in an asynchronous REPL; all of it runs in one event loop of its own.
+- A Python block may use `await` as in an asynchronous REPL; all of it runs in one event loop of its own. What it prints
+  must be what the comments of its `print(...)  # text` say; a loop prints `one, then another`.
 - A Python block after `<!-- file: NAME -->` is not run but saved, as its reader does.
 - A console block has commands after `$`, each with the output that it must have; `…` stands for anything.
 - What readers need not see, such as a check, is in `<!-- invisible-code-block: python`.
@@ -11,7 +12,9 @@
 import ast
 import asyncio
 import atexit
+import contextlib
 import inspect
+import io
 import os
 import re
 import shutil
@@ -42,10 +45,16 @@ def run_block(example: Example) -> None:
         return
     source = pad(example.parsed, example.line + example.parsed.line_offset)
     code = compile(source, example.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    if code.co_flags & inspect.CO_COROUTINE:
-        asyncio.run(_as_coroutine(code, example.namespace))
-    else:
-        exec(code, example.namespace)
+    printed = io.StringIO()
+    with contextlib.chdir(folder_of(example)), contextlib.redirect_stdout(printed):
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(_as_coroutine(code, example.namespace))
+        else:
+            exec(code, example.namespace)
+    comments = re.findall(r"^ *print\(.*\)  # (.*)$", example.parsed, re.MULTILINE)
+    stated = [line for comment in comments for line in comment.split(", then ")]
+    if stated and printed.getvalue().splitlines() != stated:
+        raise ValueError(f"It prints\n{printed.getvalue()}\ninstead of\n" + "\n".join(stated))
 
 
 async def _as_coroutine(code: CodeType, namespace: dict[str, Any]) -> None:
