@@ -5,6 +5,7 @@ such as web fonts or scripts from other hosts (tests/test_docs.py checks this).
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 from tidings import __version__
@@ -80,6 +81,28 @@ def _table(markdown: str) -> str:
     return "\n".join([*made, "", ""])
 
 
+def write_llms_txt(app: Any, failure: Exception | None) -> None:
+    """Writes `llms.txt`, a list of the pages for models: each with its title and its first sentence."""
+    if failure is not None or app.builder.name != "html":
+        return
+    pages = sorted(app.env.found_docs, key=lambda page: ("/" in page, page))
+    lines = [f"# {project}", "", "> Live MCP for Python: when something changes, your agent knows.", "", "## Docs", ""]
+    for page in pages:
+        if "## Optional" not in lines and "/" in page:
+            lines += ["", "## Optional", ""]
+        text = re.sub(
+            r"^```.*?^```", "", Path(app.env.doc2path(page)).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+        )
+        title, first = (
+            re.search(r"^# (.+)$", text, re.MULTILINE),
+            re.search(r"\n\n([A-Z`*[].+?[.:])\s", text, re.DOTALL),
+        )
+        sentence = re.sub(r"\[([^]]+)\]\([^)]+\)|[*`]", r"\1", " ".join(first[1].split())) if first else ""
+        lines.append(f"- [{title[1] if title else page}]({page}.html): {sentence}".rstrip(": "))
+    (Path(app.outdir) / "llms.txt").write_text("\n".join(lines) + "\n", "utf-8")
+
+
 def setup(app: Any) -> None:
-    """Connects the converter. Sphinx calls this function."""
+    """Connects the functions above. Sphinx calls this function."""
     app.connect("autodoc-process-docstring", from_markdown, priority=100)  # before napoleon
+    app.connect("build-finished", write_llms_txt)

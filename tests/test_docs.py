@@ -152,6 +152,22 @@ def test_the_site_has_every_page(site: Built) -> None:
 
 
 @pytest.mark.thorough
+def test_models_find_each_page_in_one_file_with_a_sentence_about_it(site: Built) -> None:
+    listed = dict(
+        re.findall(r"^- \[.+\]\((.+?\.html)\)(?:: (.+))?$", (site.folder / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    )
+    assert listed.keys() == {str(page.relative_to(site.folder)) for page in site.folder.rglob("*.html")} - {
+        "genindex.html",
+        "py-modindex.html",
+        "search.html",
+    }
+    assert listed["waking.html"] == "A notification tells a client that a resource changed."
+    assert [page for page, sentence in listed.items() if not sentence and not page.startswith("reference/")] == [
+        "changelog.html"
+    ]
+
+
+@pytest.mark.thorough
 def test_looking_at_the_site_fetches_nothing_from_elsewhere(site: Built) -> None:
     elsewhere = re.compile(r"\s*(?:[a-z]+:)?//", re.IGNORECASE)
     for page in site.folder.rglob("*.html"):
