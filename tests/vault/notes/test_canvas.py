@@ -1,12 +1,13 @@
 """Canvases: the files that they show, the links in their texts, and their words."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.notes.canvas import canvas_links, canvas_rewrite, canvas_text
+from tidings.vault.notes.canvas import canvas_links, canvas_outline, canvas_rewrite, canvas_text
 
 CANVAS = """{
 \t"nodes":[
@@ -60,6 +61,18 @@ def test_what_is_no_canvas_has_no_links(text: str) -> None:
     assert canvas_links(text) == []
     assert canvas_text(text) == ""
     assert canvas_rewrite(text, lambda link: "x") == text
+
+
+def test_a_huge_canvas_is_read_in_time() -> None:
+    place = {"x": 0, "y": 0, "width": 9, "height": 9}
+    cards = [{"id": str(n), "type": "text", "text": "[[a]] " * 20, **place} for n in range(10_000)]
+    groups = [{"id": f"g{n}", "type": "group", "label": f"{n}", **place} for n in range(3_000)]
+    text = json.dumps({"nodes": [*cards, *groups]}, indent=1)
+    before = time.process_time()
+    links = canvas_links(text)
+    assert (len(links), links[-1].line) == (200_000, 9 * 9_999 + 6)
+    assert canvas_outline(text).startswith("## 0\n\n- [[a]]")
+    assert time.process_time() - before < 20  # 5 seconds here; several times as long if each pair counts.
 
 
 @given(st.lists(st.sampled_from(["A.md", "b/C d.md", "é😀.png", 'q"\\.md', "[[x]]"]), max_size=5), st.booleans())

@@ -16,6 +16,7 @@ from tidings.vault.notes.model import NoteLink, TextChange
 from tidings.vault.notes.parse import parse
 
 _LONGEST = 60  # Characters of a card at the end of an edge.
+_MOST_COMPARED = 2_000_000  # Pairs of a card and a group.
 # Only the scanner written in Python uses `parse_string`.
 _SCANNER: Any = vars(scanner)["py_make_scanner"]
 _STRING: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]
@@ -46,8 +47,10 @@ def _placed(document: str, begin: int, strict: bool = True) -> tuple[_Placed, in
 def canvas_links(text: str) -> list[NoteLink]:
     """Returns the files on a canvas, and the links in its texts, at the positions of their strings in the JSON."""
     found: list[NoteLink] = []
-    for place, links in _places(text):
-        line = text.count("\n", 0, place.start) + 1
+    line, seen = 1, 0
+    for place, links in _places(text):  # In their order.
+        line += text.count("\n", seen, place.start)
+        seen = place.start
         found += [link._replace(line=line, start=place.start, end=place.end) for link in links]
     return found
 
@@ -78,6 +81,7 @@ def canvas_outline(text: str) -> str:
     nodes = {str(node.get("id")): node for node in parts if "fromNode" not in node}
     groups = [node for node in nodes.values() if node.get("type") == "group"]
     groups.sort(key=lambda node: _place(node, "width") * _place(node, "height"))
+    del groups[_MOST_COMPARED // (len(nodes) or 1) :]  # Cards in a larger one count as in none.
     held: dict[str, list[str]] = {}
     for node in sorted(nodes.values(), key=lambda node: (_place(node, "y"), _place(node, "x"))):
         if node.get("type") != "group":
