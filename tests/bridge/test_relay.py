@@ -1,8 +1,14 @@
 """Requests and questions pass through the bridge, whatever the eras of its two sides."""
 
-import pytest
+import asyncio
+from typing import Any
 
-from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
+import anyio
+import pytest
+from mcp.server.mcpserver import Context
+from mcp_types import ListRootsRequest, ListRootsResult
+
+from tests.bridge.upstreams import ERAS, Shop, sessions, spec, text, until, using
 from tests.client import everything
 from tidings.bridge import BridgeServer, UpstreamSpec
 from tidings.client.events import LogReceived
@@ -81,7 +87,7 @@ async def test_progress_and_errors_pass(above: str, below: str) -> None:
 async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(above: str, below: str) -> None:
     async with using(bridge := BridgeServer([spec(Shop(), below)]), above) as client:
         call = client.start_call("sleep")
-        (upstream,) = bridge._group(None)
+        (upstream,) = sessions(bridge)
         await until(lambda: upstream.client.queue.status().in_progress)
         call.cancel()
         with pytest.raises(RequestCancelled):
@@ -105,3 +111,37 @@ async def test_the_old_server_of_others_passes_whole(above: str) -> None:
         await client.call_tool("toggle-simulated-logging")
         if above == "legacy":
             await until(lambda: logged)
+
+
+@ABOVE
+async def test_a_call_that_ends_while_its_client_is_still_asked_has_its_result(above: str) -> None:
+    asked, ended = anyio.Event(), anyio.Event()
+    shop = Shop()
+
+    @shop.mcp.tool()
+    async def hurry(ctx: Context) -> str:
+        """Asks for the roots, and does not wait for them."""
+        asking: asyncio.Future[Any] = asyncio.ensure_future(
+            ctx.session.send_request(ListRootsRequest(), ListRootsResult)
+        )
+        await asked.wait()
+        asking.cancel()
+        return "done"
+
+    async def answer(_: object) -> object:
+        asked.set()
+        with anyio.move_on_after(20):
+            await ended.wait()
+        return ["/srv"]
+
+    bridge = BridgeServer([spec(shop, "legacy")])
+    async with using(bridge, above, answer=answer) as client, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            assert text(await client.call_tool("hurry")) == "done"
+
+        tasks.start_soon(call)
+        await asked.wait()
+        (upstream,) = sessions(bridge)
+        await until(lambda: not upstream.client.queue.status().in_progress)
+        ended.set()

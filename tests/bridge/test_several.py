@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
+from tests.bridge.upstreams import ERAS, Shop, sessions, spec, text, until, using
 from tests.client.bad_servers import LEGACY, behaved, web
 from tests.server.serving import serving
 from tidings import connect
@@ -185,7 +185,7 @@ async def test_eight_servers_of_which_one_is_killed_each_second(tmp_path: Path) 
             tasks.start_soon(ask)
             for second in range(60):
                 name = f"m{second % 8}"
-                (upstream,) = [each for each in bridge._group(None) if each.spec.name == name]
+                (upstream,) = [each for each in sessions(bridge) if each.spec.name == name]
                 if upstream.client.pid is not None:
                     os.kill(upstream.client.pid, signal.SIGKILL)
                 (tmp_path / f"{name}.txt").write_text(f"after {second}")

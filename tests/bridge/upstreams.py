@@ -26,6 +26,7 @@ from pydantic import BaseModel
 
 from tidings import LiveClient, connect
 from tidings.bridge import BridgeServer, UpstreamSpec
+from tidings.bridge.upstream import Upstream
 from tidings.client import ClientConfig
 
 ERAS = ("legacy", "2026-07-28")
@@ -133,6 +134,12 @@ class Shop:
 
 def spec(shop: Shop, era: str = "auto", name: str = "shop", **settings: Any) -> UpstreamSpec:
     return UpstreamSpec(name, shop.mcp, era=era, **settings)
+
+
+def sessions(bridge: BridgeServer) -> list[Upstream]:
+    """The sessions to its servers."""
+    made: Any = bridge
+    return list(made._group(None))
 
 
 @asynccontextmanager

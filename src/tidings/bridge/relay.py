@@ -26,6 +26,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from tidings._kit.bounded_json import as_dict, as_text
+from tidings._kit.tasks import retrieve
 from tidings.bridge.names import Json
 from tidings.bridge.upstream import Upstream
 from tidings.client.calls import StartedCall
@@ -40,6 +41,7 @@ from tidings.server.waking.extension import EXTENSION, declares_tasks
 _STATE: Final = "tidings-bridge."  # The request state of a question of a legacy server begins with this.
 _ROUNDS: Final = 10  # Of questions that one request to a modern server may lead to.
 _MOST_SUSPENDED: Final = 1_000
+_KEPT_SECONDS: Final = 300.0
 _ENVELOPE: Final = "io.modelcontextprotocol/"  # Keys of `_meta` that belong to one connection.
 _RESOURCE_NOT_FOUND: Final = -32002  # In the legacy era.
 _REQUESTS: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
@@ -199,7 +201,7 @@ class Relay:
         while len(self._suspended) >= _MOST_SUSPENDED:
             self._drop(next(iter(self._suspended)))
         self._suspended[state] = call
-        work.add_done_callback(lambda _: self._suspended.pop(state, None))
+        work.add_done_callback(partial(self._ended, state))
         return {"resultType": "input_required", "inputRequests": call.open_questions(), "requestState": state}
 
     async def _resume(self, ctx: RequestContext, state: str, answers: Json) -> Json:
@@ -217,6 +219,11 @@ class Relay:
         if call.open_questions():
             call.ask()
         return await self._until_asked(call)
+
+    def _ended(self, state: str, work: "asyncio.Task[Json]") -> None:
+        """Keeps the outcome of a request that ended although its client was asked something, until that repeats it."""
+        retrieve(work)
+        work.get_loop().call_later(_KEPT_SECONDS, self._suspended.pop, state, None)
 
     def _drop(self, state: str) -> None:
         call = self._suspended.pop(state)
@@ -306,8 +313,7 @@ def _report(call: RelayedCall, progress: float, total: float | None, message: st
 
 def send_aside(sending: Coroutine[Any, Any, None]) -> None:
     """Sends a notification that a client may do without. One that is gone does not matter."""
-    task = asyncio.ensure_future(sending)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    asyncio.ensure_future(sending).add_done_callback(retrieve)
 
 
 def is_modern(ctx: RequestContext) -> bool:

@@ -4,32 +4,31 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 
-from tidings._kit.bounded_json import as_dict, as_list, as_text
-from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.bounded_json import as_dict, as_text
 from tidings._kit.tasks import Background, Shared
 from tidings._version import __version__
-from tidings.bridge.call_resources import SCHEME, arguments_for, call_template, call_uri, contents_of, split_call
-from tidings.bridge.ignoring import Ignored
-from tidings.bridge.names import Json, Naming, owner_of_name, owner_of_uri
+from tidings.bridge.call_resources import SCHEME
+from tidings.bridge.group import KIND_OF, STATUS, ServerGroup
+from tidings.bridge.names import Json, Naming
 from tidings.bridge.relay import Relay, can_answer, is_modern
-from tidings.bridge.settings import CallWatch, UpstreamSpec
-from tidings.bridge.upstream import LISTS, Observe, Upstream
-from tidings.bridge.watching import Read, Source, WatchedSources
+from tidings.bridge.settings import UpstreamSpec
+from tidings.bridge.upstream import Observe, Upstream
+from tidings.bridge.watching import News
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.client import events
-from tidings.errors import ResourceNotFound, TidingsError
+from tidings.errors import TidingsError
 from tidings.server import LiveServer
 from tidings.server.adapters import McpServerAdapter, list_change
 from tidings.server.policy import RequestContext
@@ -37,7 +36,6 @@ from tidings.server.waking.extension import declares_tasks
 
 logger = logging.getLogger(__name__)
 
-STATUS: Final = "bridge://status"
 _STATUS_SECONDS: Final = 1.0  # Between two looks at the status, while somebody subscribes to it.
 _PAGE: Final = 1_000
 _MOST_ALLOWED: Final = 10_000  # URIs that somebody may subscribe to, and nobody does.
@@ -49,7 +47,6 @@ _PAGES: Final = {
     "resources/templates/list": ("templates", "resourceTemplates", "uriTemplate"),
     "prompts/list": ("prompts", "prompts", "name"),
 }
-_KIND_OF: Final = {"tools": "tool", "resources": "resource", "templates": "template", "prompts": "prompt"}
 _CACHED: Final = {"ttlMs": 0, "cacheScope": "private"}  # Every list and read of the modern era states this.
 _MODERN_KEYS: Final = ("resultType", "ttlMs", "cacheScope")
 _OWN_NOTIFICATIONS: Final = ("notifications/initialized", "notifications/cancelled", "notifications/progress")
@@ -90,8 +87,8 @@ class BridgeServer(LiveServer[None]):
         self._allowed: OrderedDict[str, set[str | None]] = OrderedDict()  # The principals that may subscribe.
         self._wanted: set[str] = set()  # The subscriptions that there are.
         self._telling: asyncio.Task[None] | None = None
-        self._records = getattr(bus, "records", None)
-        self._durable = bus is not None and not isinstance(bus, MemoryBus)
+        durable = bus is not None and not isinstance(bus, MemoryBus)
+        self._news = News(self._publish_update, getattr(bus, "records", None), durable)
         options = {"version": __version__} | options
         if self._pass_token:
             options["authorize"] = self._authorize
@@ -137,14 +134,9 @@ class BridgeServer(LiveServer[None]):
         for kind in ("tool", "resource", "prompt"):
             self.notify.soon(list_change(kind))
 
-    def _open_group(self, authorization: str | None) -> "ServerGroup":
-        def watch(group: ServerGroup) -> WatchedSources:
-            find, members = partial(self._source, group), partial(self._members, group)
-            publish, records = self._publish_update, self._records
-            return WatchedSources(find, members, publish, records, owner=authorization, durable=self._durable)
-
-        group = ServerGroup(partial(self._made, authorization), watch)
-        self._groups[authorization] = group
+    def _open_group(self, owner: str | None) -> ServerGroup:
+        group = ServerGroup(owner, self._made, self._news, prefixed=self._prefixed)
+        self._groups[owner] = group
         group.start(self._specs)
         while len(self._groups) > _MOST_GROUPS:
             idle = [key for key, each in self._groups.items() if not each.watches and each is not group]
@@ -153,7 +145,7 @@ class BridgeServer(LiveServer[None]):
             self._background.start(self._groups.pop(idle[0]).aclose())
         return group
 
-    def _made(self, authorization: str | None, group: "ServerGroup", spec: UpstreamSpec) -> Upstream:
+    def _made(self, group: ServerGroup, spec: UpstreamSpec) -> Upstream:
         upstream = Upstream(
             spec,
             Naming(spec.name if self._prefixed else ""),
@@ -161,7 +153,7 @@ class BridgeServer(LiveServer[None]):
             lambda question: self._relay.answer(upstream, question),
             lambda feature: any(each.reachable for each in self.notify.subscribers(feature)),
             self._interval,
-            authorization,
+            group.owner,
             self._observe,
         )
         group.watches.hear(upstream)
@@ -173,11 +165,11 @@ class BridgeServer(LiveServer[None]):
         """Returns what tells the sender of a request from others: the header that is sent on, if there is one."""
         return ctx.request.headers.get("authorization") if self._pass_token and ctx.request is not None else None
 
-    def _group(self, ctx: RequestContext) -> "ServerGroup":
+    def _group(self, ctx: RequestContext) -> ServerGroup:
         """Returns the sessions for the sender of a request."""
         return self._group_of(self._principal(ctx))
 
-    def _group_of(self, principal: str | None) -> "ServerGroup":
+    def _group_of(self, principal: str | None) -> ServerGroup:
         if (group := self._groups.get(principal)) is None:
             group = self._open_group(principal)
         self._groups.move_to_end(principal)
@@ -189,7 +181,7 @@ class BridgeServer(LiveServer[None]):
         await group.tried()
         if uri != STATUS and not uri.endswith("*"):
             try:
-                await self._source(group, uri).read()
+                await group.source(uri).read()
             except (TidingsError, ValueError):
                 return False
         self._allowed.setdefault(uri, set()).add(principal)
@@ -200,8 +192,8 @@ class BridgeServer(LiveServer[None]):
             await group.watches.begin(uri)  # Each with its own rights: the resource may be another one for this client.
         return True
 
-    def _list_changed(self, group: "ServerGroup", upstream: Upstream, name: str) -> None:
-        self.notify.soon(list_change(_KIND_OF[name]))
+    def _list_changed(self, group: ServerGroup, upstream: Upstream, name: str) -> None:
+        self.notify.soon(list_change(KIND_OF[name]))
         if name == "tools":
             for tool in filter(upstream.needs_task, upstream.tools):
                 self._live.task(upstream.naming.name_out(tool))
@@ -222,7 +214,8 @@ class BridgeServer(LiveServer[None]):
         if method in ("initialize", "server/discover"):
             group = self._group(ctx)
             await group.tried()
-            return _introduced(group, await call_next(ctx))
+            result = await call_next(ctx)
+            return group.introduced(result) if isinstance(result, dict) else result
         if method == "logging/setLevel" and not is_modern(ctx):
             return await self._set_level(ctx)
         if method.startswith("tasks/"):
@@ -274,7 +267,7 @@ class BridgeServer(LiveServer[None]):
         group = self._group(ctx)
         await group.tried()
         name, key, identity = _PAGES[ctx.method]
-        items = self._offered(group, name)
+        items = group.offered(name)
         cursor, start = as_text((ctx.params or {}).get("cursor")), 0
         if cursor is not None:
             places = {str(item[identity]): place for place, item in enumerate(items)}
@@ -285,46 +278,20 @@ class BridgeServer(LiveServer[None]):
         more = {"nextCursor": str(page[-1][identity])} if len(items) > start + _PAGE else {}
         return {key: page, **more, **_CACHED}
 
-    def _offered(self, group: "ServerGroup", name: str) -> list[Json]:
-        items = [upstream.naming.item_out(name, item) for upstream in group for item in upstream.lists[name]]
-        if name == "resources":
-            watched = [{"uri": uri, "name": f"{each.tool} of {each.server}"} for uri, each in self._calls.items()]
-            status = {"uri": STATUS, "name": "bridge", "title": "The bridge", "mimeType": "application/json"}
-            return [*items, *watched, status]
-        if name == "templates":
-            return items + [call_template(up.spec.name, tool) for up in group for tool in _readable(up)]
-        return items
-
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Returns the schema by which the SDK checks the headers of a call, whoever sends it."""
         for group in self._groups.values():
             for upstream in group:
-                if (original := upstream.naming.name_back(name)) in upstream.tools:
+                original = upstream.naming.name_back(name)
+                if original in upstream.tools and upstream.naming.name_out(original) == name:
                     return as_dict(upstream.tools[original].get("inputSchema"))
         return None
 
-    @property
-    def _calls(self) -> dict[str, CallWatch]:
-        watches = [watch for spec in self._specs.values() for watch in spec.watches]
-        return {call_uri(each.server, each.tool, each.arguments): each for each in watches}
-
     # Tools, prompts, resources
-
-    def _named(self, ctx: RequestContext, kind: str, name: str) -> tuple[Upstream, str]:
-        """Returns the server of a tool or prompt, and its name there. Raises `MCPError`."""
-        group = self._group(ctx)
-        owner = owner_of_name(name, group.servers) if self._prefixed else next(iter(group.servers), None)
-        upstream = None if owner is None else group.servers[owner]
-        original = name.removeprefix(f"{owner}_") if self._prefixed else name
-        if upstream is None or not upstream.spec.offers(original):
-            names = [str(item["name"]) for item in self._offered(group, kind)]
-            about = did_you_mean(name, names) or there_are(names)
-            raise MCPError(types.INVALID_PARAMS, f"There is no {_KIND_OF[kind]} {name!r}.{about}")
-        return upstream, original
 
     async def _call(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
-        upstream, name = self._named(ctx, "tools", str(params.get("name")))
+        upstream, name = self._group(ctx).find("tools", str(params.get("name")))
         safe = upstream.is_safe(name)
         try:
             if upstream.needs_task(name) and "requestState" not in params:
@@ -337,17 +304,17 @@ class BridgeServer(LiveServer[None]):
 
     async def _get_prompt(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
-        upstream, name = self._named(ctx, "prompts", str(params.get("name")))
+        upstream, name = self._group(ctx).find("prompts", str(params.get("name")))
         return await self._relay.forward(ctx, upstream, {**params, "name": name}, safe=True)
 
     async def _complete(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
         ref = as_dict(params.get("ref"))
         if ref.get("type") == "ref/prompt":
-            upstream, name = self._named(ctx, "prompts", str(ref.get("name")))
+            upstream, name = self._group(ctx).find("prompts", str(ref.get("name")))
             ref = {**ref, "name": name}
         else:
-            upstream, uri = self._owner(self._group(ctx), str(ref.get("uri")))
+            upstream, uri = self._group(ctx).owner_of(str(ref.get("uri")))
             ref = {**ref, "uri": uri}
         return await self._relay.forward(ctx, upstream, {**params, "ref": ref}, safe=True)
 
@@ -358,40 +325,24 @@ class BridgeServer(LiveServer[None]):
                 await upstream.client.set_log_level(level)
         return {}
 
-    def _owner(self, group: "ServerGroup", uri: str) -> tuple[Upstream, str]:
-        """Returns the server of a resource, and its URI there. Raises `ResourceNotFound`."""
-        owner = owner_of_uri(uri, group.servers) if self._prefixed else next(iter(group.servers), None)
-        if owner is None:
-            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
-        upstream = group.servers[owner]
-        return upstream, upstream.naming.uri_back(uri)
-
     async def _read(self, ctx: RequestContext) -> Json:
         return {**_CACHED, **await self._contents(ctx)}
 
     async def _contents(self, ctx: RequestContext) -> Json:
         uri = str((ctx.params or {}).get("uri"))
         if uri == STATUS:
-            text = json.dumps(self.status(self._group(ctx)), indent=1)
+            text = json.dumps(self._group(ctx).status(), indent=1)
             return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
         if (content := self._group(ctx).watches.content(uri)) is not None:
             return content
         try:
             if uri.startswith(SCHEME):
-                return await self._read_call(self._group(ctx), uri)
-            upstream, original = self._owner(self._group(ctx), uri)
+                return await self._group(ctx).source(uri).read()
+            upstream, original = self._group(ctx).owner_of(uri)
         except (TidingsError, ValueError) as error:
             code = types.INVALID_PARAMS if is_modern(ctx) else -32002
             raise MCPError(code, str(error), {"uri": uri}) from None
         return await self._relay.forward(ctx, upstream, {**(ctx.params or {}), "uri": original}, safe=True)
-
-    async def _read_call(self, group: "ServerGroup", uri: str) -> Json:
-        upstream, tool, arguments = _parsed_call(group, uri)
-        result = await upstream.client.request("tools/call", {"name": tool, "arguments": arguments}, safe=True)
-        if result.get("isError"):
-            texts = [str(as_dict(block).get("text")) for block in as_list(result.get("content"))]
-            raise ResourceNotFound(f"{tool} of {upstream.spec.name} failed: {' '.join(texts)}", data={"uri": uri})
-        return contents_of(uri, upstream.naming.result_out(result))
 
     # Subscriptions
 
@@ -399,7 +350,7 @@ class BridgeServer(LiveServer[None]):
         if uri == STATUS or self._pass_token:  # Then each subscription is tried with the rights of its sender.
             return True
         try:
-            self._source(self._group_of(None), uri)
+            self._group_of(None).source(uri)
         except (TidingsError, ValueError):
             return False
         return True
@@ -407,27 +358,7 @@ class BridgeServer(LiveServer[None]):
     def _templates(self) -> list[str]:
         if self._pass_token:
             return []
-        return [str(item["uriTemplate"]) for item in self._offered(self._group_of(None), "templates")]
-
-    def _members(self, group: "ServerGroup", prefix: str) -> list[str]:
-        uris = [str(item["uri"]) for item in self._offered(group, "resources")]
-        return [uri for uri in uris if uri.startswith(prefix[:-1]) and uri != STATUS]
-
-    def _source(self, group: "ServerGroup", uri: str) -> Source:
-        if uri.startswith(SCHEME):
-            upstream, _, _ = _parsed_call(group, uri)
-            watched = self._calls.get(uri)
-            interval = watched.seconds if watched is not None else upstream.spec.interval(uri)
-            rules = [*upstream.spec.ignored(uri), *(watched.ignore if watched is not None else ())]
-            original, read = uri, cast("Read", partial(self._read_call, group, uri))
-        else:
-            upstream, original = self._owner(group, uri)
-            interval, rules = upstream.spec.interval(original), upstream.spec.ignored(original)
-            read = partial(_read_from, upstream, original)
-        # Who sets an interval or a rule does not trust the server to tell of what matters.
-        can_be_told = not (uri.startswith(SCHEME) or interval or rules)
-        ignored = Ignored(rules) if rules else None
-        return Source(upstream, original, read, interval or self._interval, bool(interval), can_be_told, ignored)
+        return [str(item["uriTemplate"]) for item in self._group_of(None).offered("templates")]
 
     async def _begin_interest(self, uri: str) -> None:
         self._wanted.add(uri)
@@ -448,110 +379,10 @@ class BridgeServer(LiveServer[None]):
         """Publishes changes of the status. That a copy grows older is none."""
         told = None
         while True:
-            now = [self.status(group) for group in self._groups.values()]
+            now = [group.status() for group in self._groups.values()]
             for watched in [each for status in now for each in status["watched"]]:
                 del watched["lag"]
             if told is not None and told != now:
                 self._publish_update(STATUS)
             told = now
             await asyncio.sleep(_STATUS_SECONDS)
-
-    def status(self, group: "ServerGroup") -> Json:
-        """Returns the state of the servers and of what is watched."""
-        servers = [
-            {
-                "name": upstream.spec.name,
-                "target": upstream.client.name,
-                "state": upstream.client.state,
-                "era": upstream.client.era,
-                "trouble": upstream.trouble or None,
-                "notices": [text for text in upstream.notices.values() if text],
-                **{name: len(upstream.lists[name]) for name in LISTS},
-            }
-            for upstream in group
-        ]
-        return {"servers": servers, "watched": group.watches.describe()}
-
-
-class ServerGroup:
-    """The sessions to all servers, for one principal or for everybody."""
-
-    def __init__(
-        self,
-        make: Callable[["ServerGroup", UpstreamSpec], Upstream],
-        watch: Callable[["ServerGroup"], WatchedSources],
-    ) -> None:
-        self._make = partial(make, self)
-        self.servers: dict[str, Upstream] = {}
-        self.watches = watch(self)
-
-    def __iter__(self) -> Iterator[Upstream]:
-        return iter(tuple(self.servers.values()))
-
-    def start(self, specs: Mapping[str, UpstreamSpec]) -> None:
-        for name, spec in specs.items():
-            self.servers[name] = self._make(spec)
-            self.servers[name].start()
-
-    async def set_servers(self, specs: Mapping[str, UpstreamSpec]) -> None:
-        """Begins sessions to new servers, and ends those to servers that are gone or have changed."""
-        gone = [upstream for name, upstream in self.servers.items() if specs.get(name) != upstream.spec]
-        kept = {upstream.spec.name: upstream for upstream in self if upstream not in gone}
-        self.servers = {name: kept.get(name) or self._make(spec) for name, spec in specs.items()}
-        for name, upstream in self.servers.items():
-            if name not in kept:
-                upstream.start()
-        await asyncio.gather(*(upstream.aclose() for upstream in gone))
-        await self.watches.renew(gone)
-
-    async def tried(self) -> None:
-        """Waits until every server is connected, or has failed once."""
-        await asyncio.gather(*(upstream.until_tried() for upstream in self))
-
-    async def aclose(self) -> None:
-        await self.watches.aclose()
-        await asyncio.gather(*(upstream.aclose() for upstream in self))
-
-
-async def _read_from(upstream: Upstream, uri: str) -> Json:
-    return upstream.naming.result_out(await upstream.client.request("resources/read", {"uri": uri}, safe=True))
-
-
-def _readable(upstream: Upstream) -> list[Json]:
-    """Returns the tools whose calls may be resources: they only read, or the user named them."""
-    named = {watch.tool for watch in upstream.spec.watches}
-    tools = upstream.lists["tools"]
-    return [tool for tool in tools if tool["name"] in named or upstream.only_reads(str(tool["name"]))]
-
-
-def _parsed_call(group: ServerGroup, uri: str) -> tuple[Upstream, str, Json]:
-    server, tool, texts = split_call(uri)
-    upstream = group.servers.get(server)
-    tools = [] if upstream is None else _readable(upstream)
-    found = next((each for each in tools if each["name"] == tool), None)
-    if upstream is None or found is None:
-        raise ResourceNotFound(f"{server} has no read-only tool {tool!r}.", data={"uri": uri})
-    return upstream, tool, arguments_for(found.get("inputSchema"), texts)
-
-
-def _introduced(group: ServerGroup, result: HandlerResult) -> HandlerResult:
-    """Adds what the servers state about themselves to the first answer."""
-    if not isinstance(result, dict):
-        return result
-    capabilities: Json = dict(result.get("capabilities") or {})
-    stated = [up.client.capabilities for up in group if up.client.capabilities is not None]
-    raw = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in stated]
-    for name in ("prompts", "logging", "completions", "experimental"):
-        present = [as_dict(each[name]) for each in raw if name in each]
-        if present:
-            merged: Json = {}
-            for each in present:
-                merged |= each
-            capabilities[name] = {**merged, **capabilities.get(name, {})}
-        else:
-            capabilities.pop(name, None)
-    texts = [up.client.instructions for up in group if up.client.instructions]
-    introduced = {**result, "capabilities": capabilities}
-    if texts and not introduced.get("instructions"):
-        introduced["instructions"] = "\n\n".join(texts)
-    return introduced

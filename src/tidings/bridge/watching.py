@@ -53,19 +53,19 @@ class Source:
     ignored: Ignored | None = None  # What does not count as a change.
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """Where changes are published, and what was read last is remembered."""
+
+    publish: Callable[[str], None]
+    records: Records | None
+    durable: bool
+
+
 class SourceWatch:
     """One resource that somebody subscribes to."""
 
-    def __init__(
-        self,
-        uri: str,
-        source: Source,
-        publish: Callable[[str], None],
-        records: Records | None,
-        *,
-        key: str,
-        durable: bool,
-    ) -> None:
+    def __init__(self, uri: str, source: Source, news: News, key: str) -> None:
         self.uri = uri
         self.source = source
         self.is_subscribed = False
@@ -76,9 +76,9 @@ class SourceWatch:
         self.trouble = ""
         self.read_at: float | None = None
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._publish = publish
-        self._records = records
-        self._durable = durable
+        self._publish = news.publish
+        self._records = news.records
+        self._durable = news.durable
         self._key = key
         self._last: str | None = None  # The state that this process knows.
         self._soon = Wakeup()
@@ -248,18 +248,14 @@ class WatchedSources:
         self,
         find: Callable[[str], Source],
         members: Callable[[str], list[str]],
-        publish: Callable[[str], None],
-        records: Records | None,
-        *,
+        news: News,
         owner: str | None,
-        durable: bool,
     ) -> None:
         self._find = find
         self._members = members
-        self._publish = publish
-        self._records = records
+        self._news = news
+        self._publish = news.publish
         self._owner = owner or ""
-        self._durable = durable
         self._watches: dict[str, SourceWatch] = {}
         self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
 
@@ -288,9 +284,7 @@ class WatchedSources:
         for member in members:
             if member not in self._watches:
                 key = f"bridge/{hashlib.sha256(f'{self._owner} {member}'.encode()).hexdigest()}"
-                self._watches[member] = SourceWatch(
-                    member, self._find(member), self._publish, self._records, key=key, durable=self._durable
-                )
+                self._watches[member] = SourceWatch(member, self._find(member), self._news, key)
             wanted.add(member)
         return [self._watches[member] for member in members]
 
