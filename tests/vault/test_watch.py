@@ -266,26 +266,27 @@ async def test_hidden_and_excluded_folders_are_not_watched(root: Path) -> None:
     for place in (".git/objects", "Private", "Shown/.cache"):
         for number in range(50):
             (root / place / f"{number}/deep").mkdir(parents=True)
-    (root / ".obsidian/plugins").mkdir(parents=True)
+    (root / ".obsidian/plugins/periodic-notes").mkdir(parents=True)
     before = watches()
     async with seen(Vault([root], exclude=["Private"])) as happenings:
         await happenings.next()
-        assert watches() - before == 3  # The vault, Shown, and the settings.
+        assert watches() - before == 4  # The vault, Shown, and two folders of settings.
         (root / ".later/deep").mkdir(parents=True)
         (root / "New/deep").mkdir(parents=True)
         await happenings.until(root / "New")
         (root / "New/deep/a.md").write_text("x")
         await happenings.until(root / "New/deep/a.md")
-        assert watches() - before == 5
-        (root / ".obsidian/app.json").write_text("{}")
-        await happenings.until(root / ".obsidian/app.json")
+        assert watches() - before == 6
+        for settings in (".obsidian/app.json", ".obsidian/plugins/periodic-notes/data.json"):
+            (root / settings).write_text("{}")
+            await happenings.until(root / settings)
         (root / "New").rename(root / "Moved")
         await happenings.until(root / "Moved")
         (root / "Moved/deep/b.md").write_text("x")
         await happenings.until(root / "Moved/deep/b.md")
         shutil.rmtree(root / "Moved")
         await happenings.until(root / "Moved")
-        await eventually(lambda: watches() - before == 3)
+        await eventually(lambda: watches() - before == 4)
 
 
 async def test_links_to_folders_hide_nothing_and_end_nowhere(root: Path) -> None:

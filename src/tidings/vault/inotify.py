@@ -11,6 +11,7 @@ import select
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import product
 from typing import Any, Final
 
 from tidings.vault.files.paths import Vault
@@ -32,8 +33,10 @@ class FolderWatch:
 
     def __init__(self, vault: Vault, settings: Iterable[str], stop: int) -> None:
         self._vault = vault
-        folders = [os.path.join(mount.root, ".obsidian") for mount in vault.mounts]  # noqa: PTH118 - texts, as below
-        self._settings = {folder: {os.path.join(folder, name) for name in settings} for folder in folders}  # noqa: PTH118
+        self._settings: dict[str, set[str]] = {}
+        for mount, name in product(vault.mounts, settings):
+            place = os.path.join(mount.root, ".obsidian", name)  # noqa: PTH118 - texts, as below
+            self._settings.setdefault(os.path.dirname(place), set()).add(place)  # noqa: PTH120
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._paths: dict[int, str] = {}
         self._file = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))

@@ -31,7 +31,7 @@ from tidings.vault.inotify import FolderWatch
 logger = logging.getLogger(__name__)
 
 _ON_LINUX: Final = sys.platform == "linux"
-_SETTINGS: Final = frozenset({"app.json", "daily-notes.json"})
+_SETTINGS: Final = frozenset({"app.json", "daily-notes.json", "plugins/periodic-notes/data.json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class WatchPace:
 
 def is_settings(path: Path) -> bool:
     """Returns whether this is a settings file of the app on which resources depend."""
-    return path.parent.name == ".obsidian" and path.name in _SETTINGS
+    return path.as_posix().rpartition("/.obsidian/")[2] in _SETTINGS
 
 
 async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[Happening]:  # noqa: B008 - a frozen value

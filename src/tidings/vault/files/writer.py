@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from tidings._kit.text import quoted
+from tidings._kit.text import applied, quoted
 from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, with_endings_of
 from tidings.vault.files.disk import Disk, Make, PlannedEdit, check_version
@@ -199,11 +199,9 @@ def _renamed(text: str, old: str, new: str) -> tuple[str, int]:
     """Returns a note's text with a tag renamed, and how often. Raises `EditRefused` if that cannot be done safely."""
     tags = parse.parse(text, "").tags
     found = [tag for tag in tags if _nested(tag.name, old) is not None]
-    result = text
-    for tag in sorted(found, key=lambda tag: tag.start, reverse=True):
-        if text[tag.start : tag.end] != tag.name:
-            raise EditRefused(f"The tag in line {tag.line} is written with escapes. Edit it by hand.")
-        result = result[: tag.start] + new + (_nested(tag.name, old) or "") + result[tag.end :]
+    if escaped := next((tag for tag in found if text[tag.start : tag.end] != tag.name), None):
+        raise EditRefused(f"The tag in line {escaped.line} is written with escapes. Edit it by hand.")
+    result = applied(text, sorted((tag.start, tag.end, new + (_nested(tag.name, old) or "")) for tag in found))
     expected = [new + below if (below := _nested(tag.name, old)) is not None else tag.name for tag in tags]
     if [tag.name for tag in parse.parse(result, "").tags] != expected:
         raise EditRefused(f"The tag {quoted(new)} would be read differently in this note. Edit it by hand.")
