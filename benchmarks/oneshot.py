@@ -174,7 +174,7 @@ def _alone(what: str, name: str, ours: list[str], turns: int) -> list[Row]:
 
 
 def _help(tidings: list[str], turns: int) -> Row:
-    spent = [cost([*tidings, "--help"], "Commands:")[0] for _ in range(turns)]
+    spent = [cost([*tidings, "--help"], "Use a server:")[0] for _ in range(turns)]
     return Row(
         "help",
         "CPU s of tidings --help",

@@ -72,10 +72,10 @@ def test_the_code_is_the_name_as_words(leaf: type[TidingsError]) -> None:
 
 
 @each_leaf
-def test_each_leaf_knows_its_category_and_help_page(leaf: type[TidingsError]) -> None:
+def test_each_leaf_knows_its_category_and_what_explains_it(leaf: type[TidingsError]) -> None:
     error = leaf("It went wrong.")
     assert error.category in Category
-    assert error.help_page == f"https://tidings.dev/errors/{leaf.code}"
+    assert error.help == f"tidings explain {leaf.code}"
     assert all(kind.code for kind in ours(leaf))
 
 

@@ -42,7 +42,7 @@
         └── Disconnected                       the connection was closed meanwhile
 
 Each error has a `code` (stable, for programs), a `category` (one of the six above), `retryable` (true if the same call
-may succeed later with nothing else changed) and a `help_page`. It may have the `server`, the `method`, the `elapsed`
+may succeed later with nothing else changed) and a `help`. It may have the `server`, the `method`, the `elapsed`
 seconds, the `data` of the other side, and `retry_after`, the seconds that the other side asks to wait. Errors never
 contain secrets.
 
@@ -53,7 +53,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, ClassVar
 
-HELP_PAGES = "https://tidings.dev/errors/"
+EXPLAINED_BY = "tidings explain "
 
 
 class Category(StrEnum):
@@ -101,9 +101,9 @@ class TidingsError(Exception):
         self.data = data
 
     @property
-    def help_page(self) -> str:
-        """The address of the page that explains this error and its cures."""
-        return HELP_PAGES + self.code
+    def help(self) -> str:
+        """The command that prints the page about this error and its cures."""
+        return EXPLAINED_BY + self.code
 
 
 class NoConnection(TidingsError, category=Category.CONNECTION):

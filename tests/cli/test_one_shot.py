@@ -186,7 +186,7 @@ def test_an_error_as_json_says_whose_fault_it_is() -> None:
         "exit": 7,
         "who": "the server",
         "message": "the disk is full. Did you mean 'note://one'?",
-        "help": "https://tidings.dev/errors/request-failed",
+        "help": "tidings explain request-failed",
         "data": {"rpc_code": -32603, "rpc_message": "the disk is full", "rpc_data": {"disk": "sda"}},
         "payload": {"disk": "sda"},
     }

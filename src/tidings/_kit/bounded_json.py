@@ -180,12 +180,16 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return [mapped(each, change) for each in cast("list[Any]", value)] if isinstance(value, list) else change(value)
 
 
-def parse_with_comments(text: str) -> tuple[Any, bool]:
-    """Parses JSON with comments and trailing commas. Returns it, and whether it has neither. Raises `NotJson`."""
-    # Replaced by spaces, so that an error keeps its line and column.
-    bare = _COMMENT_OR_COMMA.sub(
+def without_comments(text: str) -> str:
+    """Returns JSON with spaces instead of comments and trailing commas: everything else keeps its place."""
+    return _COMMENT_OR_COMMA.sub(
         lambda piece: piece[0] if piece[0].startswith('"') else re.sub(r"[^\n]", " ", piece[0]), text
     )
+
+
+def parse_with_comments(text: str) -> tuple[Any, bool]:
+    """Parses JSON with comments and trailing commas. Returns it, and whether it has neither. Raises `NotJson`."""
+    bare = without_comments(text)
     try:
         return json.loads(bare), bare == text
     except json.JSONDecodeError as error:

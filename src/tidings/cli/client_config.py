@@ -1,31 +1,101 @@
 """`--config CLIENT`: the configuration that an AI client needs to use a server."""
 
-import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from tidings._kit.files import settings_folder
 from tidings._kit.lazy import install_source
+from tidings.cli.client_file import Format, as_text
 from tidings.cli.exits import Refusal
 from tidings.cli.serving import HttpAddress
 
-CLIENTS: Final = ("claude-desktop", "claude-code", "vscode", "cursor")
+INSTALL: Final = "tidings.install"
+"""In the `meta` of a click context: takes the server, instead of its configuration being printed."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """An AI client: its configuration file, and the form of an entry."""
+
+    title: str
+    file: Callable[[Path, Path], Path]  # Of the folder of the user, and the one of all programs' settings
+    section: str = "mcpServers"
+    form: Format = "json"
+    stdio: Mapping[str, Any] = field(default_factory=dict[str, Any])  # More members of an entry with a command.
+    http: Mapping[str, Any] | None = field(default_factory=dict[str, Any])  # The same with a URL; None: there are none.
+    names: Mapping[str, str] = field(default_factory=dict[str, str])  # Members that have another name here.
+
+    def entry(self, server: "ClientServer") -> dict[str, Any]:
+        """Returns the entry of a server. Raises `Refusal` if the client cannot use it."""
+        if server.url is not None and self.http is None:
+            raise Refusal(f"{self.title} can only use servers that it starts itself. Omit --http.")
+        own = self.stdio if server.url is None else self.http or {}
+        facts = {self.names.get(key, key): value for key, value in server.entry.items()}
+        more = {key: server.name if value == "NAME" else value for key, value in own.items()}
+        return more | facts
+
+
+CLIENTS: Final = {
+    "claude-desktop": Client(
+        "Claude Desktop", lambda _, settings: settings / "Claude" / "claude_desktop_config.json", http=None
+    ),
+    "claude-code": Client(
+        "Claude Code",
+        lambda home, _: Path(os.environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
+        stdio={"type": "stdio"},
+        http={"type": "http"},
+    ),
+    "vscode": Client(
+        "VS Code",
+        lambda _, settings: settings / "Code" / "User" / "mcp.json",
+        "servers",
+        stdio={"type": "stdio"},
+        http={"type": "http"},
+    ),
+    "cursor": Client("Cursor", lambda home, _: home / ".cursor" / "mcp.json"),
+    "gemini": Client("Gemini CLI", lambda home, _: home / ".gemini" / "settings.json", names={"url": "httpUrl"}),
+    "goose": Client(
+        "goose",
+        lambda home, settings: (
+            (settings / "Block" / "goose" / "config" if os.name == "nt" else home / ".config" / "goose") / "config.yaml"
+        ),
+        "extensions",
+        "yaml",
+        stdio={"name": "NAME", "type": "stdio", "enabled": True, "timeout": 300},
+        http={"name": "NAME", "type": "streamable_http", "enabled": True, "timeout": 300},
+        names={"command": "cmd", "url": "uri"},
+    ),
+    "codex": Client(
+        "Codex",
+        lambda home, _: Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml",
+        "mcp_servers",
+        "toml",
+        names={"headers": "http_headers"},
+    ),
+    "zed": Client(
+        "Zed",
+        lambda home, settings: (settings / "Zed" if os.name == "nt" else home / ".config" / "zed") / "settings.json",
+        "context_servers",
+    ),
+}
 
 
 def config_option(what: str) -> Callable[[Any], Any]:
     """Returns the option `--config` of a command whose server is called `what`."""
     return click.option(
         "--config",
-        type=click.Choice(CLIENTS),
+        type=click.Choice(list(CLIENTS)),
         allow_from_autoenv=False,
         help=f"Print the configuration that this client needs to use {what}, and exit.",
     )
@@ -42,8 +112,14 @@ def program(extra: str) -> list[str]:
 
 
 def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | None, token: str | None) -> None:
-    """Prints the configuration, and on standard error how to use it. With an address, the user starts the server."""
+    """Prints the configuration, and on standard error how to use it. With an address, the user starts the server.
+
+    In `tidings install`, the server is written to the files of clients instead.
+    """
     server = ClientServer(name, argv) if http is None else ClientServer(name, url=http.url, token=token)
+    if (install := click.get_current_context().meta.get(INSTALL)) is not None:
+        install(server)
+        return
     click.echo(snippet(client, server, platform=sys.platform))
     click.echo(usage(client, sys.platform), err=True)
     if http is not None:
@@ -72,29 +148,20 @@ def snippet(client: str, server: ClientServer, *, platform: str) -> str:
     """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`."""
     if client == "claude-code":
         return _claude_code(server, windows=platform == "win32")
-    if client == "claude-desktop" and server.url is not None:
-        raise Refusal("Claude Desktop can only use servers that it starts itself. Omit --http.")
-    document: dict[str, Any] = {"mcpServers": {server.name: server.entry}}
-    if client == "vscode":
-        document = {"servers": {server.name: {"type": "stdio" if server.url is None else "http", **server.entry}}}
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    known = CLIENTS[client]
+    return as_text(known.form, known.section, server.name, known.entry(server))
 
 
 def usage(client: str, platform: str) -> str:
     """Returns what to do with the configuration of a client."""
-    match client:
-        case "claude-code":
-            return "Run this command in a terminal; `/mcp` in Claude Code then shows the server."
-        case "vscode":
-            opens = "the file that the command 'MCP: Open User Configuration' opens"
-            return f"Add this to .vscode/mcp.json in a workspace, or to {opens}."
-        case "cursor":
-            folder = "%USERPROFILE%\\.cursor\\" if platform == "win32" else "~/.cursor/"
-            return f"Add this to {folder}mcp.json."
-        case _:
-            folders = {"win32": "%APPDATA%\\Claude\\", "darwin": "~/Library/Application Support/Claude/"}
-            folder = folders.get(platform, "~/.config/Claude/")
-            return f"Add this to {folder}claude_desktop_config.json and restart Claude Desktop."
+    if client == "claude-code":
+        return "Run this command in a terminal; `/mcp` in Claude Code then shows the server."
+    place = CLIENTS[client].file(Path("~"), settings_folder({}, platform, Path("~"))).as_posix()
+    if platform == "win32":
+        place = place.replace("~/AppData/Roaming", "%APPDATA%").replace("~", "%USERPROFILE%").replace("/", "\\")
+    also = ", or to .vscode/mcp.json in a workspace" if client == "vscode" else ""
+    restart = f" and restart {CLIENTS[client].title}" if client == "claude-desktop" else ""
+    return f"Add this to {place}{also}{restart}. `tidings install` does it for you."
 
 
 def server_name(folder: str) -> str:

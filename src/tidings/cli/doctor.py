@@ -294,7 +294,7 @@ def bus(url: str) -> Finding:
     try:
         asyncio.run(store())
     except TidingsError as error:
-        return Finding("bus", "wrong", error.message, f"More about causes and cures: {error.help_page}")
+        return Finding("bus", "wrong", error.message, f"More about causes and cures: {error.help}")
     except (ValueError, ImportError) as error:
         return Finding("bus", "wrong", f"{error}.", "Correct the URL, or install what is missing.")
     return Finding("bus", "ok", "it answers, and stores changes and records.")

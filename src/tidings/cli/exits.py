@@ -24,7 +24,7 @@ import click
 
 from tidings._kit.text import harmless, harmless_json
 from tidings.cli.terminal import is_terminal
-from tidings.errors import HELP_PAGES, Category, GaveUp, MalformedMessage, TidingsError
+from tidings.errors import EXPLAINED_BY, Category, GaveUp, MalformedMessage, TidingsError
 
 if TYPE_CHECKING:
     import logging
@@ -105,7 +105,7 @@ class OneShotFailed(Exception):
     who: str = YOU
     code: str = "usage"
     payload: Any = None  # The part of the server's answer that is wrong
-    help_page: str | None = None
+    help: str | None = None
     data: Any = None
 
 
@@ -121,15 +121,12 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     if isinstance(payload, dict):  # Without the two keys that Tidings servers add to every error.
         members = cast("dict[str, Any]", payload)
         payload = {key: value for key, value in members.items() if key not in ("code", "retryable")} or None
-    message = error.message
-    for advice, in_the_shell in _IN_THE_SHELL.items():
-        message = message.replace(advice, in_the_shell)
     return OneShotFailed(
-        message,
+        in_the_shell(error.message),
         exit_code=exit_code_of(error),
         who=error_view(error, is_command=is_command).who,
         code=error.code,
-        help_page=error.help_page,
+        help=error.help,
         data=answer or None,
         payload=payload,
     )
@@ -137,16 +134,33 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
 
 _IN_THE_SHELL: Final = {  # Advice in error messages for programs, and the same for the command line
     "connect with era='legacy'": "try --era legacy",
+    "use era='legacy'": "use --era legacy",
     "timeout=... or Timeouts(request=...), or cancel earlier": "--timeout",
+    "Allow more at once with ClientConfig(concurrency=...), or give": "Give",
     "Timeouts(connect=...)": "--timeout",
     "Timeouts(request=...)": "--timeout",
     "Timeouts(total=...)": "--timeout",
+    "Timeouts(ping=...)": "--timeout",
+    "await client.task(id) to follow it again, or cancel it. Give it longer with timeout=...": "give it longer with "
+    "--timeout",
+    ": Backoff(tries=...) sets how often": "",
+    'or pass a token: connect(url, token="...")': "or give a token with --token-env or --header",
     "Pass others: token=..., headers=... or auth=...": "Give others, with --token or --header.",
     "Give a cwd= that exists": "Give a --cwd that exists",
     "its env= or its cwd=": "its --env or its --cwd",
     "Leave era out": "Leave --era out",
+    " Pass it as a list of strings.": " Check its quotes.",
     ", or raise ClientConfig.max_message": "",
+    " If that is right, raise ClientConfig.max_pages.": "",
+    "Raise ClientConfig.max_message, or ask": "Ask",
 }
+
+
+def in_the_shell(message: str) -> str:
+    """Returns the message of an error with advice for the command line instead of that for programs."""
+    for advice, here in _IN_THE_SHELL.items():
+        message = message.replace(advice, here)
+    return message
 
 
 def exit_code_of(error: TidingsError) -> int:
@@ -162,7 +176,7 @@ def malformed(message: str, payload: Any) -> OneShotFailed:
         who=SERVER,
         code=MalformedMessage.code,
         payload=payload,
-        help_page=HELP_PAGES + MalformedMessage.code,
+        help=EXPLAINED_BY + MalformedMessage.code,
     )
 
 
@@ -177,8 +191,8 @@ def words(end: OneShotFailed) -> str:
     lines = [f"Error{origin}: {end.message}"]
     if end.payload is not None:
         lines += ["The server sent:", indent(payload_text(end.payload), "  ", lambda _: True)]
-    if end.help_page is not None:
-        lines.append(f"Help: {end.help_page}")
+    if end.help is not None:
+        lines.append(f"Help: {end.help}")
     return "\n".join(lines)
 
 
@@ -243,7 +257,7 @@ def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
             "exit": end.exit_code,
             "who": end.who,
             "message": end.message,
-            "help": end.help_page,
+            "help": end.help,
             "data": end.data,
             "payload": end.payload,
         }

@@ -11,29 +11,42 @@ import click
 
 from tidings._version import __version__
 
-COMMANDS = {  # Each subcommand with its line in `--help`, which is also the first line of its own help
-    "accounts": "List the accounts that are signed in to servers.",
-    "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
-    "bridge": "Make other MCP servers live, in both eras, behind one address.",
-    "call": "Call a tool and print its result.",
-    "demo": "Take a tour: a sample vault, a small site, and the inspector for both.",
-    "doctor": "Check what Tidings uses on this machine, and say how to fix problems.",
-    "info": "Show a server's name, version and capabilities.",
-    "inspect": "Open the inspector in the browser.",
-    "list": "List a server's tools, resources, templates and prompts.",
-    "load": "Call a tool many times and measure its response times.",
-    "mock": "Serve a recorded session as an MCP server.",
-    "ping": "Check whether a server answers, and how fast.",
-    "prompt": "Get a prompt and print its messages.",
-    "read": "Read a resource and print its content.",
-    "sign-in": "Sign in to a server by OAuth, with your browser.",
-    "sign-out": "Sign out of a server: revoke the tokens, and forget the account.",
-    "task": "Show, follow or cancel a tool call that runs as a task.",
-    "tui": "Open the inspector in the terminal.",
-    "vault": "Serve an Obsidian vault over MCP, with live change notifications.",
-    "watch": "Print a resource, and print it again after each change.",
-    "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
+GROUPS = {  # The subcommands by what people want, each with the first line of its help
+    "Use a server": {
+        "list": "List a server's tools, resources, templates and prompts.",
+        "call": "Call a tool and print its result.",
+        "read": "Read a resource and print its content.",
+        "prompt": "Get a prompt and print its messages.",
+        "watch": "Print a resource, and print it again after each change.",
+        "task": "Show, follow or cancel a tool call that runs as a task.",
+        "info": "Show a server's name, version and capabilities.",
+        "ping": "Check whether a server answers, and how fast.",
+        "load": "Call a tool many times and measure its response times.",
+    },
+    "Look inside": {
+        "inspect": "Open the inspector in the browser.",
+        "tui": "Open the inspector in the terminal.",
+        "mock": "Serve a recorded session as an MCP server.",
+    },
+    "Serve": {
+        "vault": "Serve an Obsidian vault over MCP, with live change notifications.",
+        "web": "Serve web pages over MCP: fetch them, watch them, report changes.",
+        "bridge": "Make other MCP servers live, in both eras, behind one address.",
+    },
+    "Set up": {
+        "install": "Add a server to the configuration of an AI client.",
+        "sign-in": "Sign in to a server by OAuth, with your browser.",
+        "sign-out": "Sign out of a server: revoke the tokens, and forget the account.",
+        "accounts": "List the accounts that are signed in to servers.",
+        "doctor": "Check what Tidings uses on this machine, and say how to fix problems.",
+        "explain": "Explain an error: its causes, and what to do.",
+    },
+    "Try and measure": {
+        "demo": "Take a tour: a sample vault, a small site, and the inspector for both.",
+        "bench": "Run a benchmark: Tidings compared with its peers (needs a clone).",
+    },
 }
+COMMANDS = {name: words for group in GROUPS.values() for name, words in group.items()}
 PLACES = {  # The subcommands that are not `command` in the file of their name, as `module:name`
     "web watch": "web_watch:watch_command",
     "accounts": "sign_in:accounts_command",
@@ -84,8 +97,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        longest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(longest), words) for name, words in commands.items()])
 
 
 def load(name: str) -> click.Command:

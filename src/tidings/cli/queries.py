@@ -149,7 +149,7 @@ def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneSh
         return end
     templates = conversation.load_if_any(LISTS["templates"])
     end = unknown(uri, resources, *([templates] if templates.ids and not close else []))
-    end.code, end.help_page = error.code, error.help_page
+    end.code, end.help = error.code, error.help
     return end
 
 

@@ -27,7 +27,7 @@ def test_every_error_has_somebody_at_fault_and_a_cure(kind: type[TidingsError]) 
     assert view.who in ("you", "the network", "the server", "this program")
     assert view.cure
     assert (view.code, view.category, view.message) == (kind.code, kind.category.value, "It went wrong.")
-    assert view.help == f"https://tidings.dev/errors/{kind.code}"
+    assert view.help == f"tidings explain {kind.code}"
     assert (view.method, view.elapsed, view.retryable) == ("tools/call", 1.5, kind.retryable)
 
 

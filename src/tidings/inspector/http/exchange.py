@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from tidings._kit.bounded_json import as_texts, dumps, is_number
 from tidings._kit.suggest import closest, question
-from tidings.errors import HELP_PAGES, TidingsError
+from tidings.errors import EXPLAINED_BY, TidingsError
 from tidings.inspector.records import type_of
 from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import ErrorView
@@ -106,7 +106,7 @@ def error_of(view: ErrorView | None) -> dict[str, Any] | None:
     """Returns an error as the page shows it."""
     if view is None:
         return None
-    page = "" if view.category in ("input", "program") else HELP_PAGES + view.code
+    page = "" if view.category in ("input", "program") else EXPLAINED_BY + view.code
     facts = {name: getattr(view, name) for name in ("code", "category", "who", "message", "cure")}
     payload = {} if view.payload is None else {"payload": view.payload}
     return {**facts, "help_page": view.help or page, **payload}

@@ -25,6 +25,23 @@ _CURES: Final[dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("
 _KNOWN: Final[dict[str, tuple[Who, str]]] = _CURES["errors"]  # By the code of an error: its cause and its cure.
 
 
+_PAGES: Final = (  # With the package, or in a clone
+    Path(__file__).parents[1] / "errors",
+    Path(__file__).parents[4] / "docs" / "errors",
+)
+
+
+def help_pages() -> dict[str, Path]:
+    """Returns the pages about errors, as Markdown, by the code of the error."""
+    return {
+        path.stem: path
+        for folder in _PAGES
+        if folder.is_dir()
+        for path in sorted(folder.glob("*.md"))
+        if path.stem != "index"
+    }
+
+
 def error_view(error: BaseException, *, is_command: bool = False, method: str | None = None) -> ErrorView:
     """Returns any exception as people see it. `is_command`: the server is a process on this machine."""
     if not isinstance(error, TidingsError):
@@ -48,7 +65,7 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
         error.category.value,
         who,
         cure,
-        error.help_page,
+        error.help,
         error.retryable,
         error.method or method,
         error.elapsed,

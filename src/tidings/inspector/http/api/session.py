@@ -1,14 +1,12 @@
 """The session as a whole: entering, state, snapshot, rows, the stream, one record; the tour; the pages about errors."""
 
 import heapq
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from operator import attrgetter, itemgetter
-from pathlib import Path
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -20,15 +18,11 @@ from tidings.inspector.http.context import Guide, inspector_of, running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, error_of, number_of, unknown
 from tidings.inspector.http.feed import FeedResponse, PageFeed, after_of
 from tidings.inspector.http.rows import RINGS, Row, row_of
+from tidings.inspector.view.error_report import help_pages
 from tidings.inspector.view.items import ChangeView
 from tidings.inspector.view.view import ServerView
 
 MOST_ROWS: Final = 20_000
-_HELP_FOLDERS: Final = (
-    Path(__file__).parents[2] / "errors",  # in a wheel
-    Path(__file__).parents[5] / "docs" / "errors",  # in a checkout
-)
-_CODE: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 ROUTES: Final = Routes("/api")
 
@@ -155,17 +149,13 @@ def _guide(request: Request) -> Guide:
 @ROUTES.add("GET", "/help")
 async def help_codes(_: Request) -> dict[str, Any]:
     """Returns the codes of errors that have a page."""
-    return {"codes": sorted(code for code in _help_pages() if code != "index" and _CODE.fullmatch(code))}
+    return {"codes": sorted(help_pages())}
 
 
 @ROUTES.add("GET", "/help/{code}")
 async def help_page(request: Request) -> dict[str, Any]:
     """Returns the page about an error code, as Markdown."""
-    code, pages = request.path_params["code"], _help_pages()
-    if not _CODE.fullmatch(code) or code not in pages:
+    code, pages = request.path_params["code"], help_pages()
+    if code not in pages:
         raise unknown("help page", code, pages)
     return {"code": code, "text": pages[code].read_text(encoding="utf-8")}
-
-
-def _help_pages() -> dict[str, Path]:
-    return {path.stem: path for folder in _HELP_FOLDERS if folder.is_dir() for path in sorted(folder.glob("*.md"))}

@@ -1,0 +1,119 @@
+"""`tidings install`: writes a server into the configuration files of AI clients, after the user has seen the change."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import click
+
+from tidings._kit.diff import unified
+from tidings._kit.files import read_file, replace_file, settings_folder
+from tidings._kit.text import harmless
+from tidings.cli.client_config import CLIENTS, INSTALL, ClientServer, server_name
+from tidings.cli.client_file import NotEditable, edited
+from tidings.cli.exits import Refusal
+from tidings.cli.main import load
+from tidings.cli.oneshot import find_server
+from tidings.cli.terminal import is_terminal, styled
+from tidings.errors import BadTarget
+
+_LARGEST = 64 * 2**20
+_OURS = ("vault", "web", "bridge")
+
+
+@click.command("install", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, required=True, metavar="(vault PATH | web | bridge TARGET | TARGET) [OPTIONS]")
+@click.option("--client", "clients", type=click.Choice(list(CLIENTS)), multiple=True, required=True)
+@click.option("--name", metavar="NAME", help="The name of the server in the client; by default that of its folder.")
+@click.option("--yes", is_flag=True, help="Write it without asking.")
+@click.pass_context
+def command(
+    ctx: click.Context, words: tuple[str, ...], clients: tuple[str, ...], name: str | None, *, yes: bool
+) -> None:
+    """Add a server to the configuration of an AI client.
+
+    The change is shown, and written after you agree; a copy of the old file stays beside it. What follows vault, web or
+    bridge are its own options. TARGET is any other server: a URL, a Python file, or a command. For example:
+
+      tidings install vault ~/Notes --client claude-code
+
+      tidings install https://example.com/mcp --client cursor --client zed
+    """
+    install = partial(_install, clients=clients, name=name, yes=yes)
+    if words[0] in _OURS:
+        ctx.meta[INSTALL] = install
+        own = load(words[0])
+        with own.make_context(words[0], [*words[1:], "--config", clients[0]], parent=ctx) as inner:
+            own.invoke(inner)
+        return
+    try:
+        entry = find_server(words[0] if len(words) == 1 else words, None).resolved(os.environ)
+    except BadTarget as error:
+        raise Refusal(error.message) from None
+    title = server_name(entry.name or find_server(words[0], None).name)
+    if entry.url is not None:
+        install(ClientServer(title, url=entry.url))
+        return
+    program = shutil.which(entry.command or "") or entry.command or ""
+    argv = [str(Path(word).absolute()) if Path(word).is_file() else word for word in (program, *entry.args)]
+    install(ClientServer(title, argv))
+
+
+def _install(server: ClientServer, *, clients: tuple[str, ...], name: str | None, yes: bool) -> None:
+    named = replace(server, name=name or server.name)
+    home = Path.home()
+    for client in (CLIENTS[each] for each in clients):
+        path = client.file(home, settings_folder(os.environ, sys.platform, home))
+        edit = partial(edited, form=client.form, section=client.section, name=named.name, entry=client.entry(named))
+        old, new, seen = _read(path, edit)
+        if new == old:
+            click.echo(f"{client.title} has this server already: {named.name} in {path}.")
+            continue
+        click.echo(styled(f"{client.title}: {path}", "heading"))
+        for line in unified(old.splitlines(), new.splitlines(), context=2):
+            click.echo(styled(harmless(line), {"+": "good", "-": "bad", "@": "place"}.get(line[:1], "")))
+        if not yes:
+            _confirm()
+        kept = _write(path, new, seen)
+        click.echo(f"Written: {named.name}.{kept} Restart {client.title} if it is running.")
+
+
+def _read(path: Path, edit: Callable[[str], str]) -> tuple[str, str, os.stat_result | None]:
+    """Returns the text of a file, the edited one, and the state of the file; None if there is none yet."""
+    try:
+        data, seen = read_file(path, _LARGEST) if path.exists() else (b"", None)
+        old = data.decode()
+        return old, edit(old), seen
+    except (OSError, OverflowError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path} cannot be read: {error}.") from None
+    except NotEditable as error:
+        raise Refusal(f"{path} is left as it is. {error}. Correct it, then try again.") from None
+
+
+def _confirm() -> None:
+    if not is_terminal(sys.stdin):
+        raise Refusal("Nothing was written. Add --yes to write it without being asked.")
+    if not click.confirm("Write this?", default=True, err=True):
+        raise Refusal("Nothing was written.")
+
+
+def _write(path: Path, text: str, seen: os.stat_result | None) -> str:
+    """Replaces a file, with a copy of the old one beside it. Returns where the copy is, in words."""
+    target = Path(os.path.realpath(path))  # A link stays a link.
+    backup = target.with_name(f"{target.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if seen is not None:
+            shutil.copy2(target, backup)
+        if not replace_file(target, text.encode(), seen):
+            raise Refusal(f"Another program has just changed {path}. Try again.")
+        if seen is not None:
+            target.chmod(seen.st_mode & 0o7777)
+    except OSError as error:
+        raise Refusal(f"{path} cannot be written: {error.strerror or error}.") from None
+    return "" if seen is None else f" The old file is {backup}."
