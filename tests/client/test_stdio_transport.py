@@ -289,7 +289,7 @@ sys.exit(3)
     async with running(ailing, heard) as command:
         assert await everything(command) == []
         await command.ended.wait()
-        assert command.returncode == 3
+        assert command.program.returncode == 3
         assert command.stderr_tail.splitlines() == [
             *(f"line {number}" for number in range(12, 30)),
             "The key *** is wrong",
@@ -320,7 +320,7 @@ async def test_the_signal_that_ended_a_program_is_known() -> None:
     async with running(program("os.kill(os.getpid(), signal.SIGKILL)")) as command:
         assert await everything(command) == []
         await command.ended.wait()
-        assert command.returncode == -9
+        assert command.program.returncode == -9
 
 
 async def test_a_listener_that_fails_does_not_end_the_connection(caplog: pytest.LogCaptureFixture) -> None:
@@ -344,7 +344,7 @@ async def test_the_end_of_its_output_is_the_end_of_the_connection_though_the_pro
         assert await everything(command) == []
         with pytest.raises(anyio.BrokenResourceError):
             await send(command, "hello")
-        assert command.returncode is None
+        assert command.program.returncode is None
 
 
 async def test_a_closed_input_is_the_end_of_the_connection_but_last_words_are_heard() -> None:
@@ -364,7 +364,7 @@ signal.pause()
         with contextlib.suppress(anyio.BrokenResourceError):
             await send(command, "hello")
         assert await everything(command) == []
-        assert command.returncode is None
+        assert command.program.returncode is None
 
 
 async def test_all_that_a_dead_program_wrote_is_passed_on_however_slowly_it_is_taken() -> None:
@@ -449,7 +449,7 @@ ready(child.pid)
 async def test_a_program_that_ends_with_its_input_ends_in_good_order() -> None:
     async with running(program("ready(); sys.stdin.read(); sys.exit(5)")) as command:
         await started(command)
-    assert command.returncode == 5
+    assert command.program.returncode == 5
     assert command.ended.is_set()
 
 
@@ -466,14 +466,14 @@ async def test_a_program_that_stays_is_asked_to_end() -> None:
     polite = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); ready()\nwhile True: signal.pause()"
     async with running(program(polite)) as command:
         await started(command)
-    assert command.returncode == 7
+    assert command.program.returncode == 7
 
 
 async def test_a_program_that_does_not_listen_is_killed_within_seconds() -> None:
     async with running(program(STUBBORN)) as command:
         pid = await started(command)
         began = time.monotonic()
-    assert command.returncode == -9
+    assert command.program.returncode == -9
     assert time.monotonic() - began < 8
     assert is_gone(pid)
 
@@ -506,7 +506,7 @@ async def test_a_dead_program_is_noticed_though_its_child_holds_its_pipes() -> N
         child = await started(command)
         assert await everything(command) == []
         await command.ended.wait()
-        assert command.returncode == 4
+        assert command.program.returncode == 4
         assert command.stderr_tail == "the end"
         await gone(child)
 
@@ -554,8 +554,8 @@ async def test_a_cancelled_connection_leaves_nothing_behind(cancel: Cancel, agai
     async def hold() -> None:
         with scope:
             async with running(target) as command:
-                assert command.pid
-                pids.extend((command.pid, await started(command)))
+                assert command.program.pid
+                pids.extend((command.program.pid, await started(command)))
                 begun.set()
                 try:
                     await asyncio.Event().wait()
@@ -601,8 +601,8 @@ def test_an_event_loop_that_stops_takes_its_programs_with_it() -> None:
 
     async def hold(begun: asyncio.Event) -> None:
         async with running(program(WITH_CHILD + STUBBORN.replace("ready();", ""))) as command:
-            assert command.pid
-            pids.extend((command.pid, await started(command)))
+            assert command.program.pid
+            pids.extend((command.program.pid, await started(command)))
             begun.set()
             await asyncio.Event().wait()
 

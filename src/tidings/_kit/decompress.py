@@ -167,12 +167,10 @@ def is_gzip(data: bytes) -> bool:
 
 def gunzip(data: bytes, limit: int, *, keep_beginning: bool = False) -> bytes:
     """Returns what a gzip file decompresses to, or what there is of it. `keep_beginning` forgives damage further on."""
-    gzip, found = _Gzip(), bytearray()
+    found = bytearray()
     try:
-        for piece in gzip.feed(data):
+        for piece in Decompressor(["gzip"], limit).feed(data):
             found += piece
-            if len(found) > limit:
-                raise OverLimit(f"it has more than {limit:,} bytes")
     except Corrupt:
         if not (keep_beginning and found):
             raise

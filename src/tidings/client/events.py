@@ -274,22 +274,16 @@ class EventsMissed:
     count: int
 
 
-_ConnectionEvent = (
+# fmt: off
+Event = (
     StateChanged | LogReceived | CancelledReceived | NotificationReceived | StderrReceived | GarbageReceived
+    | ChangeReceived | ChangesMissed | ResourceUpdated | ReadCompleted
+    | SubscriptionsChanged | SubscriptionFailed | RefreshFailed
+    | ResourceContentChanged | ResourceTemplateContentChanged | PromptContentChanged | ToolCallResultChanged
+    | ToolsChanged | ResourcesChanged | ResourceTemplatesChanged | PromptsChanged | ListLoaded
+    | RequestChanged | ProgressMade | TaskChanged | PendingAdded | PendingSettled | EventsMissed
 )
-_ResourceEvent = (
-    ChangeReceived
-    | ChangesMissed
-    | ResourceUpdated
-    | ReadCompleted
-    | SubscriptionsChanged
-    | SubscriptionFailed
-    | RefreshFailed
-)
-_ContentEvent = ResourceContentChanged | ResourceTemplateContentChanged | PromptContentChanged | ToolCallResultChanged
-_ListEvent = ToolsChanged | ResourcesChanged | ResourceTemplatesChanged | PromptsChanged | ListLoaded
-_RequestEvent = RequestChanged | ProgressMade | TaskChanged | PendingAdded | PendingSettled
-Event = _ConnectionEvent | _ResourceEvent | _ContentEvent | _ListEvent | _RequestEvent | EventsMissed
+# fmt: on
 
 EventT = TypeVar("EventT")
 Handler = Callable[[EventT], Any]

@@ -248,9 +248,8 @@ def connect_refused(name: str, status: int) -> TidingsError:
     """Returns the error for an HTTP status without a message, while connecting."""
     match http_error(status):
         case None if status < 500:
-            return errors.MalformedMessage(
-                f"{name} answered HTTP {status}, as no MCP server does. {PATH_HINT}", server=name
-            )
+            text = f"{name} answered HTTP {status}, as no MCP server does. {PATH_HINT}"
+            return errors.MalformedMessage(text, server=name)
         case None:
             return errors.RequestFailed(f"{name} failed (HTTP {status}). Its log says why.", server=name)
         case errors.ConnectionLost() as away:

@@ -32,8 +32,6 @@ class ChangeFeed(Protocol):
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Asks for log messages of this level and above."""
 
-    async def roots_changed(self) -> None: ...
-
     async def aclose(self) -> None: ...
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_from_wire
-from mcp_types import LoggingLevel, RootsListChangedNotification
+from mcp_types import LoggingLevel
 
 from tidings.changes import Filter
 from tidings.client.feed import without
@@ -91,7 +91,7 @@ class LegacyFeed:
 
     def _again(self) -> None:
         self.listener.unknown(self._known)
-        self.listener.resumed()
+        self.listener.wakeup()
 
     @property
     def is_deaf(self) -> bool:
@@ -102,9 +102,6 @@ class LegacyFeed:
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         await self.link.send_raw("logging/setLevel", {"level": level})
-
-    async def roots_changed(self) -> None:
-        await self.link.session.send_notification(RootsListChangedNotification())
 
     async def aclose(self) -> None:
         pass

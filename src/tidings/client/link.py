@@ -85,17 +85,24 @@ class Setup:
 
     target: Target
     config: ClientConfig
-    watch_stream: WatchStream
     era: str = "auto"
     log_level: LoggingLevel | None = None
     client_info: Implementation | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])  # Besides those that follow from the rest.
-    sampling: SamplingFnT | None = None
-    elicitation: ElicitationFnT | None = None
-    roots: ListRootsFnT | None = None
-    on_stderr: Callable[[str], None] = lambda _: None
-    on_garbage: Callable[[str], None] = lambda _: None
     tap: TapReporter | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkHooks:
+    """The functions of a client that its connections call."""
+
+    hear: Hear
+    watch_stream: WatchStream
+    sampling: SamplingFnT | None
+    elicitation: ElicitationFnT | None
+    roots: ListRootsFnT | None
+    on_stderr: Callable[[str], None]
+    on_garbage: Callable[[str], None]
 
 
 def _parsed(kind: type[ModelT], stated: object) -> ModelT | None:
@@ -108,11 +115,10 @@ def _parsed(kind: type[ModelT], stated: object) -> ModelT | None:
 class Link:
     """A connection. `open` it once, and `close` it. `error` says how it ended."""
 
-    def __init__(self, setup: Setup, hear: Hear, *, transport: Literal["http", "sse"] | None = None) -> None:
-        self._setup = setup
+    def __init__(self, setup: Setup, hooks: LinkHooks, *, transport: Literal["http", "sse"] | None = None) -> None:
+        self._setup, self._hooks = setup, hooks
         self.name = setup.target.name
         self.config = setup.config
-        self._hear = hear
         self._transport: Literal["http", "sse"] | None = transport
         self._scope = anyio.CancelScope()
         self._over = asyncio.Event()
@@ -131,7 +137,7 @@ class Link:
         self.ended = asyncio.Event()  # Set when nothing of the connection is left.
         # The state of the connection as far as HTTP answers show it.
         has_stream = not isinstance(setup.target, HttpTarget)
-        self.http = HttpHealth(self, has_stream=has_stream, watch_stream=setup.watch_stream)
+        self.http = HttpHealth(self, has_stream=has_stream, watch_stream=hooks.watch_stream)
 
     @property
     def client(self) -> Client:
@@ -139,7 +145,7 @@ class Link:
 
     @property
     def session(self) -> ClientSession:
-        return self._ready.result().session
+        return self.client.session
 
     @property
     def facts(self) -> ServerFacts:
@@ -148,7 +154,7 @@ class Link:
 
     @property
     def pid(self) -> int | None:
-        return None if self._command is None else self._command.pid
+        return None if self._command is None or self._command.program is None else self._command.program.pid
 
     @property
     def over(self) -> bool:
@@ -257,9 +263,9 @@ class Link:
             cache=None,
             client_info=setup.client_info or Implementation(name="tidings", version=__version__),
             log_level=setup.log_level,
-            sampling_callback=setup.sampling,
-            elicitation_callback=setup.elicitation,
-            list_roots_callback=setup.roots,
+            sampling_callback=self._hooks.sampling,
+            elicitation_callback=self._hooks.elicitation,
+            list_roots_callback=self._hooks.roots,
             extensions=[TasksDeclared()] if setup.config.tasks else None,
         )
         sdk_seam.wrap_connect(client, lambda dispatcher: self._watched(self._extended(dispatcher)))
@@ -273,7 +279,7 @@ class Link:
             return open_transport(target, setup.config, watch=self.http, kind=self._transport, tap=setup.tap)
         if isinstance(target, CommandTarget):
             most = setup.config.max_message
-            self._command = RunningCommand(target, most, setup.on_stderr, self._note_garbage, setup.tap)
+            self._command = RunningCommand(target, most, self._hooks.on_stderr, self._note_garbage, setup.tap)
             return self._command.run()
         if isinstance(target, ServerTarget):
             if target.lifespan is not None:
@@ -285,7 +291,7 @@ class Link:
 
     def _note_garbage(self, text: str) -> None:
         self._garbage = self._garbage or text
-        self._setup.on_garbage(text)
+        self._hooks.on_garbage(text)
 
     def _check_version(self, spoken: str) -> None:
         if self._setup.era not in ("auto", "legacy", spoken):
@@ -386,7 +392,7 @@ class Link:
         async def watched(on_request: Any, on_notify: Any, intercept: Any = None, **options: Any) -> None:
             def hear(method: str, params: Mapping[str, Any] | None) -> bool:
                 self.heard += 1
-                return self._hear(method, params) or (intercept is not None and intercept(method, params))
+                return self._hooks.hear(method, params) or (intercept is not None and intercept(method, params))
 
             try:
                 await run(on_request, on_notify, hear, **options)
@@ -394,7 +400,7 @@ class Link:
                 if self._ended_by_server and self._command is not None:
                     with anyio.move_on_after(_EXIT_SECONDS, shield=True):  # Before it is ended from here.
                         await self._command.ended.wait()
-                    self._exit_code = self._command.returncode
+                    self._exit_code = self._command.program and self._command.program.returncode
                 if self._ended_by_server and self._ready.done() and not self._over.is_set():
                     self.error = self._server_ended()
             finally:
@@ -412,7 +418,7 @@ class Link:
         if isinstance(error, errors.MessageTooLarge):
             self._too_large = error
         elif self._command is None:  # Otherwise `_note_garbage` has it.
-            self._setup.on_garbage(unreadable(str(error)))
+            self._hooks.on_garbage(unreadable(str(error)))
 
     def _server_ended(self) -> TidingsError:
         how = "closed the connection"

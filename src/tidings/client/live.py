@@ -19,7 +19,7 @@ from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, T
 from tidings.client.calls import StartedCall
 from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
-from tidings.client.link import Era
+from tidings.client.link import Era, Setup
 from tidings.client.mirrors import Malformed
 from tidings.client.pending import Pending, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
@@ -29,7 +29,7 @@ from tidings.client.server_events import EventsTruncated, ServerEvent
 from tidings.client.states import State
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
 from tidings.client.tasks import RemoteTask
-from tidings.client.transports.tap import Tap
+from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import check_watched
 from tidings.client.wiring import ClientWiring
 from tidings.errors import NotSupported, RequestTimedOut, TidingsError
@@ -414,13 +414,6 @@ class LiveClient:
         """Asks the server for log messages of this level and above, on this connection and on later ones."""
         await self._wiring.set_log_level(level)
 
-    async def set_roots(self, roots: Sequence[str | Path]) -> None:
-        """Gives the server other roots. Needs `roots=...` or `answer=...` in `connect`."""
-        self.pending.set_roots(roots_responder(roots))
-        await self._wiring.requests.run_aside(
-            "notifications/roots/list_changed", {}, lambda _link, _entry: self._wiring.feed().roots_changed()
-        )
-
     # Subscriptions.
 
     @property
@@ -490,8 +483,7 @@ class LiveClient:
             ResourceNotFound: None of them exists at the beginning.
             TidingsError: There will be no more content: one of them cannot be read, or the client gave up connecting.
         """
-        patient = _is_patient(missing)
-        return self._begun(self._subscriptions.watches.watch(_watched(uris), patient=patient))
+        return self._begun(self._subscriptions.watches.watch(_watched(uris), patient=_is_patient(missing)))
 
     def changes(
         self,
@@ -604,23 +596,16 @@ def connect(
     if era not in ("auto", "legacy", *MODERN_PROTOCOL_VERSIONS):
         hint = " (for this version use era='legacy')" if era in HANDSHAKE_PROTOCOL_VERSIONS else ""
         raise ValueError(f"era is 'auto', 'legacy' or one of {', '.join(MODERN_PROTOCOL_VERSIONS)}, not {era!r}{hint}")
-    wiring = ClientWiring(
-        parse_target(target, headers=headers, token=token, auth=auth, env=env, cwd=cwd, environ=environ or {}),
-        era=era,
-        config=config,
-        state=None if state is None else Path(state),
-        answer=responder_for(answer),
-        roots=None if roots is None else roots_responder(roots),
-        log_level=log_level,
-        tap=tap,
-        client_info=client_info,
-        capabilities={
-            name: {key: dict(value) for key, value in given.items()}
-            for name, given in (("experimental", experimental), ("extensions", extensions))
-            if given is not None
-        },
-    )
-    return LiveClient(wiring)
+    where = parse_target(target, headers=headers, token=token, auth=auth, env=env, cwd=cwd, environ=environ or {})
+    stated = {"experimental": experimental, "extensions": extensions}
+    capabilities = {
+        name: {key: dict(value) for key, value in given.items()} for name, given in stated.items() if given is not None
+    }
+    reporter = None if tap is None else TapReporter(tap, where)
+    setup = Setup(where, config or ClientConfig(), era, log_level, client_info, capabilities, reporter)
+    fixed_roots = None if roots is None else roots_responder(roots)
+    file = None if state is None else Path(state)
+    return LiveClient(ClientWiring(setup, state=file, answer=responder_for(answer), roots=fixed_roots))
 
 
 def _watched(uris: str | Sequence[str]) -> list[str]:

@@ -139,7 +139,17 @@ class Mirror(Generic[ItemT]):
         params: dict[str, Any] = {}
         for _ in range(self.max_pages):
             page = await self.fetch(self.method, params)
-            self._read(page, items, raw, malformed)
+            if not isinstance(told := page.get(self.key), list):
+                text = f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server."
+                raise MalformedMessage(text, method=self.method)
+            for item in cast("list[Any]", told)[: self.max_items - len(items)]:
+                try:
+                    items.append(cast("ItemT", cast("type[BaseModel]", self.kind).model_validate(item, by_name=False)))
+                    raw.append(item)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    reason = f"{'.'.join(map(str, first['loc'])) or 'item'}: {first['msg']}"
+                    malformed.append(Malformed(item, reason))
             cursor: Any = page.get("nextCursor")
             if cursor is None or len(items) >= self.max_items:
                 return tuple(items), tuple(raw), tuple(malformed)
@@ -151,23 +161,6 @@ class Mirror(Generic[ItemT]):
             params = {"cursor": cursor}
         text = f"The server's {self.method} has more than {self.max_pages} pages."
         raise RequestFailed(f"{text} If that is right, raise ClientConfig.max_pages.", method=self.method)
-
-    def _read(
-        self, page: Mapping[str, Any], items: list[ItemT], raw: list[Mapping[str, Any]], malformed: list[Malformed]
-    ) -> None:
-        told: Any = page.get(self.key)
-        if not isinstance(told, list):
-            text = f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server."
-            raise MalformedMessage(text, method=self.method)
-        model = cast("type[BaseModel]", self.kind)
-        for item in cast("list[Any]", told)[: self.max_items - len(items)]:
-            try:
-                items.append(cast("ItemT", model.model_validate(item, by_name=False)))
-                raw.append(item)
-            except ValidationError as error:
-                first = error.errors()[0]
-                reason = f"{'.'.join(map(str, first['loc'])) or 'item'}: {first['msg']}"
-                malformed.append(Malformed(item, reason))
 
     def empty(self) -> None:
         """Empties the list, because the server does not offer it, and announces that."""
@@ -327,10 +320,4 @@ def _each(choose: Callable[[str], bool]) -> Filter:
 
 
 def _id(item: Tool | Resource | ResourceTemplate | Prompt) -> str:
-    match item:
-        case Resource():
-            return str(item.uri)
-        case ResourceTemplate():
-            return item.uri_template
-        case _:
-            return item.name
+    return item.uri if isinstance(item, Resource) else getattr(item, "uri_template", item.name)

@@ -258,7 +258,7 @@ class ModernFeed:
                 await self._reopen(stream)
             finally:
                 self._reopening.discard(stream)
-                self.listener.resumed()
+                self.listener.wakeup()
 
         self._reopening.add(stream)
         self._background.start(reopen())
@@ -359,7 +359,7 @@ class ModernFeed:
                 self._tell_cursor()
             if stream.behind and meta.get(BEHIND_KEY) is False:
                 stream.behind = False
-                self.listener.resumed()
+                self.listener.wakeup()
         else:
             return False
         return True
@@ -379,9 +379,6 @@ class ModernFeed:
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         sdk_seam.set_log_level(self.link.session, level)  # Each request asks for it.
-
-    async def roots_changed(self) -> None:
-        pass  # The server asks for them when it needs them.
 
     async def aclose(self) -> None:
         streams = tuple(self._streams.values())

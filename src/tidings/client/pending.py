@@ -259,9 +259,6 @@ class Pending:
         """True if questions for roots are answered without a person."""
         return self._roots_responder is not None
 
-    def set_roots(self, roots: Responder) -> None:
-        self._roots_responder = roots
-
     def __len__(self) -> int:
         return len(self._waiting)
 

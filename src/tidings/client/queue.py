@@ -226,6 +226,9 @@ class RequestQueue:
         """Yields the requests that run. What goes on as a task is none: no answer of the server is due."""
         return (entry for entry in (*self._running.values(), *self._aside.values()) if entry.task is None)
 
+    def is_busy(self) -> bool:
+        return any(self.running())
+
     def of_task(self, task_id: str) -> QueueEntry | None:
         """Returns the request that goes on as this task."""
         entries = self._aside.values()

@@ -102,7 +102,10 @@ class Requests:
                 raise entry.cancel_reason
             link = self.connection.link
             if link is None or link.over:
-                link = await self._connected(entry, until)
+                with anyio.CancelScope(deadline=until) as entry.scope:
+                    link = await self.connection.ready()
+                if link is None or entry.scope.cancelled_caught:
+                    raise entry.cancel_reason or self._late(entry, None, "no connection came back in that time")
             try:
                 return await self._measured(entry, self._send(link, entry, send, seconds, until))
             except errors.NoConnection as lost:
@@ -135,11 +138,6 @@ class Requests:
         finally:
             measure("mcp.client.operation.duration", _now() - began, outcome)
         return result
-
-    async def _connected(self, entry: QueueEntry, until: float) -> Link:
-        with anyio.CancelScope(deadline=until) as entry.scope:
-            return await self.connection.ready()
-        raise entry.cancel_reason or self._late(entry, None, "no connection came back in that time")
 
     async def _send(self, link: Link, entry: QueueEntry, send: Send[ResultT], seconds: float, until: float) -> ResultT:
         entry.attempts += 1

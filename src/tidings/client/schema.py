@@ -137,11 +137,35 @@ def _bounded(kind: Any, *, has_patterns: bool) -> Any:
     }
     for keyword in {"unevaluatedProperties", "unevaluatedItems"} & kind.VALIDATORS.keys():
         own[keyword] = _unevaluated(kind.VALIDATORS[keyword], judged=not has_patterns)
-    validators = {keyword: _timed(own.get(keyword) or library) for keyword, library in kind.VALIDATORS.items()}
-    made = _extend(kind, validators=validators)
-    made.evolve = _evolve
-    made.is_valid = _is_valid
-    made.descend = _bounded_descend(made.descend)
+
+    def timed(keyword: str, library: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+        def check(*arguments: Any) -> Iterator[Any]:
+            _check_clock()
+            yield from (own.get(keyword) or library)(*arguments) or ()
+
+        return check
+
+    made = _extend(kind, validators={keyword: timed(keyword, library) for keyword, library in kind.VALIDATORS.items()})
+    further = made.descend
+
+    def descend(validator: Any, instance: Any, schema: Any, path: Any = None, **options: Any) -> Iterator[Any]:
+        depth = getattr(_here, "depth", 0)
+        if depth == _DEEPEST:
+            raise RecursionError("a schema or a value is nested too deeply")
+        _here.depth = depth + 1
+        try:
+            for error in further(validator, instance, schema, path=path, **options):
+                if schema is False and path is not None:  # The library does not say where this is.
+                    error.path.appendleft(path)
+                yield error
+        finally:
+            _here.depth = depth
+
+    def is_valid(validator: Any, instance: Any) -> bool:
+        _check_clock()
+        return next(validator.iter_errors(instance), None) is None
+
+    made.evolve, made.descend, made.is_valid = _evolve, descend, is_valid
     return made
 
 
@@ -150,41 +174,11 @@ def _check_clock() -> None:
         raise DeadlineExceeded
 
 
-def _timed(function: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-    def timed(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        _check_clock()
-        yield from function(validator, value, instance, schema) or ()
-
-    return timed
-
-
 def _evolve(validator: Any, **changes: Any) -> Any:
     """Returns the validator of another schema. The library's own would lose the bounds where a schema names a draft."""
     _check_clock()
     resolver = changes.get("_resolver", validator._resolver)  # noqa: SLF001 - private; see test_private_names.py
     return type(validator)(changes.get("schema", validator.schema), registry=_NOTHING, _resolver=resolver)
-
-
-def _is_valid(validator: Any, instance: Any) -> bool:
-    _check_clock()
-    return next(validator.iter_errors(instance), None) is None
-
-
-def _bounded_descend(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    def descend(validator: Any, instance: Any, schema: Any, path: Any = None, **further: Any) -> Iterator[Any]:
-        depth = getattr(_here, "depth", 0)
-        if depth == _DEEPEST:
-            raise RecursionError("a schema or a value is nested too deeply")
-        _here.depth = depth + 1
-        try:
-            for error in function(validator, instance, schema, path=path, **further):
-                if schema is False and path is not None:  # The library does not say where this is.
-                    error.path.appendleft(path)
-                yield error
-        finally:
-            _here.depth = depth
-
-    return descend
 
 
 def _matches(pattern: str, name: str) -> bool | None:
@@ -238,15 +232,12 @@ def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> 
     seen: set[str] = set()
     for each in cast("list[Any]", instance):
         _check_clock()
+        plain = mapped(each, lambda it: int(it) if isinstance(it, float) and it.is_integer() else it)  # 1.0 is 1.
         # As text: a server could choose numbers for which a set takes long.
-        if (text := json.dumps(mapped(each, _shortest_number), sort_keys=True, default=str)) in seen:
+        if (text := json.dumps(plain, sort_keys=True, default=str)) in seen:
             yield ValidationError("has non-unique elements")
             return
         seen.add(text)
-
-
-def _shortest_number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value  # 1.0 is 1.
 
 
 # Forms.

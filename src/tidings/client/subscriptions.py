@@ -387,10 +387,6 @@ class Subscriptions:
         if self.store is not None:
             self.store.note_cursor(cursor)
 
-    def resumed(self) -> None:
-        """Changes are announced again after an interruption, and `unknown` has been called for what was missed."""
-        self.wakeup()
-
     # Content is read.
 
     def generation(self, uri: str) -> int:

@@ -93,7 +93,7 @@ class WatchedResource:
             watcher.notify(self)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class Watcher:
     """One loop over `number` watched resources. A `patient` one waits even if none of them exists yet.
 
@@ -105,13 +105,13 @@ class Watcher:
     _: KW_ONLY
     patient: bool
     tells_gone: bool = False
-    _missing: set[str] = field(default_factory=set[str], init=False)
-    _news: dict[str, WatchedResource] = field(default_factory=dict[str, WatchedResource], init=False)
-    _seen: dict[str, str | None] = field(
-        default_factory=dict[str, str | None], init=False
-    )  # None for one that is gone.
-    _has_seen_some: bool = field(default=False, init=False)
-    _wake: asyncio.Future[None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._missing: set[str] = set()
+        self._news: dict[str, WatchedResource] = {}
+        self._seen: dict[str, str | None] = {}  # None for one that is gone.
+        self._has_seen_some = False
+        self._wake: asyncio.Future[None] | None = None
 
     def notify(self, watched: WatchedResource) -> None:
         self._news[watched.uri] = watched

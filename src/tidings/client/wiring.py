@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.subscriptions import event_from_wire
-from mcp_types import Implementation, LoggingLevel
+from mcp_types import LoggingLevel
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
@@ -26,11 +26,10 @@ from tidings.client import events
 from tidings.client.batches import HANDED_KEPT, HandedOut
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls
-from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
 from tidings.client.feed import ChangeFeed
 from tidings.client.legacy import LegacyFeed
-from tidings.client.link import Link, ServerFacts, Setup
+from tidings.client.link import Link, LinkHooks, ServerFacts, Setup
 from tidings.client.mirrors import Lists
 from tidings.client.modern import ModernFeed
 from tidings.client.pending import Pending, PendingRequest, Responder
@@ -42,7 +41,6 @@ from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.tasks import TASKS_KEPT, Tasks
 from tidings.client.transports.http import MAY_BE_SSE, current_call
-from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import Refresher
 from tidings.errors import ConnectionLost, Disconnected, NotSupported, ResourceNotFound, TidingsError
 
@@ -59,21 +57,15 @@ class ClientWiring:
 
     def __init__(
         self,
-        target: Target,
+        setup: Setup,
         *,
-        era: str = "auto",
-        config: ClientConfig | None = None,
         state: Path | None = None,
         answer: Responder | None = None,
         roots: Responder | None = None,
-        log_level: LoggingLevel | None = None,
-        tap: Tap | None = None,
-        client_info: Implementation | None = None,
-        capabilities: Mapping[str, Any] | None = None,
     ) -> None:
-        self.target = target
+        self.setup = setup
+        self.target, self.config = target, config = setup.target, setup.config
         self.name = target.name
-        self.config = config = config or ClientConfig()
         self.events = events.EventHub()
         self.wakeup = Wakeup()
         self.server: ServerFacts | None = None
@@ -99,25 +91,16 @@ class ClientWiring:
             cause=lambda kind, params: self.requests.cause(kind, params),  # noqa: PLW0108 - made below
             asking=self._asking,
         )
-        self.setup = Setup(
-            target,
-            config,
-            partial(
-                StreamSilence,
-                timeouts=config.timeouts,
-                is_busy=lambda: any(self.queue.running()),
-                heard_again=self.wakeup,
+        self._hooks = LinkHooks(
+            hear=self._hear,
+            watch_stream=partial(
+                StreamSilence, timeouts=config.timeouts, is_busy=self.queue.is_busy, heard_again=self.wakeup
             ),
-            era=era,
-            log_level=log_level,
-            client_info=client_info,
-            capabilities=capabilities or {},
             sampling=None if answer is None else self.pending.sampling,
             elicitation=None if answer is None else self.pending.elicitation,
             roots=None if answer is None and roots is None else self.pending.roots,
             on_stderr=lambda line: self.events.emit(events.StderrReceived(target.clean(line))),
             on_garbage=lambda text: self.events.emit(events.GarbageReceived(target.clean(text))),
-            tap=None if tap is None else TapReporter(tap, target),
         )
         self.connection = Connection(
             target.name,
@@ -127,7 +110,7 @@ class ClientWiring:
             attach=self._attach,
             detach=self._detach,
             gave_up=self._gave_up,
-            is_busy=lambda: any(self.queue.running()),
+            is_busy=self.queue.is_busy,
             asks_person=isinstance(target, HttpTarget) and target.auth is not None,
         )
         self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
@@ -230,7 +213,7 @@ class ClientWiring:
 
     async def _open_link(self, seconds: float) -> tuple[Link, ChangeFeed]:
         deadline = asyncio.get_running_loop().time() + seconds
-        link = Link(self.setup, self._hear, transport="sse" if self.is_sse else None)
+        link = Link(self.setup, self._hooks, transport="sse" if self.is_sse else None)
         try:
             await link.open(seconds)
         except TidingsError:
@@ -255,7 +238,7 @@ class ClientWiring:
 
     async def _open_sse(self, deadline: float) -> Link | None:
         """Tries the oldest transport: the server accepts no POST, and may offer a stream of events instead."""
-        link = Link(self.setup, self._hear, transport="sse")
+        link = Link(self.setup, self._hooks, transport="sse")
         try:
             await link.open(max(deadline - asyncio.get_running_loop().time(), 1.0))
         except TidingsError:

@@ -148,21 +148,17 @@ class _WatchedClient(httpx2.AsyncClient):
                     await sending.result().aclose()
             raise
 
-    def _seconds_for(self, request: httpx2.Request) -> float | None:
-        """Returns the time limit for a notification or an answer; None for a request, whose sender has one.
-
-        The SDK sends no other message until the server has accepted it. Many servers do one thing at a time, so it may
-        take as long as a request. Somebody who has to sign in may take longer.
-        """
-        head = request.content[:200] if request.method == "POST" and self._target.auth is None else b""
-        return None if not head or (b'"id"' in head and b'"method"' in head) else self._timeouts.request
-
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method == "DELETE":  # The end of a session, whose outcome says nothing about the connection.
             return await super().send(request, **options)
         call = current_call.get()
-        opens = request.method == "POST" and _INITIALIZE in request.content[:200]
-        limit = self._seconds_for(request)
+        head = request.content[:200] if request.method == "POST" else b""
+        opens = _INITIALIZE in head
+        # A notification or an answer has a limit; a request has that of its sender. The SDK sends no other message
+        # until the server has accepted it. Many servers do one thing at a time, so it may take as long as a request.
+        # Somebody who has to sign in may take longer.
+        is_request = b'"id"' in head and b'"method"' in head
+        limit = None if is_request or not head or self._target.auth else self._timeouts.request
         try:
             with self._watch.stream_asked(request.method, self._keep_alive):
                 async with asyncio.timeout(limit):

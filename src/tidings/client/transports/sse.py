@@ -7,6 +7,7 @@ limit. A POST that is refused fails that message alone; one that cannot be sent 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from urllib.parse import urljoin
 
 import anyio
@@ -90,16 +91,17 @@ async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, re
     The handshake and notifications keep their order, and a request precedes the notification that cancels it.
     """
     under_way: dict[types.RequestId, anyio.Event] = {}
+    post = partial(_post, client, endpoint, read)
 
     async def request(message: SessionMessage, number: types.RequestId, taken: anyio.Event) -> None:
-        await _post(client, endpoint, message, read)
+        await post(message)
         taken.set()
         if under_way.get(number) is taken:
             del under_way[number]
 
     async def cancellation(message: SessionMessage, taken: anyio.Event) -> None:
         await taken.wait()
-        await _post(client, endpoint, message, read)
+        await post(message)
 
     async with written, anyio.create_task_group() as posts:
         async for message in written:
@@ -114,13 +116,13 @@ async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, re
                 ):
                     context.run(posts.start_soon, cancellation, message, taken)
                 case types.JSONRPCResponse() | types.JSONRPCError():
-                    context.run(posts.start_soon, _post, client, endpoint, message, read)
+                    context.run(posts.start_soon, post, message)
                 case _:
                     async with anyio.create_task_group() as one:
-                        context.run(one.start_soon, _post, client, endpoint, message, read)
+                        context.run(one.start_soon, post, message)
 
 
-async def _post(client: httpx2.AsyncClient, endpoint: str, message: SessionMessage, read: _Read) -> None:
+async def _post(client: httpx2.AsyncClient, endpoint: str, read: _Read, message: SessionMessage) -> None:
     body = message.message.model_dump_json(by_alias=True, exclude_unset=True)
     response = await sdk_seam.request_within_origin(
         client, "POST", endpoint, content=body, headers={"content-type": "application/json"}

@@ -132,20 +132,11 @@ class RunningCommand:
         # The streams for the SDK. Reading ends with the program, or with its standard output.
         self.streams: TransportStreams = self._read, self._input
         self._stderr: deque[str] = deque(maxlen=20)
-        self._program: Program | None = None
+        self.program: Program | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._chunks = 0
         self._waits_for_more = False
         self.ended = asyncio.Event()  # Set when the program has ended, and `stderr_tail` is complete.
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._program is None else self._program.pid
-
-    @property
-    def returncode(self) -> int | None:
-        """Its exit code, or the negative number of the signal that ended it. None while it runs."""
-        return None if self._program is None else self._program.returncode
 
     @property
     def stderr_tail(self) -> str:
@@ -166,7 +157,7 @@ class RunningCommand:
         env = get_default_environment() | dict(target.env)
         words = (target.command, *target.args)
         try:
-            self._program = program = await Program.start(words, env, target.cwd, grace=GRACE)
+            self.program = program = await Program.start(words, env, target.cwd, grace=GRACE)
         except (OSError, ValueError) as error:
             reason = explain_start(target.command, target.cwd, env, error)
             text = target.clean(f"{target.name} could not be started: {reason}")
@@ -186,8 +177,8 @@ class RunningCommand:
         self._read.close()  # Its output is still read, and dropped: a program that cannot write does not read.
         self._input.closed = True
         try:
-            if self._program is not None:
-                await self._program.stop()
+            if self.program is not None:
+                await self.program.stop()
         finally:
             tasks = tuple(self._tasks)
             for task in tasks:
@@ -292,12 +283,12 @@ class RunningCommand:
                 text = f"This cannot be sent as JSON: {error}"
                 self._spawn(self._pass_out(_error_answer(message.message.id, types.INVALID_REQUEST, text)))
             return
-        if self._program is not None:
+        if self.program is not None:
             if self.tap is not None:
                 self.tap.message(text, incoming=False)
             try:
-                self._program.stdin.write(text.encode() + b"\n")
-                await self._program.stdin.drain()
+                self.program.stdin.write(text.encode() + b"\n")
+                await self.program.stdin.drain()
             except OSError:  # The program no longer reads. Its last output may say why.
                 self._spawn(self._until_silent()).add_done_callback(lambda _: self._end_streams())
 
