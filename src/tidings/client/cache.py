@@ -361,10 +361,6 @@ def place_of(invocation: Invocation) -> tuple[ContentKind, str]:
 
 def read_uri(invocation: Invocation) -> str | None:
     """Returns the URI of the content; None for prompts and tools."""
-    match invocation:
-        case ResourceRead():
-            return invocation.uri
-        case TemplateRead():
-            return invocation.expanded_uri
-        case _:
-            return None
+    if isinstance(invocation, TemplateRead):
+        return invocation.expanded_uri
+    return invocation.uri if isinstance(invocation, ResourceRead) else None

@@ -358,10 +358,9 @@ class Calls:
             await asyncio.wait(self._tasks, timeout=_ENDING_SECONDS)
 
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
-        if not call.tool_name:
-            return  # The outcome of a task whose tool is not known.
-        self.cache.replace(call, keep=keep)
-        self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
+        if call.tool_name:  # Otherwise it is the outcome of a task whose tool is not known.
+            self.cache.replace(call, keep=keep)
+            self.events.emit(events.ToolCallResultChanged(call.tool_name, call))
 
     async def request(
         self,

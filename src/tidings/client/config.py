@@ -15,7 +15,7 @@ class Timeouts:
     connect: float = 30.0
     """For one attempt to connect, up to the end of the handshake. The time to sign in does not count."""
     request: float = 60.0
-    """For an answer to one request. Progress starts it anew, unless `progress_resets` is off."""
+    """For an answer to one request. Progress starts it anew."""
     total: float = 300.0
     """For one request in all: its turn in the queue, a reconnection, progress. A person's answer does not count."""
     answer: float = 300.0
@@ -27,12 +27,11 @@ class Timeouts:
     silence: float = 600.0
     """For a stream of changes from a server that neither states how often it sends keep-alives nor sends any. After
     that, the client connects anew, and reads everything again."""
-    progress_resets: bool = True
 
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name != "progress_resets" and (not is_number(value) or not value > 0):
+            if not is_number(value) or not value > 0:
                 raise ValueError(f"Timeouts needs {each.name} > 0 seconds, not {value!r}")
 
 
@@ -44,8 +43,6 @@ class ListChanged:
     resources: bool = True
     """Resources and resource templates: the protocol has one notification for both."""
     prompts: bool = True
-    unadvertised: bool = False
-    """Reload on notifications even from a server that does not advertise them."""
 
 
 @dataclass(frozen=True, slots=True)

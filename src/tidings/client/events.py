@@ -322,16 +322,14 @@ class EventHub:
 
         At most `limit` events wait for a slow reader. Then the oldest are dropped, and `EventsMissed` says how many.
         """
-        waiting: deque[Event] = deque()
+        waiting: deque[Event] = deque(maxlen=limit)
         missed = 0
         wake, on_close = asyncio.Event(), self._on_close
 
         def hear(event: Event) -> None:
             nonlocal missed
+            missed += len(waiting) == limit
             waiting.append(event)
-            if len(waiting) > limit:
-                waiting.popleft()
-                missed += 1
             wake.set()
 
         self._everything.append(hear)

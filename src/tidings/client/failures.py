@@ -138,17 +138,14 @@ def unreadable(text: str) -> str:
 
 def is_broken_off(error: BaseException) -> bool:
     """Returns whether an error means that the connection, or the stream with the answer, ended."""
-    if not isinstance(error, MCPError):
-        return False
-    return error.error.code == types.CONNECTION_CLOSED and error.error.message.startswith(_BROKEN_OFF)
+    said = error.error if isinstance(error, MCPError) else None
+    return said is not None and said.code == types.CONNECTION_CLOSED and said.message.startswith(_BROKEN_OFF)
 
 
 def is_lost_session(error: Exception) -> bool:
     """Returns whether a server no longer knows the session."""
     # The specification demands HTTP 404, which `HttpHealth` handles. Many servers answer 400 with a text.
-    if not isinstance(error, MCPError):
-        return False
-    text = error.error.message.lower()
+    text = error.error.message.lower() if isinstance(error, MCPError) else ""
     return "session" in text and any(word in text for word in _SESSION_WORDS)
 
 

@@ -46,18 +46,13 @@ _Pages = tuple[tuple[ItemT, ...], tuple[Mapping[str, Any], ...], tuple[Malformed
 class Mirror(Generic[ItemT]):
     """One of the server's lists, as last loaded."""
 
+    lists: "Lists"
     name: Literal["tools", "resources", "templates", "prompts"]
     method: str
     key: str
     kind: type[ItemT]
     event: Callable[[Any, TidingsError | None], events.Event]
     forget: Callable[[str], None] = lambda _: None  # Drops the content of an item that is gone.
-    _: KW_ONLY
-    fetch: FetchPage
-    loaded: "Callable[[Mirror[ItemT], tuple[ItemT, ...], TidingsError | None], None]"
-    wakeup: Wakeup
-    max_pages: int
-    max_items: int
 
     def __post_init__(self) -> None:
         self._asked = 0
@@ -67,7 +62,7 @@ class Mirror(Generic[ItemT]):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
-        self.raw: tuple[Mapping[str, Any], ...] = ()  # The items as the server sent them: only while `loaded` runs.
+        self.raw: tuple[Mapping[str, Any], ...] = ()  # As the server sent them: only while they are announced.
         self.malformed: tuple[Malformed, ...] = ()
         self.tried = False  # True if it was loaded, or failed to load, since the last `clear`.
 
@@ -85,7 +80,7 @@ class Mirror(Generic[ItemT]):
         """Loads the list, and returns it. Raises a `TidingsError` if that failed."""
         self.changed()
         asked = self._asked
-        await self.wakeup.until(lambda: self._answered >= asked or self._task is None)
+        await self.lists.wakeup.until(lambda: self._answered >= asked or self._task is None)
         if self._answered < asked:
             raise Disconnected(f"The client was disconnected before {self.method} was done.", method=self.method)
         if self._outcome is not None:
@@ -95,7 +90,7 @@ class Mirror(Generic[ItemT]):
     async def until_loaded(self, given_up: Callable[[], bool]) -> None:
         """Waits until a load has succeeded, or failed for good, after all changes until now; or until `given_up`."""
         asked = self._asked
-        await self.wakeup.until(lambda: given_up() or (self._answered >= asked and self._timer is None))
+        await self.lists.wakeup.until(lambda: given_up() or (self._answered >= asked and self._timer is None))
 
     async def _load(self) -> None:
         while self._answered < self._asked:
@@ -107,9 +102,9 @@ class Mirror(Generic[ItemT]):
             except TidingsError as failure:
                 error = failure
             self._outcome, self._answered, self.tried = error, asked, True
-            self.loaded(self, before, error)
+            self.lists.loaded(self, before, error)
             self.raw = ()
-            self.wakeup()
+            self.lists.wakeup()
         if self._outcome is not None and self._outcome.retryable:
             pause = self._pauses.next() + (self._outcome.retry_after or 0)
             self._timer = asyncio.get_running_loop().call_later(pause, self.changed)
@@ -120,7 +115,7 @@ class Mirror(Generic[ItemT]):
             logger.error("loading %s failed", self.method, exc_info=error)
         elif not task.cancelled() and self._answered < self._asked:
             self._start()  # It changed after the last load, and before this.
-        self.wakeup()
+        self.lists.wakeup()
 
     async def _pages(self) -> "_Pages[ItemT]":
         try:
@@ -137,12 +132,12 @@ class Mirror(Generic[ItemT]):
         malformed: list[Malformed] = []
         seen: set[str] = set()
         params: dict[str, Any] = {}
-        for _ in range(self.max_pages):
-            page = await self.fetch(self.method, params)
+        for _ in range(self.lists.config.max_pages):
+            page = await self.lists.fetch(self.method, params)
             if not isinstance(told := page.get(self.key), list):
                 text = f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server."
                 raise MalformedMessage(text, method=self.method)
-            for item in cast("list[Any]", told)[: self.max_items - len(items)]:
+            for item in cast("list[Any]", told)[: self.lists.config.max_items - len(items)]:
                 try:
                     items.append(cast("ItemT", cast("type[BaseModel]", self.kind).model_validate(item, by_name=False)))
                     raw.append(item)
@@ -151,7 +146,7 @@ class Mirror(Generic[ItemT]):
                     reason = f"{'.'.join(map(str, first['loc'])) or 'item'}: {first['msg']}"
                     malformed.append(Malformed(item, reason))
             cursor: Any = page.get("nextCursor")
-            if cursor is None or len(items) >= self.max_items:
+            if cursor is None or len(items) >= self.lists.config.max_items:
                 return tuple(items), tuple(raw), tuple(malformed)
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a string"
@@ -159,7 +154,7 @@ class Mirror(Generic[ItemT]):
                 raise MalformedMessage(text, method=self.method)
             seen.add(cursor)
             params = {"cursor": cursor}
-        text = f"The server's {self.method} has more than {self.max_pages} pages."
+        text = f"The server's {self.method} has more than {self.lists.config.max_pages} pages."
         raise RequestFailed(f"{text} If that is right, raise ClientConfig.max_pages.", method=self.method)
 
     def empty(self) -> None:
@@ -168,7 +163,7 @@ class Mirror(Generic[ItemT]):
         before, had = self.items, self.items or self.malformed
         self.items, self.malformed = (), ()
         if had:
-            self.loaded(self, before, None)
+            self.lists.loaded(self, before, None)
 
     def clear(self) -> None:
         self.items, self.malformed, self.tried = (), (), False
@@ -185,35 +180,25 @@ class Mirror(Generic[ItemT]):
             await asyncio.gather(task, return_exceptions=True)
 
 
+@dataclass(eq=False, repr=False)
 class Lists:
     """Tools, resources, resource templates and prompts."""
 
-    def __init__(
-        self,
-        fetch: FetchPage,
-        config: ClientConfig,
-        cache: ContentCache,
-        hub: events.EventHub,
-        wakeup: Wakeup,
-        *,
-        unlisted: Callable[[str], None],
-    ) -> None:
-        self._chosen = config.list_changed
-        self._hub = hub
-        self._wakeup = wakeup
+    fetch: FetchPage
+    config: ClientConfig
+    cache: ContentCache
+    events: events.EventHub
+    wakeup: Wakeup
+    _: KW_ONLY
+    unlisted: Callable[[str], None]  # Called with the URI of each resource that is gone from the list.
+
+    def __post_init__(self) -> None:
         self._absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]] = tuple
         self._capabilities = ServerCapabilities()
-        mirror: Any = partial(
-            Mirror,
-            fetch=fetch,
-            loaded=self._loaded,
-            wakeup=wakeup,
-            max_pages=config.max_pages,
-            max_items=config.max_items,
-        )
+        mirror: Any = partial(Mirror, self)
         self.tools: Mirror[Tool] = mirror("tools", "tools/list", "tools", Tool, events.ToolsChanged)
         self.resources: Mirror[Resource] = mirror(
-            "resources", "resources/list", "resources", Resource, events.ResourcesChanged, unlisted
+            "resources", "resources/list", "resources", Resource, events.ResourcesChanged, self.unlisted
         )
         self.templates: Mirror[ResourceTemplate] = mirror(
             "templates",
@@ -221,10 +206,10 @@ class Lists:
             "resourceTemplates",
             ResourceTemplate,
             events.ResourceTemplatesChanged,
-            cache.clear_resource_template,
+            self.cache.clear_resource_template,
         )
         self.prompts: Mirror[Prompt] = mirror(
-            "prompts", "prompts/list", "prompts", Prompt, events.PromptsChanged, cache.clear_prompt
+            "prompts", "prompts/list", "prompts", Prompt, events.PromptsChanged, self.cache.clear_prompt
         )
         self._by_change: dict[Change, tuple[Mirror[Any], ...]] = {
             ToolsListChanged(): (self.tools,),
@@ -257,14 +242,14 @@ class Lists:
 
     @property
     def _mirrored(self) -> Filter:
-        chosen, offered = self._chosen, self._offered
+        chosen, offered = self.config.list_changed, self._offered
         return _each(lambda name: getattr(chosen, name) and getattr(offered, name))
 
     @property
     def wanted(self) -> Filter:
         """The lists whose changes are subscribed to."""
-        can, anyway, mirrored = self._capabilities, self._chosen.unadvertised, self._mirrored
-        return _each(lambda name: getattr(mirrored, name) and (anyway or bool(getattr(can, name).list_changed)))
+        can, mirrored = self._capabilities, self._mirrored
+        return _each(lambda name: getattr(mirrored, name) and bool(getattr(can, name).list_changed))
 
     def changed(self, change: Change) -> None:
         if self.wanted.wants(change):
@@ -285,15 +270,15 @@ class Lists:
         """Waits until each mirrored list was loaded once, or failed to load, or until `given_up`."""
         mirrored = self._mirrored
         waited = [each for change, mirrors in self._by_change.items() if mirrored.wants(change) for each in mirrors]
-        await self._wakeup.until(lambda: given_up() or all(mirror.tried for mirror in waited))
+        await self.wakeup.until(lambda: given_up() or all(mirror.tried for mirror in waited))
 
-    def _loaded(self, mirror: Mirror[Any], before: tuple[Any, ...], error: TidingsError | None) -> None:
+    def loaded(self, mirror: Mirror[Any], before: tuple[Any, ...], error: TidingsError | None) -> None:
         if mirror is self.tools and error is None:
             self._keep_callable_tools()
         for gone in {_id(item) for item in before} - {_id(item) for item in mirror.items}:
             mirror.forget(gone)
-        self._hub.emit(mirror.event(mirror.items, error))
-        self._hub.emit(events.ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
+        self.events.emit(mirror.event(mirror.items, error))
+        self.events.emit(events.ListLoaded(mirror.name, mirror.raw, mirror.malformed, error))
 
     def _keep_callable_tools(self) -> None:
         mirror = self.tools

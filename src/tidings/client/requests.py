@@ -67,7 +67,7 @@ class Requests:
         began = _now()
 
         async def made(progress: float, total: float | None, message: str | None) -> None:
-            if self.timeouts.progress_resets and entry.scope is not None and not entry.holds:
+            if entry.scope is not None and not entry.holds:
                 entry.scope.deadline = min(_now() + entry.seconds, entry.until)
             entry.progress = ProgressMade(entry, progress, total, message)
             self.events.emit(entry.progress)

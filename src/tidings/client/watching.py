@@ -154,15 +154,15 @@ class Watcher:
         return self.patient or self._has_seen_some or len(self._missing) < self.number
 
 
+@dataclass(eq=False, repr=False)
 class Watches:
     """All watched resources of one client. `added` is called for the first watcher of one, `removed` after the last."""
 
-    def __init__(
-        self, added: Callable[[WatchedResource], None], removed: Callable[[WatchedResource], None], wakeup: Wakeup
-    ) -> None:
-        self._added = added
-        self._removed = removed
-        self._wakeup = wakeup
+    added: Callable[[WatchedResource], None]
+    removed: Callable[[WatchedResource], None]
+    wakeup: Wakeup
+
+    def __post_init__(self) -> None:
         self._watchers: set[Watcher] = set()
         self._pinned: dict[str, Watcher] = {}
         self.resources: dict[str, WatchedResource] = {}
@@ -184,7 +184,7 @@ class Watches:
     def watching(self, uris: Sequence[str], *, patient: bool, tells_gone: bool = False) -> Generator[Watcher]:
         """Keeps these resources current for one loop."""
         uris = tuple(dict.fromkeys(uris))
-        watcher = Watcher(len(uris), self._wakeup, patient=patient, tells_gone=tells_gone)
+        watcher = Watcher(len(uris), self.wakeup, patient=patient, tells_gone=tells_gone)
         self._watchers.add(watcher)
         watched = [self._hold(uri, watcher) for uri in uris]
         try:
@@ -197,7 +197,7 @@ class Watches:
     def pin(self, uri: str) -> None:
         """Keeps a resource current without a loop, until `unpin`."""
         if uri not in self._pinned:
-            self._pinned[uri] = watcher = Watcher(1, self._wakeup, patient=True)
+            self._pinned[uri] = watcher = Watcher(1, self.wakeup, patient=True)
             self._hold(uri, watcher)
 
     def unpin(self, uri: str) -> None:
@@ -210,7 +210,7 @@ class Watches:
         watched = self.resources[uri]
         watched.watchers.add(watcher)
         if is_new:
-            self._added(watched)
+            self.added(watched)
         elif watched.latest is not None or watched.error is not None:
             watcher.notify(watched)
         return watched
@@ -220,7 +220,7 @@ class Watches:
         if not watched.watchers and self.resources.get(watched.uri) is watched:
             del self.resources[watched.uri]
             watched.stop_polling()
-            self._removed(watched)
+            self.removed(watched)
 
     def fail_all(self, error: TidingsError) -> None:
         for watched in tuple(self.resources.values()):

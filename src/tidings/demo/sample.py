@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from itertools import count, cycle
@@ -136,13 +136,8 @@ class Sample:
         except (OSError, ValueError):  # The user may have deleted it.
             return f"# Launch plan\n\n{_HEADING}"
 
-    def orders(self) -> Iterator[str]:
-        """Yields orders, one line each, without end."""
-        for wish in self._wishes:
-            yield f"- {datetime.now():%H:%M:%S} {wish}\n"  # noqa: DTZ005 - local time
-
-    def take_order(self, line: str) -> None:
-        self._append(ORDERS, line)
+    def take_order(self) -> None:
+        self._append(ORDERS, f"- {datetime.now():%H:%M:%S} {next(self._wishes)}\n")  # noqa: DTZ005 - local time
 
     def edit_flour(self) -> None:
         """Edits the note that the agent waits for."""

@@ -178,7 +178,7 @@ def failed_read(view: ServerView, uri: str) -> ErrorView | None:
 
 
 class TasksPane(SourcesPane):
-    """What takes long at one server, newest first: requests that run, and calls that became tasks."""
+    """Everything that takes long at one server, newest first: requests that run, and calls that became tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "Cancel", show=False),
