@@ -89,6 +89,9 @@ class _Link:
     async def until_over(self) -> None:
         await self._over.wait()
 
+    def gone(self) -> TidingsError:
+        return self.error or ConnectionLost("gone")
+
     def lose(self, error: TidingsError) -> None:
         if not self.over:
             self.error = error

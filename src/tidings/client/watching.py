@@ -7,13 +7,12 @@ waits until there is some again. A loop that has not may have a misspelt URI, an
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, cast
 
-from tidings._kit.backoff import Backoff
+from tidings._kit.backoff import Backoff, jittered
 from tidings._kit.tasks import Wakeup
 from tidings._kit.telemetry import Trace, current_trace, within
 from tidings.changes import check_uri
@@ -78,8 +77,7 @@ class WatchedResource:
         while True:
             before = self.digest
             least = 0.0 if self.latest is None else lasts(self.latest.result)
-            spread = 1 + random.uniform(-poll.jitter, poll.jitter)  # noqa: S311 - spreads load, guards nothing
-            await asyncio.sleep(max(pause * spread, least))
+            await asyncio.sleep(max(jittered(pause, below=poll.jitter, above=poll.jitter), least))
             pause = poll.interval if self.digest != before else min(pause * 1.5, poll.longest)
             read(self.uri)
 
