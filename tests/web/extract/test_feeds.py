@@ -216,3 +216,12 @@ def test_what_is_no_feed_is_read_as_what_it_is() -> None:
 def test_a_title_cannot_become_markup() -> None:
     body = rss(b"<item><title>a](https://evil.example) [b</title><link>/x</link></item>")
     assert r"## [a\](https://evil.example) \[b](https://harbour.example/x)" in read(body).markdown
+
+
+def test_of_a_feed_with_fifty_thousand_entries_the_first_are_given() -> None:
+    items = b"".join(
+        b"<item><title>%d</title><link>/%d</link><guid>%d</guid></item>" % (n, n, n) for n in range(50_000)
+    )
+    found = read(rss(items))
+    assert (len(found.entries), found.entries[0].title) == (500, "0")
+    assert "49,500 are left out" in found.warnings[0].message

@@ -12,6 +12,7 @@ are counted first; the parser refuses what is nested too deep. Broken XML is rea
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from html import escape
 from html.entities import html5
 from typing import cast
@@ -31,6 +32,7 @@ _REFERENCE = re.compile(rb"&([A-Za-z][\w:.-]{0,60});")
 _DECLARATION = re.compile(rb"^\s*<\?xml\b[^>]{0,200}\?>")
 _OWN = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _MOST_GROWTH = 1_000_000  # Characters that entities may add.
+_MORE = 5  # times as many elements as in a page: feeds and lists have tens of thousands of short entries.
 
 
 Tree = tuple[Element, tuple[ExtractWarning, ...]]  # The root, and a warning if the text is not well-formed.
@@ -41,7 +43,7 @@ def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))
-    if refused := scan(text, bounds):
+    if refused := scan(text, replace(bounds, elements=_MORE * bounds.elements)):
         raise ExtractionFailed("bomb", f"The XML has {refused} and is not read: ask for it as raw.")
     tree = _parsed(_resolved(text, declared))
     if tree is None and body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):

@@ -219,7 +219,8 @@ class Blocks:
                         self._mark(element, tag, begins=True)
                     level += 1
                     text = element.text if level <= _DEEPEST else self._take_all(walk, element)
-            if text:
+            # A run does not begin with space, which is all that most containers have between each other.
+            if text and (self._pieces or self._marks or not text.isspace()):
                 if touching == len(self._pieces) > 0 and (always or _apart(self._pieces[-1], text)):
                     self._pieces[-1] += " "
                 self._pieces.append(text)
@@ -265,10 +266,6 @@ class Blocks:
     def _end(self, node: Node) -> None:
         """Ends the current run of text."""
         pieces = self._pieces
-        if len(pieces) == 1 and not self._marks and pieces[0].isspace():
-            pieces.clear()  # The space between containers, which is the most common run.
-            self._hidden_from = 0
-            return
         text = " ".join("".join(pieces).split())
         if text:
             words = text.count(" ") + 1

@@ -61,7 +61,6 @@ _SAID: Final = re.compile(r"(?:(?:current|sale|our|your|special|final|now) )?pri
 _ALONE: Final = re.compile(
     r"(?:from |now |only )?(?:[$€£¥₹]\s?\d[\d.,]*|\d[\d.,]*\s?€)(?!\s?/)\D{0,20}[$€£¥₹]?[\d.,]*\W*", re.IGNORECASE
 )
-_PRICE: Final = re.compile(rf"^(?!.*(?:{_OLD.pattern})).*price")
 _BEFORE: Final = 15  # blocks before the title
 _NEAR: Final = 80  # blocks after it
 _BESIDE: Final = 15  # blocks after it that may have a price which nothing names
@@ -207,8 +206,9 @@ def _in_text(page: HtmlPage, title: str) -> Iterator[tuple[str, str]]:
     if alone is not None and not named and not strict:
         yield from _price(alone.text)
     elif not named:
-        only = [block.text for block in blocks if block.words <= 8 and _PRICE.search(block.node.key.lower())]
-        yield from _price(only[0]) if len(only) == 1 else ()
+        only = [block for block in blocks if "price" in block.node.key and block.words <= 8]
+        only = [block for block in only if not _OLD.search(block.node.key)]
+        yield from _price(only[0].text) if len(only) == 1 else ()
 
 
 def _price(text: str) -> Iterator[tuple[str, str]]:

@@ -62,10 +62,9 @@ _BESIDE_TITLE: Final = re.compile(
 
 def remembered(blocks: Sequence[PageBlock], chosen: Collection[int]) -> str:
     """Returns the memory of a look that chose the blocks with these numbers."""
-    marks = bytearray()
-    for number, (text, place) in enumerate(_fingerprints(blocks[:_MOST])):
-        marks += text + bytes([place[0] | (number in chosen)]) + place[1:]
-    return base64.b64encode(marks).decode("ascii")
+    fingerprints = enumerate(_fingerprints(blocks[:_MOST]))
+    marks = [text + (_marked(place) if number in chosen else place) for number, (text, place) in fingerprints]
+    return base64.b64encode(b"".join(marks)).decode("ascii")
 
 
 class Prior:
@@ -182,7 +181,10 @@ def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
         known.update(dict.fromkeys(within, found))
         return found
 
-    return {number for number, block in enumerate(blocks) if is_beside(block.node)}
+    for node in dict.fromkeys(block.node for block in blocks):
+        if node not in known:
+            is_beside(node)
+    return {number for number, block in enumerate(blocks) if known.get(block.node)}
 
 
 @lru_cache(50_000)
@@ -192,6 +194,11 @@ def _is_named(pattern: re.Pattern[str], names: str) -> bool:
 
 def _even(place: bytes) -> bytes:
     return bytes([place[0] & 0xFE]) + place[1:]
+
+
+@lru_cache(5_000)
+def _marked(place: bytes) -> bytes:
+    return bytes([place[0] | 1]) + place[1:]
 
 
 def _fingerprints(blocks: Iterable[PageBlock]) -> Iterator[tuple[bytes, bytes]]:
@@ -204,11 +211,11 @@ def _fingerprints(blocks: Iterable[PageBlock]) -> Iterator[tuple[bytes, bytes]]:
             while node is not None and len(keys) < _AROUND:
                 keys.append(node.key)
                 node = node.parent
-            place = places[block.node] = _even(_digest("/".join(keys), _PLACE))
-        yield _digest(block.text, _TEXT), place
+            place = places[block.node] = _even(_digest("/".join(keys))[:_PLACE])
+        yield _digest(block.text), place
 
 
-def _digest(text: str, size: int) -> bytes:
+def _digest(text: str) -> bytes:
     # A regular expression would take a tenth of the time of a whole page.
     plain = text.encode().translate(None, _DIGITS) if text.isascii() else _NUMBER.sub("", text).encode(errors="replace")
-    return (zlib.crc32(plain) | (len(plain) & 0xFF) << 32).to_bytes(5, "little")[:size]
+    return (zlib.crc32(plain) | (len(plain) & 0xFF) << 32).to_bytes(_TEXT, "little")
