@@ -201,17 +201,20 @@ def _checked_rules(rules: list[str]) -> list[str]:
 
 
 class _Section(BaseModel):
-    """The section `tidings` of a server in a file."""
+    """The section `tidings` of a server in a file. Its fields are those of `UpstreamSpec`."""
 
     model_config = ConfigDict(extra="forbid")
     allow: list[str] = []
     auth: ClientCredentials | None = None
     deny: list[str] = []
-    ignore: dict[str, Annotated[list[str], AfterValidator(_checked_rules)]] = {}
+    ignores: dict[str, Annotated[list[str], AfterValidator(_checked_rules)]] = Field({}, alias="ignore")
     pass_token: StrictBool = False
-    poll: dict[str, Annotated[float, BeforeValidator(seconds)]] = {}
+    polls: dict[str, Annotated[float, BeforeValidator(seconds)]] = Field({}, alias="poll")
     timeout: Annotated[float, BeforeValidator(seconds)] = 120.0
-    watch: list[str] = []
+    watches: list[str] = Field([], alias="watch")
+
+
+_SECTION_KEYS: Final = [field.alias or name for name, field in _Section.model_fields.items()]
 
 
 def _with_section(where: str, spec: UpstreamSpec, entry: Any, environ: Mapping[str, str]) -> UpstreamSpec:
@@ -220,7 +223,7 @@ def _with_section(where: str, spec: UpstreamSpec, entry: Any, environ: Mapping[s
         if as_dict(given).get("auth") is not None:
             given = {**given, "auth": fill_texts(where, "auth", given, environ)}
         section = _Section.model_validate(given)
-        watches = [call_watch(text, [spec.name]) for text in section.watch]
+        watches = [call_watch(text, [spec.name]) for text in section.watches]
     except ValidationError as error:
         raise BadSettings("\n".join(f"{where}: {_mistake(each)}" for each in error.errors())) from None
     except ValueError as error:
@@ -231,24 +234,14 @@ def _with_section(where: str, spec: UpstreamSpec, entry: Any, environ: Mapping[s
         raise BadSettings(f"{where}: {names} is for a server at a URL that has no credentials of its own.")
     if all(rights.values()):
         raise BadSettings(f"{where}: auth and pass_token exclude each other.")
-    return replace(
-        spec,
-        allow=section.allow,
-        deny=section.deny,
-        polls=section.poll,
-        timeout=section.timeout,
-        watches=watches,
-        ignores=section.ignore,
-        auth=section.auth,
-        pass_token=section.pass_token,
-    )
+    return replace(spec, **{**dict(section), "watches": watches})
 
 
 def _mistake(error: "ErrorDetails") -> str:
     """Returns one mistake in a section in words. Never the value itself: it may be a secret."""
     *above, last = ["tidings", *map(str, error["loc"])]
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        keys = _AUTH_KEYS if error["loc"][0] == "auth" else tuple(_Section.model_fields)
+        keys = _AUTH_KEYS if error["loc"][0] == "auth" else _SECTION_KEYS
         return f"{'.'.join(above)} has no setting {last!r}.{did_you_mean(last, keys) or there_are(keys)}"
     if error["type"] in ("model_type", "dict_type", "list_type"):
         return f"{'.'.join([*above, last])} must be {'a list' if error['type'] == 'list_type' else 'an object'}."

@@ -3,6 +3,7 @@
 import base64
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.server import wire
 from tests.server.serving import serving
 from tests.server.waking.tasking import EXTENSION, TODAY, about, ask, call, get, quick_notes, wait
 from tidings.bus.sqlite import SqliteBus
+from tidings.server.waking.store import TaskStore, UnknownTask
 
 pytestmark = pytest.mark.anyio
 INVALID, MISMATCH, MISSING, UNKNOWN_METHOD = -32602, -32020, -32021, -32601
@@ -84,6 +86,19 @@ async def test_an_id_is_short_visible_and_shows_nothing_of_the_uri() -> None:
         assert len(each) <= 128
         assert set(each) <= set(string.ascii_letters + string.digits + string.punctuation)
         assert "xxxx" not in each
+
+
+async def test_ten_thousand_ids_are_distinct_short_and_of_one_principal() -> None:
+    mcp: Any = quick_notes()
+    async with serving(mcp.asgi()):
+        store = TaskStore(mcp._live._core)
+        made = {task: key for key, task in (store.new_id("wait_for_change", "ada") for _ in range(10_000))}
+        assert len(made) == 10_000
+        assert max(map(len, made)) <= 128
+        task, key = made.popitem()
+        assert await store.key_of(task, "ada") == key
+        with pytest.raises(UnknownTask):
+            await store.key_of(task, "eve")
 
 
 async def test_an_id_with_one_other_character_is_unknown() -> None:

@@ -60,7 +60,8 @@ class Hints:
         if result.get("resultType", "complete") != "complete" or "content" not in result:
             return result
         self.read(key, self._shows(str(params.get("name", "")), result))
-        return _with_hint(result, self._take(key), links=is_modern(ctx.protocol_version) or _has_links(ctx))
+        # Versions are dates, so that they can be compared.
+        return _with_hint(result, self._take(key), links=(ctx.protocol_version or "") >= _LINKS_SINCE)
 
     def wrote(self, ctx: RequestContext, uris: Iterable[str]) -> None:
         """Notes what a client has changed itself."""
@@ -131,10 +132,6 @@ def _key_of(ctx: RequestContext) -> str:
         if session:
             return f"session {session}"
     return origin_of(scope_of(ctx))
-
-
-def _has_links(ctx: RequestContext) -> bool:
-    return (ctx.protocol_version or "") >= _LINKS_SINCE
 
 
 def _with_hint(result: Json, changed: list[str], *, links: bool) -> Json:
