@@ -10,7 +10,7 @@
 | `sdk_seam` | the SDK's private parts, and its log kept quiet |
 | `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
 | `tasks`, `task_wire`, `task_stream` | calls that the server runs as tasks, in both eras |
-| `server_events` | the events of the server (MCP Events) |
+| `server_events`, `event_receiver` | the events of the server (MCP Events), and its webhooks |
 | `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
 | `subscriptions`, `watching`, `batches` | what is subscribed to, known to be current, read again, and handed out |
 | `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tidings.client.cache import Cache, CacheInfo, PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.calls import StartedCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
+    from tidings.client.event_receiver import EventReceiver
     from tidings.client.live import LiveClient, connect
     from tidings.client.mirrors import Malformed
     from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
@@ -48,6 +49,7 @@ __all__ = [
     "CacheLimits",
     "ChangeBatch",
     "ClientConfig",
+    "EventReceiver",
     "EventsTruncated",
     "Exchange",
     "ListChanged",
@@ -83,6 +85,7 @@ _NAMES = {
     "cache": ("Cache", "CacheInfo", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
     "calls": ("StartedCall",),
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
+    "event_receiver": ("EventReceiver",),
     "live": ("LiveClient", "connect"),
     "mirrors": ("Malformed",),
     "pending": ("ASK", "Pending", "PendingRequest", "Responder", "refusal"),

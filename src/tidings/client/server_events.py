@@ -146,7 +146,7 @@ class ServerEvents:
                 except TimeoutError:
                     return
                 if kind == event_wire.EVENT:
-                    event = _event(told)
+                    event = parse_event(told)
                     yield event, event.cursor
                 elif kind == event_wire.ACTIVE and told.get("truncated") is True:
                     cursor = as_text(told.get("cursor"))
@@ -184,7 +184,7 @@ class ServerEvents:
             if page.get("truncated") is True:
                 yield EventsTruncated(name, None), None
             for each in as_list(page.get("events")):
-                event = _event(as_dict(each))
+                event = parse_event(as_dict(each))
                 yield event, event.cursor
             yield None, asked["cursor"]
             if page.get("hasMore") is not True and asked["timeoutMs"]:
@@ -198,7 +198,8 @@ def _is_forgotten(error: TidingsError) -> bool:
     return isinstance(error, RequestFailed) and said.get("field") == "cursor"
 
 
-def _event(body: Mapping[str, Any]) -> ServerEvent:
+def parse_event(body: Mapping[str, Any]) -> ServerEvent:
+    """Returns an event as servers send it. Raises `MalformedMessage`."""
     name, event_id = as_text(body.get("name")), as_text(body.get("eventId"))
     if not name or not event_id:
         raise MalformedMessage("The server sent an event without a name or an id. The fault is at the server.")
