@@ -38,7 +38,11 @@ def timeouts(options: OneShotOptions) -> Timeouts:
 
 
 def live_client(
-    options: OneShotOptions, config: ClientConfig, *, on_message: Callable[[Message], None] | None = None
+    options: OneShotOptions,
+    config: ClientConfig,
+    *,
+    on_message: Callable[[Message], None] | None = None,
+    state: str | None = None,
 ) -> LiveClient:
     """Makes the live client of a command; `on_message` gets every message."""
     from tidings.cli.asking import responder
@@ -49,6 +53,7 @@ def live_client(
             target_of(options.entry),
             era=options.era,
             config=config,
+            state=state,
             answer=responder(options),
             roots=list(options.roots) or None,
             tap=_Tap(verbose=options.verbose, on_message=on_message) if watched else None,

@@ -135,8 +135,8 @@ def _text_of(content: Content) -> str:
     return f"[{described(content.get('mimeType'), len(bytes_of(content)))}]"
 
 
-async def run_program(program: str, uri: str, content: bytes) -> None:
-    """Runs a shell command to its end, with the content on its standard input. The next content waits."""
+async def run_program(program: str, uri: str, content: bytes) -> int:
+    """Runs a shell command to its end, with the content on its standard input, and returns its exit code."""
     process = await asyncio.create_subprocess_shell(
         program, stdin=asyncio.subprocess.PIPE, env={**os.environ, "TIDINGS_URI": uri}
     )
@@ -149,3 +149,4 @@ async def run_program(program: str, uri: str, content: bytes) -> None:
         raise
     if process.returncode:
         logger.info("%s ended with exit code %s for %s.", program, process.returncode, uri)
+    return process.returncode or 0

@@ -103,6 +103,7 @@ class EventReceiver:
         except (ValueError, RecursionError, MalformedMessage):
             raise HTTPException(400, "This is neither an event nor a message about events.") from None
         if kind == "verification":
+            logger.info("A challenge was answered.")
             return {"challenge": message.get("challenge")}
         if kind in (None, "gap"):  # Others belong to a later draft.
             known_as = event.id if isinstance(event, ServerEvent) else request.headers[event_wire.ID_HEADER]

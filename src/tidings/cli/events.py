@@ -1,0 +1,301 @@
+"""`tidings events`: the events of a server (MCP Events) and its webhooks; and `tidings receive`."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tidings._kit import event_wire
+from tidings._kit.bounded_json import as_dict, as_dicts
+from tidings._kit.text import harmless
+from tidings.cli.contents import dumped
+from tidings.cli.conversation import Conversation, converse
+from tidings.cli.exits import OneShotFailed, Refusal
+from tidings.cli.logs import log_options, logger
+from tidings.cli.oneshot import OneShotOptions, one_shot
+from tidings.cli.serving import HttpAddress, begin, serve_app, until_stopped
+from tidings.cli.terminal import styled, table
+from tidings.cli.watch import run_program
+
+if TYPE_CHECKING:
+    from tidings.client.server_events import EventsTruncated, ServerEvent
+
+_SECRET: Final = "TIDINGS_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
+_since = click.option("--since", metavar="CURSOR", help="Begin after this cursor, not now.")
+_arguments = click.argument("arguments", nargs=-1, metavar="[K=V]...")
+_program = click.option("--exec", "program", metavar="CMD", help="Run this shell command for each; its input is JSON.")
+_secret = click.option(
+    "--secret", envvar=_SECRET, show_envvar=True, metavar="WHSEC", help="The secret of the webhook: whsec_ and base64."
+)
+
+
+@click.group("events", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """List, poll and follow a server's events, and subscribe webhooks to them."""
+
+
+def _params(name: str, arguments: tuple[str, ...], **more: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for each in arguments:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise OneShotFailed(f"{each!r} is not an argument of the event: write NAME=VALUE.")
+        try:
+            given[key] = json.loads(value)
+        except ValueError:
+            given[key] = value
+    return {"name": name, "arguments": given, **more}
+
+
+def _ask(options: OneShotOptions, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def ask(conversation: Conversation) -> None:
+        found.update(conversation.request(method, params))
+
+    converse(options, ask)
+    return found
+
+
+def _show_rows(rows: list[tuple[str, ...]], styles: tuple[str, ...], otherwise: str) -> None:
+    if not rows:
+        click.echo(otherwise, err=True)
+    table([tuple(map(harmless, row)) for row in rows], styles, sys.stdout)
+
+
+@one_shot("list")
+def list_command(options: OneShotOptions) -> None:
+    """List the events that a server offers."""
+    found = _ask(options, event_wire.LIST, {})
+    if options.as_json:
+        click.echo(dumped(found))
+        return
+    kinds = as_dicts(found.get("events"))
+    rows = [
+        (
+            str(each.get("name")),
+            " ".join(f"[{name}]" for name in as_dict(as_dict(each.get("inputSchema")).get("properties"))),
+            str(each.get("description") or ""),
+        )
+        for each in kinds
+    ]
+    _show_rows(rows, ("name", "", ""), "The server has no events.")
+
+
+@one_shot("poll")
+@click.argument("name")
+@_arguments
+@_since
+@click.option("--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Wait for an event.")
+def poll_command(
+    options: OneShotOptions, name: str, arguments: tuple[str, ...], since: str | None, wait: float
+) -> None:
+    """Print the events after a cursor, and the cursor after them."""
+    page = _ask(options, event_wire.POLL, _params(name, arguments, cursor=since, timeoutMs=round(wait * 1000)))
+    if options.as_json:
+        click.echo(dumped(page))
+        return
+    if page.get("truncated") is True:
+        click.echo("Some events are gone: the server no longer keeps them.", err=True)
+    for each in as_dicts(page.get("events")):
+        _print(each)
+    more = "There are more. " if page.get("hasMore") is True else ""
+    click.echo(f"{more}Go on with: --since {harmless(str(page.get('cursor')))}", err=True)
+
+
+def _print(event: dict[str, Any]) -> None:
+    data = json.dumps(event.get("data"), ensure_ascii=False)
+    click.echo(f"{styled(harmless(str(event.get('timestamp') or '')), 'dim')} {harmless(data)}")
+    sys.stdout.flush()
+
+
+def _as_json(event: "ServerEvent | EventsTruncated") -> dict[str, Any]:
+    from tidings.client.server_events import EventsTruncated
+
+    if isinstance(event, EventsTruncated):
+        return {"truncated": True, "cursor": event.cursor}
+    at = event.at and event.at.isoformat()
+    return {"eventId": event.id, "name": event.name, "timestamp": at, "data": event.data, "cursor": event.cursor}
+
+
+async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, as_json: bool) -> int:
+    """Prints an event, or runs a program for it. Returns the exit code of the program."""
+    said = _as_json(event)
+    if program is not None:
+        return await run_program(program, str(said.get("name", "truncated")), json.dumps(said).encode())
+    if as_json:
+        click.echo(json.dumps(said, ensure_ascii=False))
+        sys.stdout.flush()
+    elif "data" in said:
+        _print(said)
+    else:
+        click.echo("Some events are gone: the server no longer keeps them.", err=True)
+    return 0
+
+
+@one_shot("tail")
+@click.argument("name")
+@_arguments
+@_since
+@_program
+@click.option("--state", type=click.Path(dir_okay=False), metavar="FILE", help="Go on where the last run ended.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N events.")
+@log_options
+def tail_command(
+    options: OneShotOptions,
+    name: str,
+    arguments: tuple[str, ...],
+    *,
+    since: str | None,
+    program: str | None,
+    state: str | None,
+    count: int | None,
+) -> None:
+    """Print each event when it happens, through lost connections."""
+    given = _params(name, arguments)["arguments"]
+
+    async def follow() -> None:
+        from tidings.cli.live_conversation import NO_LISTS, live_client, timeouts
+        from tidings.client.config import Backoff, ClientConfig
+
+        config = ClientConfig(timeouts=timeouts(options), backoff=Backoff(tries=0), list_changed=NO_LISTS)
+        client, left = live_client(options, config, state=state), count
+        async with client, contextlib.aclosing(client.events(name, arguments=given, since=since)) as events:
+            async for event in events:
+                await _take(event, program, as_json=options.as_json)
+                if left is not None and (left := left - 1) <= 0:
+                    return
+
+    asyncio.run(follow())
+
+
+@one_shot("subscribe")
+@click.argument("name")
+@click.argument("url")
+@_arguments
+@_since
+@_secret
+@click.option("--ttl", type=click.FloatRange(min=1), metavar="SECONDS", help="The time until it has to be refreshed.")
+def subscribe_command(
+    options: OneShotOptions,
+    name: str,
+    url: str,
+    arguments: tuple[str, ...],
+    *,
+    since: str | None,
+    secret: str | None,
+    ttl: float | None,
+) -> None:
+    """Have the events of a server posted to a URL, or refresh that.
+
+    Without --secret, a new one is made and printed: the receiver needs it to check what it gets.
+    """
+    made = None if secret else event_wire.new_secret()
+    delivery = {"mode": "webhook", "url": url, "secret": secret or made}
+    lasting = {} if ttl is None else {"ttlMs": round(ttl * 1000)}
+    found = _ask(options, event_wire.SUBSCRIBE, _params(name, arguments, delivery=delivery, cursor=since, **lasting))
+    said = {**found, **({"secret": made} if made else {})}
+    if options.as_json:
+        click.echo(dumped(said))
+        return
+    until = found.get("refreshBefore")
+    click.echo(harmless(f"{found.get('id')} until {until}" if until else str(found.get("id"))))
+    if made:
+        click.echo(f"secret {made}")
+
+
+@one_shot("unsubscribe")
+@click.argument("name")
+@click.argument("url")
+@_arguments
+def unsubscribe_command(options: OneShotOptions, name: str, url: str, arguments: tuple[str, ...]) -> None:
+    """End the posting of events to a URL."""
+    _ask(options, event_wire.UNSUBSCRIBE, _params(name, arguments, delivery={"mode": "webhook", "url": url}))
+
+
+@one_shot("deliveries")
+@click.argument("subscription", required=False)
+@click.option("--failed", is_flag=True, help="Only those that were not received.")
+def deliveries_command(options: OneShotOptions, subscription: str | None, *, failed: bool) -> None:
+    """Show your webhook subscriptions and what became of their latest deliveries (Tidings servers)."""
+    found = _ask(options, event_wire.DELIVERIES, {} if subscription is None else {"subscriptionId": subscription})
+    deliveries = [
+        each for each in as_dicts(found.get("deliveries")) if not (failed and each.get("state") == "delivered")
+    ]
+    if options.as_json:
+        click.echo(dumped({**found, "deliveries": deliveries}))
+        return
+    shown = [
+        [str(each.get(key) or "") for key in ("id", "state", "name", "url", "reason")]
+        for each in as_dicts(found.get("subscriptions"))
+    ]
+    _show_rows([tuple(row) for row in shown], ("name", "", "", "", "bad"), "You have no webhook subscriptions here.")
+    rows = [
+        (
+            str(each.get("eventId")),
+            str(each.get("state")),
+            f"{each.get('tries')}/{each.get('mostTries')}",
+            str(each.get("at")),
+            str(each.get("reason") or ""),
+        )
+        for each in deliveries
+    ]
+    if rows:
+        click.echo()
+        _show_rows(rows, ("name", "", "", "dim", "bad"), "")
+
+
+@one_shot("redeliver")
+@click.argument("subscription")
+@click.argument("event")
+def redeliver_command(options: OneShotOptions, subscription: str, event: str) -> None:
+    """Post an event once more: one of those that `deliveries` shows."""
+    _ask(options, event_wire.REDELIVER, {"subscriptionId": subscription, "eventId": event})
+
+
+@click.command("receive", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="The port to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@_secret
+@_program
+@click.option("--state", type=click.Path(dir_okay=False), metavar="FILE", help="Remember what was handed on here.")
+@log_options
+def receive_command(port: int, host: str, secret: str | None, program: str | None, state: str | None) -> None:
+    """Receive webhooks of events, check them, and print each once or run a command for it.
+
+    The address is plain HTTP: let a proxy with a certificate stand before it. If CMD fails, the server is asked to send
+    the event again.
+    """
+    from tidings.client.event_receiver import EventReceiver
+
+    if not secret:
+        secret = event_wire.new_secret()
+        logger.info("The secret for the subscription: %s (set %s to use another)", secret, _SECRET)
+
+    async def handle(event: "ServerEvent | EventsTruncated") -> None:
+        if await _take(event, program, as_json=True):
+            raise RuntimeError(f"{program} failed")
+
+    try:
+        receiver = EventReceiver(secret, handle, state=None if state is None else Path(state))
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    http = begin("a receiver of webhooks", HttpAddress(host, port), None, for_clients=False)
+    if http is not None:
+        until_stopped(lambda: serve_app(receiver, http))
+
+
+for _each in (
+    list_command,
+    poll_command,
+    tail_command,
+    subscribe_command,
+    unsubscribe_command,
+    deliveries_command,
+    redeliver_command,
+):
+    command.add_command(_each)
