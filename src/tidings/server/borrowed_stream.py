@@ -301,7 +301,7 @@ class PassedRequests:
 
     def __init__(self, broken_off: BrokenOff) -> None:
         self._broken_off = broken_off
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], asyncio.Transport | None] = {}  # With what to abort, once it is answered.
         self._answered: WeakSet[asyncio.Transport] = WeakSet()  # The system has not accepted all of the answer yet.
         self.stopping = False
 
@@ -312,10 +312,11 @@ class PassedRequests:
 
         async def note(message: Message) -> None:
             nonlocal begun
-            begun = True
+            if not begun and task in self._tasks:
+                begun, self._tasks[task] = True, transport
             await send(message)
 
-        self._tasks.add(task)
+        self._tasks[task] = None
         try:
             await app(scope, receive, note)
         except asyncio.CancelledError:
@@ -329,7 +330,7 @@ class PassedRequests:
                 transport.abort()
                 await asyncio.sleep(0)  # The web server takes note.
         finally:
-            self._tasks.discard(task)
+            del self._tasks[task]
             if transport is not None and transport.get_write_buffer_size():
                 self._answered.add(transport)
 
@@ -342,6 +343,10 @@ class PassedRequests:
             async with asyncio.timeout(seconds):
                 while self._tasks or self._unread():  # noqa: ASYNC110 - no event reports the latter
                     await asyncio.sleep(LOOK_SECONDS)
+        if begun := [transport for transport in self._tasks.values() if transport is not None]:
+            for transport in begun:
+                transport.abort()
+            await asyncio.sleep(LOOK_SECONDS)  # An app that streams ends by itself when its reader is gone.
         self.break_off()
         for transport in self._unread():
             transport.abort()
