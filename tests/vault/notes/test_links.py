@@ -1,12 +1,14 @@
 """Where a link leads, and how one is written."""
 
+import time
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.notes.links import Style, resolve, rewritten, shortest, without_md
+from tidings.vault.notes import links
+from tidings.vault.notes.links import SameName, Style, resolve, rewritten, shortest, without_md
 from tidings.vault.notes.model import NoteLink, key
 
 
@@ -173,3 +175,22 @@ def test_what_is_written_leads_where_it_should(
 def test_a_link_leads_to_a_file_with_that_name_or_nowhere(all_paths: list[str], source: str, target: str) -> None:
     found = resolve(target, source, Files(*all_paths))
     assert found is None or found in all_paths or (not target and found == source)
+
+
+@given(st.lists(paths, max_size=8, unique=True), paths, st.one_of(st.text("aN./mdé", max_size=8), paths))
+def test_the_best_of_many_files_is_the_best_of_all(all_paths: list[str], source: str, target: str) -> None:
+    found = resolve(target, source, Files(*all_paths))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(links, "_MANY", 1)
+        assert resolve(target, source, Files(*all_paths)) == found
+
+
+def test_thousands_of_files_with_one_name_are_told_apart_in_time() -> None:
+    same = SameName(f"post{number}/index.md" for number in range(5_000))
+    before = time.process_time()
+    for number in range(5_000):
+        for target in (f"../post{number}/index.md", f"post{number}/index"):
+            assert resolve(target, "post1/index.md", {"index": same, "index.md": ()}.__getitem__) == same[number]
+    assert time.process_time() - before < 10  # 0.1 seconds here; a hundred times as long if each is compared.
+    assert resolve("index", "post77/a.md", {"index": same}.__getitem__) == "post77/index.md"
+    assert resolve("index", "a.md", {"index": same}.__getitem__) == "post0/index.md"

@@ -27,7 +27,7 @@ from tidings.vault.files.outcomes import AlreadyThere, FileMoved, NotText, NotTh
 from tidings.vault.files.paths import BadPath, Mount, is_scratch
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_rewrite
-from tidings.vault.notes.links import MARKDOWN, Candidates, Style, link_name, resolve, rewrite, rewritten
+from tidings.vault.notes.links import MARKDOWN, Candidates, SameName, Style, link_name, resolve, rewrite, rewritten
 from tidings.vault.notes.model import NoteLink
 
 TRASH = ".trash"
@@ -155,6 +155,7 @@ class _LinkUpdate:
         self._references = references
         self._prefix = mount.path("x")[:-1]
         self._moved = moved
+        self._known: dict[str, tuple[SameName, SameName]] = {}  # By name, the files before the move and after it.
         self.unwritten: dict[str, str] = {}  # By file, the links that will not lead where they led.
         self._new: dict[str, list[str]] = {}
         for path in moved.values():
@@ -204,13 +205,18 @@ class _LinkUpdate:
         path = _leads(link, source, self._before)
         return None if path is None else self._moved.get(path, path)
 
-    def _before(self, name: str) -> list[str]:
-        known = self._references.candidates(name)
-        return [path.removeprefix(self._prefix) for path in known if path.startswith(self._prefix)]
+    def _before(self, name: str) -> SameName:
+        if name not in self._known:
+            known = self._references.candidates(name)
+            own = SameName(path.removeprefix(self._prefix) for path in known if path.startswith(self._prefix))
+            kept = [path for path in own if path not in self._moved]
+            new = (path for path in self._new.get(name, ()) if path not in kept)
+            self._known[name] = own, SameName([*kept, *new])
+        return self._known[name][0]
 
-    def _after(self, name: str) -> list[str]:
-        kept = [path for path in self._before(name) if path not in self._moved]
-        return [*kept, *(path for path in self._new.get(name, ()) if path not in kept)]
+    def _after(self, name: str) -> SameName:
+        self._before(name)
+        return self._known[name][1]
 
 
 def _leads(link: NoteLink, source: str, candidates: Candidates) -> str | None:

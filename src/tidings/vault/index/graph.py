@@ -34,20 +34,21 @@ class LinkNames:
     def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
         self._queries = queries
         self._prefix = f"{mount}/" if mount else ""
-        self._names: dict[str, list[str]] = {}
+        self._names: dict[str, links.SameName] = {}
         self._complete = all_at_once
         self._anywhere: dict[str, str | None] = {}
         if all_at_once:
             for name, path in queries.connection.execute("SELECT name, path FROM files ORDER BY path"):
                 if path.startswith(self._prefix):
-                    self._names.setdefault(name, []).append(path[len(self._prefix) :])
+                    self._names.setdefault(name, links.SameName()).append(path[len(self._prefix) :])
 
-    def candidates(self, name: str, /) -> list[str]:
+    def candidates(self, name: str, /) -> links.SameName:
         """Returns the paths of the files with this name, within the vault."""
         if name not in self._names and not self._complete:
             paths = self._queries.candidates(name)
-            self._names[name] = [path[len(self._prefix) :] for path in paths if path.startswith(self._prefix)]
-        return self._names.get(name, [])
+            own = (path[len(self._prefix) :] for path in paths if path.startswith(self._prefix))
+            self._names[name] = links.SameName(own)
+        return self._names.get(name, links.SameName())
 
     def resolve(self, target: str, source: str, kind: str = "wiki") -> str | None:
         """Returns the path of the file that a link leads to. Both paths include the vault's name."""

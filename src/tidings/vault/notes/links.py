@@ -9,6 +9,7 @@ note or below it, else to the one with the shortest path. Case is ignored, unles
 import posixpath
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Literal
 
 from tidings._kit.text import applied
@@ -16,10 +17,11 @@ from tidings.vault.notes.markdown import DESTINATION, REFERENCE
 from tidings.vault.notes.model import NoteLink, TextChange, key
 
 Candidates = Callable[[str], Sequence[str]]
-"""Returns the paths of the files with a name, which is a `key`; for notes without `.md`."""
+"""Returns the paths of the files with a name, which is a `key`; for notes without `.md`. A `SameName` is fastest."""
 Style = Literal["shortest", "relative", "absolute"]
 """The app's setting: the name alone if it is unique, a path from the note's folder, or one from the root."""
 
+_MANY = 20  # Files of one name.
 _PATH = re.compile(r"[|#]")
 MARKDOWN = {"markdown": re.compile(DESTINATION), "reference": re.compile(REFERENCE, re.MULTILINE)}
 """The kinds of links with a Markdown destination, and the end of such a link."""
@@ -29,6 +31,21 @@ _ENCODED = re.compile(r"[\0- %<>\\#:\x7f\s]")
 _ENCODED_BRACKETS = re.compile(r"[\0- %()<>\\#:\x7f\s]")
 _BALANCED = re.compile(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
 _ENCODED_ANGLED = re.compile(r"[\0-\x1f%<>#:\x7f]|^\s|\s$")
+
+
+class SameName(list[str]):
+    """The paths of the files with one name, which may be thousands: `index.md`, for example."""
+
+    @cached_property
+    def by_end(self) -> dict[str, list[str]]:
+        """The paths by the ends of their keys: by `c.md`, `b/c.md` and `a/b/c.md`."""
+        ends: dict[str, list[str]] = {}
+        for path in self:
+            end = key(path)
+            while end:
+                ends.setdefault(end, []).append(path)
+                end = end.partition("/")[2]
+        return ends
 
 
 def resolve(target: str, source: str, candidates: Candidates) -> str | None:
@@ -48,11 +65,11 @@ def _fitting(wanted: str, candidates: Candidates, *, whole: bool) -> list[str]:
     """Returns the files whose path is `wanted`, with or without `.md`, or (unless `whole`) ends with it."""
     wanted = key(wanted)
     name = wanted.rpartition("/")[2]
-    found = list(candidates(name))
-    if name.endswith(".md"):
-        found += candidates(name[:-3])
-    ends = () if whole else (f"/{wanted}", f"/{wanted}.md")
-    return [path for path in found if (own := key(path)) in (wanted, f"{wanted}.md") or own.endswith(ends)]
+    found: list[str] = []
+    for paths in map(candidates, (name, name[:-3]) if name.endswith(".md") else (name,)):
+        same = paths if isinstance(paths, SameName) else SameName(paths)
+        found += [path for end in (wanted, f"{wanted}.md") for path in same.by_end.get(end, ())]
+    return [path for path in found if key(path) in (wanted, f"{wanted}.md")] if whole else found
 
 
 def _best(wanted: str, paths: list[str], folder: str) -> str | None:
@@ -60,6 +77,9 @@ def _best(wanted: str, paths: list[str], folder: str) -> str | None:
     if len(paths) < 2:
         return paths[0] if paths else None
     near = folder + "/" if folder else ""
+    if len(paths) > _MANY:  # No other one can be the best.
+        shortest, depth = min(map(len, paths)), wanted.count("/")
+        paths = [path for path in paths if len(path) == shortest or path.count("/") == depth or path.startswith(near)]
     folded = key(wanted)
 
     def rank(path: str) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from mcp_types import CallToolResult
 
 from tidings._kit.suggest import did_you_mean
-from tidings._kit.text import counted, quoted
+from tidings._kit.text import counted, listed, quoted
 from tidings.server.families import ResourceMissing
 from tidings.server.waking.changes import ChangedItem
 from tidings.vault.files.paths import BadPath, path_of
@@ -234,8 +234,7 @@ def surely(view: VaultView, path: str) -> str:
     """Returns the only file that a path can mean. Raises `BadPath` if there are several, and `ResourceMissing`."""
     found = meant(view, path)
     if len(found) > 1:
-        several = ", ".join(map(repr, found))
-        raise BadPath(f"{quoted(path)} could be one of several: {several}.", "Give the whole path.")
+        raise BadPath(f"{quoted(path)} could be one of several: {listed(map(repr, found))}.", "Give the whole path.")
     return found[0]
 
 

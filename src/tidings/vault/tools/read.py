@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from mcp_types import CallToolResult, ImageContent
 
 from tidings._kit.files import read_file
+from tidings._kit.text import listed
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.content import Texts
 from tidings.vault.files.disk import Disk
@@ -196,7 +197,7 @@ def _piece(
     if shown.left_out:
         piece["left_out"] = shown.left_out
     if remarks := [
-        *([f"{path!r} could also be {' or '.join(map(repr, others))}."] if others else []),
+        *([f"{path!r} could also be {listed(map(repr, others))}."] if others else []),
         *(["This is its result; lines='1-' shows its source."] if computed is not None else []),
         *([f"What could not be read is shown as \ufffd: {content.problem}."] if content.problem else []),
     ]:
