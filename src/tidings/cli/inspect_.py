@@ -4,7 +4,9 @@ import asyncio
 import functools
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import socket
 
     from tidings.inspector.catalog import ServerEntry
+    from tidings.inspector.session import Session
 
 _FIRST_PORT: Final = 6280
 
@@ -239,16 +242,46 @@ def tui_command(inspected: Inspected, *, light: bool) -> None:
         raise Refusal(
             "tidings tui needs a terminal. In scripts and pipes, use tidings list, call, read and watch, with --json."
         )
+    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
+        raise Refusal(
+            "This terminal cannot draw a screen (TERM is dumb, or not set). Set TERM, for example to xterm-256color, "
+            "or use tidings list, call, read and watch."
+        )
     asyncio.run(_run_tui(inspected, dark=not light))
 
 
 async def _run_tui(inspected: Inspected, *, dark: bool) -> None:
-    """Runs the inspector in the terminal until the user quits; then disconnects from all servers."""
+    """Runs the inspector in the terminal until the user quits, or the terminal is gone; then disconnects from all."""
     from tidings.inspector.catalog import Catalog
     from tidings.inspector.session import Session, SessionServers
     from tidings.inspector.tui.app import InspectorApp
 
+    over = threading.Event()
     async with Session(journal=inspected.journal, environ=os.environ) as session:
         servers = SessionServers(session, Catalog(inspected.catalog, read_only=inspected.read_only), os.environ)
         await servers.begin(inspected.servers)
-        await InspectorApp(session, servers=servers, dark=dark).run_async()
+        watch = functools.partial(_watch_terminal, session, asyncio.get_running_loop(), over)
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            await InspectorApp(session, servers=servers, dark=dark).run_async()
+        finally:
+            over.set()
+
+
+def _watch_terminal(session: "Session", loop: asyncio.AbstractEventLoop, over: threading.Event) -> None:
+    """Ends the process when its terminal is gone, also if SIGHUP is ignored.
+
+    Textual would read a dead terminal again and again, and at its end wait until something can be written to it.
+    """
+    import termios
+
+    from tidings.inspector.session import stop_commands
+
+    while not over.wait(0.5):
+        try:
+            termios.tcgetattr(sys.__stdin__ or 0)
+        except (termios.error, OSError, ValueError):
+            with suppress(Exception):  # Not within its time, if the loop waits for the terminal already.
+                asyncio.run_coroutine_threadsafe(session.aclose(), loop).result(5.0)
+            stop_commands(session.pids, signal.SIGKILL)
+            os._exit(0)

@@ -133,3 +133,28 @@ def test_other_commands_do_without_it() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_it_ends_when_its_terminal_is_gone(ignored: bool, tmp_path: Path, number: Path) -> None:
+    server = shlex.join([sys.executable, str(WEATHER), str(number)])
+    home = {name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    words = (sys.executable, "-c", ignoring, *TIDINGS) if ignored else TIDINGS
+    opened = Terminal(*words, "tui", server, env=home)
+    opened.wait_for("connected, answered")
+    os.close(opened._fd)  # The window is closed.
+    end = time.monotonic() + PATIENCE
+    while os.waitpid(opened.pid, os.WNOHANG)[0] == 0:
+        assert time.monotonic() < end, "it lives on"
+        time.sleep(0.05)
+    wait_until_gone(int(number.read_text()))
+
+
+def test_a_terminal_that_cannot_draw_is_told_so() -> None:
+    opened = Terminal(*TIDINGS, "tui", env={"TERM": "dumb"})
+    opened.wait_for("TERM is dumb")
+    assert opened.wait() == 2
+    opened.close()
