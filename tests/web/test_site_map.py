@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.web.fetch.servers import text
-from tests.web.shelf import InThread, shelf
+from tests.web.shelf import shelf
 from tidings.web import site_map
 from tidings.web.fetch.request import Unreachable
 from tidings.web.pages import HttpFailed
@@ -25,30 +25,21 @@ def listing(*urls: str, kind: str = "url", modified: str = "") -> bytes:
     return f"<{whole}>{''.join(f'<{kind}><loc>{url}</loc>{date}</{kind}>' for url in urls)}</{whole}>".encode()
 
 
-async def test_the_links_of_a_page_the_entries_of_its_feed_and_its_sitemap_come_in_this_order_each_once() -> None:
+async def test_the_links_of_a_page_and_its_sitemap_come_in_this_order_each_once() -> None:
     async with shelf({}) as here:
-        item = "<item><guid>{0}</guid><title>News</title><link>{0}</link><pubDate>{1}</pubDate></item>"
-        date = "Thu, 01 Jan 2026 00:00:00 GMT"
-        items = item.format(here.site.url("/news"), date) + item.format(here.site.url("/about"), date)
         here.site.pages |= {
             "/": html(
-                "<link rel=alternate type='application/rss+xml' href=/feed><a href='/about#us'>About</a>"
-                "<a href='https://other.example/'>other</a><a href='/about'>About</a>"
+                "<a href='/about#us'>About</a><a href='https://other.example/'>other</a><a href='/about'>About</a>"
             ),
-            "/feed": text(f"<rss version='2.0'><channel>{items}</channel></rss>", Content_Type="application/rss+xml"),
             "/sitemap.xml": text(listing(here.site.url("/about"), here.site.url("/deep"), modified="2026-01-02")),
         }
         found = await here.library.map(here.site.url())
 
-        assert [(page.url, page.source) for page in found.pages] == [
-            (here.site.url("/about"), "page"),
-            (here.site.url("/news"), "feed"),
-            (here.site.url("/deep"), "sitemap"),
-        ]
-        assert found.pages[1].title == "News"
-        assert (found.pages[1].modified or "").startswith("2026-01-01")
-        assert found.pages[2] == SitePage(here.site.url("/deep"), "sitemap", "2026-01-02")
-        assert (found.total, found.notes) == (3, ())
+        assert found.pages == (
+            SitePage(here.site.url("/about"), "page", title="About"),
+            SitePage(here.site.url("/deep"), "sitemap", "2026-01-02"),
+        )
+        assert (found.total, found.notes) == (2, ())
         assert found.sitemaps == (here.site.url("/sitemap.xml"),)
 
 
@@ -115,17 +106,14 @@ async def test_no_more_sitemaps_are_read_than_may_be(monkeypatch: pytest.MonkeyP
 async def test_what_cannot_be_had_is_noted_and_keeps_nothing_back() -> None:
     async with shelf({}) as here:
         here.site.pages |= {
-            "/": html(
-                "<a href=/a>A</a><link rel=alternate type=application/rss+xml href=/gone>"
-                "<link rel=alternate type=application/rss+xml href=/odd>"
-            ),
-            "/odd": text(b"\x00\x01\x02", Content_Type="image/png"),
+            "/": html("<a href=/a>A</a>"),
+            "/robots.txt": text(f"Sitemap: {here.site.url('/gone')}\nSitemap: {here.site.url('/sitemap.xml')}"),
             "/sitemap.xml": html("<p>This is not the sitemap that you are looking for.</p>"),
         }
         found = await here.library.map(here.site.url())
 
         assert [page.url for page in found.pages] == [here.site.url("/a")]
-        assert len(found.notes) == 3
+        assert len(found.notes) == 2
         assert any("404" in note for note in found.notes)
         assert any("not a sitemap" in note for note in found.notes)
 
@@ -152,7 +140,7 @@ class NoRobots:
 
 async def test_a_robots_file_that_cannot_be_had_is_noted() -> None:
     async with shelf({"/": html("<a href=/a>A</a>")}) as here:
-        found = await Mapper(NoRobots(here.library.fetcher), InThread()).map(here.site.url(), limit=10)
+        found = await Mapper(NoRobots(here.library.fetcher)).map(here.site.url(), limit=10)
 
         assert [page.url for page in found.pages] == [here.site.url("/a")]
         assert any("robots.txt: Nobody" in note for note in found.notes)

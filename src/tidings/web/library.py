@@ -84,7 +84,7 @@ class WebLibrary:
 
     async def map(self, url: str, *, limit: int = 500) -> SiteMap:
         """Returns the pages of the site of `url`; see `site_map`. Raises `FetchError` if `url` could not be fetched."""
-        return await Mapper(self.fetcher, self.workers).map(url, limit=limit)
+        return await Mapper(self.fetcher).map(url, limit=limit)
 
     async def _pages_of(self, url: str, most: int) -> Sequence[str]:
         return [page.url for page in (await self.map(url, limit=most)).pages]

@@ -1,4 +1,4 @@
-"""The pages of a site: those that a page links to, that its feeds list, and that its sitemaps list.
+"""The pages of a site: those that a page links to, and those that its sitemaps list.
 
 In this order: a limit cuts off the end, and what the page itself links to is closest to what was asked for. Sitemaps
 are those of robots.txt, or else /sitemap.xml. A sitemap may point to others, which are followed a few steps. What
@@ -23,8 +23,6 @@ from anyio import to_thread
 
 from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
 from tidings.web.documents.invisible import disarm
-from tidings.web.extract.model import ExtractionFailed, Unsupported
-from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import FetchError, Request, Response
 from tidings.web.fetch.urls import Url, parse
@@ -38,16 +36,11 @@ _LONGEST_LINK = 2048
 _LONGEST_TEXT = 200
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_REL = re.compile(rb"""\brel\s*=\s*["']?([^"'>]*)""", re.IGNORECASE)
-_TYPE = re.compile(rb"""\btype\s*=\s*["']?([^"'>\s]*)""", re.IGNORECASE)
 _TAG = re.compile(rb"<[^<>]*(?:>|$)")
 _LINK_END = re.compile(rb"</?a\b", re.IGNORECASE)
-_FEED_TYPES = (b"application/rss+xml", b"application/atom+xml")
-
-Source = Literal["page", "feed", "sitemap"]
+Source = Literal["page", "sitemap"]
 
 MOST_SITEMAPS: Final = 20
-MOST_FEEDS: Final = 3
 DEEPEST: Final = 3
 MOST_KNOWN: Final = 50_000
 _AT_ONCE: Final = 4
@@ -78,21 +71,16 @@ def read_sitemap(body: bytes, url: str) -> Sitemap:
     return _from_xml(body, url) if beginning.startswith(b"<") else _from_text(body)
 
 
-def links_of(body: bytes, url: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the links of an HTML page in their order, without fragments and each with its text; and its feeds."""
-    base = next((link for link, _, _ in _hrefs(body, b"<base", url)), url)
-    feeds: dict[str, None] = {}
-    for link, tag, _ in _hrefs(body, b"<link", base):
-        rel, kind = _REL.search(tag), _TYPE.search(tag)
-        if rel and kind and b"alternate" in rel[1].lower().split() and kind[1].lower() in _FEED_TYPES:
-            feeds[link] = None
+def links_of(body: bytes, url: str) -> dict[str, str]:
+    """Returns the links of an HTML page in their order, without fragments, each with its text."""
+    base = next((link for link, _ in _hrefs(body, b"<base", url)), url)
     pages: dict[str, str] = {}
-    for link, _, end in _hrefs(body, b"<a", base):
+    for link, end in _hrefs(body, b"<a", base):
         if not pages.get(link):
             inside = _LINK_END.split(body[end : end + _LONGEST_LINK], maxsplit=1)[0]
             plain = html.unescape(_TAG.sub(b" ", inside).decode("utf-8", "replace"))
             pages[link] = " ".join(plain.split())[:_LONGEST_TEXT]
-    return pages, list(feeds)
+    return pages
 
 
 def _from_text(body: bytes) -> Sitemap:
@@ -149,8 +137,8 @@ def _local(element: Any) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes, int]]:
-    """Yields the targets of all tags that begin with `opening`, the tags, and where they end."""
+def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, int]]:
+    """Yields the targets of all tags that begin with `opening`, and where the tags end."""
     lower = body.lower()
     place = looked = 0
     while looked < MOST_URLS and (place := lower.find(opening, place)) >= 0:
@@ -160,12 +148,11 @@ def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, bytes,
         place = after
         if end < 0 or not body[after : after + 1].isspace():
             continue
-        place, tag = end, body[after:end]
-        found = _HREF.search(tag)
+        place, found = end, _HREF.search(body, after, end)
         href = (found[1] or found[2] or found[3] or b"") if found else b""
         text = html.unescape(href.decode("utf-8", "replace")).strip()
         if text and (target := _joined(base, text)):
-            yield target, tag, end + 1
+            yield target, end + 1
 
 
 def _joined(base: str, place: str) -> str | None:
@@ -202,7 +189,6 @@ class Mapper:
     """Finds the pages of one site."""
 
     fetcher: Fetcher
-    workers: ExtractionPool
     _host: str = field(default="", init=False)
     _pages: dict[str, SitePage] = field(default_factory=dict[str, SitePage], init=False)
     _sitemaps: list[str] = field(default_factory=list[str], init=False)
@@ -215,14 +201,12 @@ class Mapper:
             raise failed(page, _CURES)
         site = parse(page.url)
         self._host = _bare(site.host)
-        links, feeds = await to_thread.run_sync(links_of, page.body, page.url)
+        links = await to_thread.run_sync(links_of, page.body, page.url)
         for link, text in links.items():
             self._add(link, "page", title=text or None)
         kind = page.content_type.partition(";")[0]
         if not links and kind and not kind.lower().startswith(("text/html", "application/xhtml")):
             self._notes.append(f"{page.url} is {kind}, not HTML: it has no links. The pages come from sitemaps.")
-        for feed in feeds[:MOST_FEEDS]:
-            await self._read_feed(feed)
         await self._read_sitemaps(site)
         pages = tuple(self._pages.values())
         return SiteMap(page.url, pages[:limit], len(pages), tuple(self._sitemaps), tuple(self._notes))
@@ -237,16 +221,6 @@ class Mapper:
 
     def _note(self, what: str, why: Exception) -> None:
         self._notes.append(disarm(f"{what}: {why}")[:300])
-
-    async def _read_feed(self, url: str) -> None:
-        try:
-            feed = await self._get(url)
-            extracted = await self.workers.extract(feed.body, feed.content_type, feed.url)
-        except (FetchError, ExtractionFailed, Unsupported) as error:
-            self._note(url, error)
-            return
-        for entry in extracted.entries:
-            self._add(entry.url, "feed", entry.updated_at or entry.published_at, disarm(entry.title) or None)
 
     async def _read_sitemaps(self, site: Url) -> None:
         named: Sequence[str] = ()
