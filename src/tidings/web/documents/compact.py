@@ -7,7 +7,6 @@ Quotes are verbatim with their places. Summary, key points, quotes and omissions
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tidings._kit.text import counted
@@ -46,34 +45,33 @@ def compact(
     text = document(source)
     question = (question or "").strip()
     shares = _Shares(max_tokens)
-    notices: list[str] = []
-    whole = text.content.strip()
-    if mode != "question_focused" and estimate(whole) <= shares.summary:
-        return _bound(max_tokens, _Parts(whole), notices)
+    made = Compacted(
+        summary=text.content.strip(), key_points=[], important_quotes=[], omissions=[], warnings=[], est_tokens=0
+    )
+    if mode != "question_focused" and estimate(made["summary"]) <= shares.summary:
+        return _bound(max_tokens, made)
     salience = Salience(text.content, text.sentences, question, tuple(dict.fromkeys(preserve)))
     if mode == "question_focused":
         order = picking.by_question(text, salience, question)
     else:
         order = picking.by_section(text, salience) if mode == "structural" else picking.by_salience(salience)
     if not order:
-        notices.append("Nothing in the text matches the question: the most important sentences are given instead.")
+        message = "Nothing in the text matches the question: the most important sentences are given instead."
+        made["warnings"].append(_notice(message))
         order = picking.by_salience(salience)
     # Units of one or two words are used only if there is nothing else.
     order = [n for n in order if len(salience.terms[n]) > 2] or order
     headings = picking.headings_within(text, shares.summary / 2) if mode == "structural" else []
     chosen = picking.pick(text, salience, order, shares.summary - picking.weight_of(text, headings))
-    summary = picking.fitted(text, chosen, headings, shares.summary)
+    made["summary"] = picking.fitted(text, chosen, headings, shares.summary)
     # Key points are the next best sentences that the summary has no room for.
     used = set(chosen)
     rest = (n for n in _short(text, order, {"paragraph", "list"}) if n not in used)
     points = sorted(picking.pick(text, salience, rest, shares.points, _POINTS))
-    parts = _Parts(
-        summary,
-        [text.content[text.sentences[n].start : text.sentences[n].end] for n in points],
-        _quotes(text, salience, order, shares.quotes),
-        _omissions(text, {*used, *points}, shares.omissions),
-    )
-    return _bound(max_tokens, parts, notices)
+    made["key_points"] = [text.content[text.sentences[n].start : text.sentences[n].end] for n in points]
+    made["important_quotes"] = _quotes(text, salience, order, shares.quotes)
+    made["omissions"] = _omissions(text, {*used, *points}, shares.omissions)
+    return _bound(max_tokens, made)
 
 
 class _Shares:
@@ -99,47 +97,29 @@ def _short(text: Document, order: Sequence[int], kinds: set[str]) -> Iterator[in
     return (number for number, one in units if one.kind in kinds and one.end - one.start <= _SHORT)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The parts of a summary, each of which may still lose its end."""
+def _bound(max_tokens: int, made: Compacted) -> Compacted:
+    """Drops items, the least important first, until all of it is within the budget."""
+    points = len(made["key_points"])
 
-    summary: str
-    key_points: list[str] = field(default_factory=list[str])
-    quotes: list[Quote] = field(default_factory=list[Quote])
-    omissions: list[str] = field(default_factory=list[str])
+    def size() -> int:
+        quotes = (one["text"] for one in made["important_quotes"])
+        return estimate("\n".join([made["summary"], *made["key_points"], *quotes, *made["omissions"]]))
 
-    def size(self) -> int:
-        """Returns the number of tokens."""
-        quotes = (one["text"] for one in self.quotes)
-        return estimate("\n".join([self.summary, *self.key_points, *quotes, *self.omissions]))
-
-    def drop(self) -> bool:
-        """Drops the least important item; False if only the summary and one omission are left."""
-        for part in (self.quotes, self.key_points, self.omissions[1:] and self.omissions):
-            if part:
-                part.pop()
-                return True
-        return False
+    for items, least in ((made["important_quotes"], 0), (made["key_points"], 0), (made["omissions"], 1)):
+        while len(items) > least and size() > max_tokens:
+            items.pop()
+    if lost := points - len(made["key_points"]):
+        made["warnings"].append(_notice(f"There was no room for {lost} of the {points} key points."))
+    if (over := size() - max_tokens) > 0:
+        room = max(SMALLEST, estimate(made["summary"]) - over)
+        made["summary"] = chunk("", made["summary"], max_tokens=room, margin_ratio=0)[0]["text"].rstrip()
+        made["warnings"].append(_notice("The summary was longer than the budget, and was cut."))
+    made["est_tokens"] = size()
+    return made
 
 
-def _bound(max_tokens: int, parts: _Parts, notices: list[str]) -> Compacted:
-    points = len(parts.key_points)
-    while parts.size() > max_tokens and parts.drop():
-        pass
-    if lost := points - len(parts.key_points):
-        notices.append(f"There was no room for {lost} of the {points} key points.")
-    if (over := parts.size() - max_tokens) > 0:
-        room = max(SMALLEST, estimate(parts.summary) - over)
-        parts = replace(parts, summary=chunk("", parts.summary, max_tokens=room, margin_ratio=0)[0]["text"].rstrip())
-        notices.append("The summary was longer than the budget, and was cut.")
-    return Compacted(
-        summary=parts.summary,
-        key_points=parts.key_points,
-        important_quotes=parts.quotes,
-        omissions=parts.omissions,
-        warnings=[PacketWarning(type="notice", message=one) for one in notices],
-        est_tokens=parts.size(),
-    )
+def _notice(message: str) -> PacketWarning:
+    return PacketWarning(type="notice", message=message)
 
 
 def _omissions(text: Document, kept: Collection[int], budget: int) -> list[str]:
