@@ -9,8 +9,9 @@ import pytest
 
 from tests.vault.files.test_moving import Known
 from tidings.vault.files import journal as journals
+from tidings.vault.files.disk import Disk, Make, OpenedFile
 from tidings.vault.files.journal import Operation, Step, WriteJournal
-from tidings.vault.files.outcomes import AlreadyThere, NotThere, WriteFailed
+from tidings.vault.files.outcomes import AlreadyThere, FileWritten, NotThere, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.edits import ReplaceText
@@ -128,6 +129,25 @@ def test_what_somebody_has_changed_since_is_not_undone(root: Path, writer: Vault
     (root / ".trash/Plan.md").unlink()
     with pytest.raises(AlreadyThere, match=r"'.trash/Plan.md' no longer exists"):
         writer.undo()
+
+
+def test_of_a_change_that_was_made_in_a_part_of_the_files_that_part_is_undone(
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(root)
+    change = Disk.change
+
+    def changed(disk: Disk, place: OpenedFile, make: Make, operation: Operation) -> FileWritten:
+        if place.path == "Other.md":
+            raise WriteFailed("It may not be written.")
+        return change(disk, place, make, operation)
+
+    monkeypatch.setattr(Disk, "change", changed)
+    done = writer.rename_tag("todo", "task", sorted(FILES))
+    assert [skipped.path for skipped in done.skipped] == ["Other.md"]
+    assert done.changed
+    writer.undo()
+    assert contents(root) == FILES
 
 
 def test_a_change_of_a_file_with_two_names_can_be_undone_and_finished(root: Path, writer: VaultWriter) -> None:

@@ -27,7 +27,7 @@ _CAUSES = {
     errno.ENOSPC: "there is no space left on the disk. Free some",
     errno.EDQUOT: "the disk quota is used up. Free some space",
     errno.EROFS: "the disk is read-only. Make it writable",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "permission is missing. Allow this user to write there"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "permission is missing. Give it to this user"),
     errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
     errno.EXDEV: "it would have to move to another disk. Move it by hand",
     errno.ENOENT: "its folder was removed in the meantime. Try again",
@@ -157,4 +157,5 @@ def explained(path: str, done: str = "written") -> Generator[None]:
         raise AlreadyThere(f"One of the folders in {path!r} is a file. Name a folder.") from error
     except OSError as error:
         cause = _CAUSES.get(error.errno or 0) or f"{os.strerror(error.errno) if error.errno else error}. Try again"
-        raise WriteFailed(f"{path!r} was not {done}: {cause}. Nothing was changed.") from error
+        changed = "" if done == "read" else " Nothing was changed."
+        raise WriteFailed(f"{path!r} was not {done}: {cause}.{changed}") from error

@@ -141,18 +141,21 @@ def undo(disk: Disk, which: str) -> Undone:
             steps = entry.steps()
         except (OSError, ValueError):
             raise outcomes.NotThere(f"{entry.did!r} is no longer known. Undo it by hand.") from None
-        checked = ((step, _path_after(step.path, steps[number + 1 :])) for number, step in enumerate(steps))
-        if problems := [problem for step, path in checked if (problem := _in_the_way(disk, step, path))]:
+        placed = [(step, _path_after(step.path, steps[number + 1 :])) for number, step in enumerate(steps)]
+        # A step that could not be made, of a file that may not be written, for example, need not be undone.
+        made = [(step, path) for step, path in placed if step.before is None or _content(disk, path) != step.before]
+        steps = [step for step, _ in made]
+        if problems := [problem for step, path in made if (problem := _in_the_way(disk, step, path))]:
             cure = "Undo it by hand: vault://history?mode=full shows what was changed."
             raise outcomes.AlreadyThere(f"{entry.did!r} cannot be undone. {' '.join(problems[:5])} {cure}")
         with disk.journal.operation(f"Undid: {entry.did}") as operation:
             with explained(entry.did, "undone"):
                 operation.intend(*(step.back for step in reversed(steps) if step.before is not None or step.to))
-            made: list[Step] = []
+            back: list[Step] = []
             try:
-                made.extend(_undo_step(disk, step, operation) for step in reversed(steps))
+                back.extend(_undo_step(disk, step, operation) for step in reversed(steps))
             except (OSError, ValueError) as error:
-                left = disk.put_back(made, operation)
+                left = disk.put_back(back, operation)
                 unable = f"These are undone all the same: {', '.join(left)}." if left else "Everything is as it was."
                 raise outcomes.WriteFailed(f"{entry.did!r} was not undone: {error} {unable}") from error
         disk.journal.mark(entry, "undone")
