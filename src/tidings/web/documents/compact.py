@@ -44,11 +44,15 @@ def compact(
     """Returns a content, or chunks of one, within `max_tokens`. The mode `question_focused` needs a question."""
     text = document(source)
     question = (question or "").strip()
-    shares = _Shares(max_tokens)
+    roomy = max_tokens >= _ROOMY
+    for_points = min(400, max_tokens * 20 // 100) if roomy else 0
+    for_quotes = min(400, max_tokens * 15 // 100) if roomy else 0
+    for_omissions = min(300, max(35, max_tokens * 10 // 100))
+    for_summary = max_tokens - for_points - for_quotes - for_omissions
     made = Compacted(
         summary=text.content.strip(), key_points=[], important_quotes=[], omissions=[], warnings=[], est_tokens=0
     )
-    if mode != "question_focused" and estimate(made["summary"]) <= shares.summary:
+    if mode != "question_focused" and estimate(made["summary"]) <= for_summary:
         return _bound(max_tokens, made)
     salience = Salience(text.content, text.sentences, question, tuple(dict.fromkeys(preserve)))
     if mode == "question_focused":
@@ -61,28 +65,17 @@ def compact(
         order = picking.by_salience(salience)
     # Units of one or two words are used only if there is nothing else.
     order = [n for n in order if len(salience.terms[n]) > 2] or order
-    headings = picking.headings_within(text, shares.summary / 2) if mode == "structural" else []
-    chosen = picking.pick(text, salience, order, shares.summary - picking.weight_of(text, headings))
-    made["summary"] = picking.fitted(text, chosen, headings, shares.summary)
+    headings = picking.headings_within(text, for_summary / 2) if mode == "structural" else []
+    chosen = picking.pick(text, salience, order, for_summary - picking.weight_of(text, headings))
+    made["summary"] = picking.fitted(text, chosen, headings, for_summary)
     # Key points are the next best sentences that the summary has no room for.
     used = set(chosen)
     rest = (n for n in _short(text, order, {"paragraph", "list"}) if n not in used)
-    points = sorted(picking.pick(text, salience, rest, shares.points, _POINTS))
+    points = sorted(picking.pick(text, salience, rest, for_points, _POINTS))
     made["key_points"] = [text.content[text.sentences[n].start : text.sentences[n].end] for n in points]
-    made["important_quotes"] = _quotes(text, salience, order, shares.quotes)
-    made["omissions"] = _omissions(text, {*used, *points}, shares.omissions)
+    made["important_quotes"] = _quotes(text, salience, order, for_quotes)
+    made["omissions"] = _omissions(text, {*used, *points}, for_omissions)
     return _bound(max_tokens, made)
-
-
-class _Shares:
-    """The shares of the budget."""
-
-    def __init__(self, max_tokens: int) -> None:
-        roomy = max_tokens >= _ROOMY
-        self.points = min(400, max_tokens * 20 // 100) if roomy else 0
-        self.quotes = min(400, max_tokens * 15 // 100) if roomy else 0
-        self.omissions = min(300, max(35, max_tokens * 10 // 100))
-        self.summary = max_tokens - self.points - self.quotes - self.omissions
 
 
 def _quotes(text: Document, salience: Salience, order: Sequence[int], budget: int) -> list[Quote]:

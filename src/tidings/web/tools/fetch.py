@@ -42,8 +42,17 @@ from tidings.web.tools.arguments import (
     decoded,
     over_limits,
 )
-from tidings.web.tools.calls import Steps
-from tidings.web.tools.results import NAMED, Mapped, MappedPage, PageProblem, PageRead, PagesRead, answer, problem_of
+from tidings.web.tools.results import (
+    NAMED,
+    Mapped,
+    MappedPage,
+    PageProblem,
+    PageRead,
+    PagesRead,
+    Steps,
+    answer,
+    problem_of,
+)
 from tidings.web.wiring import WebWiring
 
 _LEAST_ROOM: Final = 40  # tokens of text that each page gets, whatever the budget

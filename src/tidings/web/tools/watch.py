@@ -20,8 +20,7 @@ from tidings.web.resources.reading import found_page, page_meant, timestamp
 from tidings.web.settings import Settings
 from tidings.web.store.model import StoredPage, StoredWatch
 from tidings.web.tools.arguments import NO_IGNORE, BadArgument, IgnoreArgument
-from tidings.web.tools.calls import Steps
-from tidings.web.tools.results import Unwatched, WatchedPage, WatchResult, answer
+from tidings.web.tools.results import Steps, Unwatched, WatchedPage, WatchResult, answer
 from tidings.web.watch.condition import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
