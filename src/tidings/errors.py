@@ -79,8 +79,7 @@ class TidingsError(Exception):
         cls, *, code: str | None = None, category: Category | None = None, retryable: bool | None = None
     ) -> None:
         super().__init_subclass__()
-        given = {"code": code, "category": category, "retryable": retryable}
-        for name, value in given.items():
+        for name, value in (("code", code), ("category", category), ("retryable", retryable)):
             if value is not None:
                 setattr(cls, name, value)
 

@@ -27,6 +27,11 @@ MOST_REPEATED: Final = 5_000
 """Characters of a pattern with its counted repetitions written out, unless the caller says otherwise."""
 
 _DEEPEST: Final = 50
+_TOO_LONG: Final = "it has more than {:,} characters: use shorter ones"
+_REPEATS: Final = (
+    "it repeats too often: its repetitions amount to more than {:,} characters. Keep counts such as {{1,100}} small, "
+    "or use + or *"
+)
 _BETWEEN: Final = "\0"  # Stands for anything that separates words: `\b`, `\s`
 
 _PIECE: Final = re.compile(
@@ -103,23 +108,17 @@ def compiled(
 @lru_cache(maxsize=512)
 def translated(pattern: str, *, longest: int = LONGEST, most_repeated: int = MOST_REPEATED) -> TranslatedPattern:
     """Translates a pattern of ECMAScript's syntax into the engine's. Raises `BadPattern` if it is not safe to run."""
-    _check_length(pattern, longest)
+    if len(pattern) > longest:
+        raise BadPattern(_TOO_LONG.format(longest))
     walk = _Walk(most_repeated)
     for piece in _PIECE.finditer(pattern):
         walk.step(piece)
-    text = "".join(walk.text)
-    if walk.alternatives:
-        return TranslatedPattern(text, "")
-    return TranslatedPattern(text, walk.literal())
-
-
-def _check_length(pattern: str, longest: int) -> None:
-    if len(pattern) > longest:
-        raise BadPattern(f"it has more than {longest:,} characters: use shorter ones")
+    return TranslatedPattern("".join(walk.text), "" if walk.alternatives else walk.literal())
 
 
 def _checked(pattern: str, longest: int, most_repeated: int) -> str:
-    _check_length(pattern, longest)
+    if len(pattern) > longest:
+        raise BadPattern(_TOO_LONG.format(longest))
     try:
         re.compile(pattern)  # It has no recursion, and expands nothing.
     except (re.error, RecursionError, OverflowError) as error:
@@ -129,15 +128,8 @@ def _checked(pattern: str, longest: int, most_repeated: int) -> str:
     for least, most in re.findall(r"\{(\d*)(?:,(\d*))?\}", pattern):
         copies *= max(1, int(least or 0), int(most or 0))
     if copies > most_repeated:
-        raise _repeats_too_often(most_repeated)
+        raise BadPattern(_REPEATS.format(most_repeated))
     return pattern
-
-
-def _repeats_too_often(most_repeated: int) -> BadPattern:
-    return BadPattern(
-        f"it repeats too often: its repetitions amount to more than {most_repeated:,} characters. Keep counts such as "
-        "{1,100} small, or use + or *"
-    )
 
 
 class _Walk:
@@ -210,7 +202,7 @@ class _Walk:
     def _grow(self, size: int) -> None:
         self._sizes[-1] += size
         if self._sizes[-1] > self._most_repeated:
-            raise _repeats_too_often(self._most_repeated)
+            raise BadPattern(_REPEATS.format(self._most_repeated))
 
 
 def _in_engines_syntax(piece: "re.Match[str]") -> str:

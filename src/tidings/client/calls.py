@@ -418,14 +418,12 @@ class Calls:
 
 def _check_variables(uri_template: str, params: Mapping[str, str]) -> None:
     """Raises `ValueError` for a missing or a misspelled variable: the URI without it is that of another resource."""
-    names = list(dict.fromkeys(variable.name for variable in variables(uri_template)))
-    for name in params:
-        if name not in names:
-            meant = did_you_mean(name, names) or there_are(names)
-            raise ValueError(f"The resource template {uri_template!r} has no variable {name!r}.{meant}")
-    for variable in variables(uri_template):
-        if variable.name not in params and not variable.optional:
-            raise ValueError(f"The resource template {uri_template!r} needs a value for {variable.name!r}.")
+    known = {variable.name: variable for variable in variables(uri_template)}
+    if unknown := [name for name in params if name not in known]:
+        meant = did_you_mean(unknown[0], known) or there_are(known)
+        raise ValueError(f"The resource template {uri_template!r} has no variable {unknown[0]!r}.{meant}")
+    if missing := [name for name, each in known.items() if name not in params and not each.optional]:
+        raise ValueError(f"The resource template {uri_template!r} needs a value for {missing[0]!r}.")
 
 
 def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, ValueT] | None:

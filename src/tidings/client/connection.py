@@ -153,7 +153,15 @@ class Connection:
     async def _supervise(self) -> None:
         try:
             while self.state not in (State.DISCONNECTING, State.DISCONNECTED):
-                await self._one_life()
+                try:
+                    link, feed = await self._open()
+                except TidingsError as error:
+                    if self.state is State.CONNECTING:
+                        self._failed(error)
+                else:
+                    await self._live(link, feed)
+                if self.state is State.ERROR:
+                    await self._pause()
         except Exception as error:
             logger.exception("the connection to %s failed unexpectedly", self.name)
             text = f"The connection failed unexpectedly: {error!r}"
@@ -176,17 +184,6 @@ class Connection:
             connected = self.state is State.CONNECTED
             self._signal(Signal.CONNECTION_LOST if connected else Signal.TRANSPORT_ERROR)
         self._give_up()
-
-    async def _one_life(self) -> None:
-        try:
-            link, feed = await self._open()
-        except TidingsError as error:
-            if self.state is State.CONNECTING:
-                self._failed(error)
-        else:
-            await self._live(link, feed)
-        if self.state is State.ERROR:
-            await self._pause()
 
     async def _open(self) -> tuple[Link, ChangeFeed]:
         opening = asyncio.ensure_future(self.open_link(self.config.timeouts.connect))

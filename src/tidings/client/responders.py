@@ -67,12 +67,9 @@ class Rule:
             fits_url = request.url is None or not isinstance(self.answer, dict)
         else:
             fits_url = request.url is not None and fnmatchcase(request.url, self.url)
-        fits_names = _like(request.message, self.pattern) and _like(request.server, self.server)
+        names = (request.message, self.pattern), (request.server, self.server)
+        fits_names = all(fnmatchcase(text.casefold(), pattern.casefold()) for text, pattern in names)
         return request.kind == self.kind and fits_names and fits_url
-
-
-def _like(text: str, pattern: str) -> bool:
-    return fnmatchcase(text.casefold(), pattern.casefold())
 
 
 def _parsed(file: Path) -> object:

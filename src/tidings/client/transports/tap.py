@@ -138,14 +138,14 @@ class TapReporter:
         return masked(text, self._secrets)
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        return {name: self._header(name.lower(), value) for name, value in headers.items()}
+        def shown(name: str, value: str) -> str:
+            # This name looks secret, but it says what a server wants, not what it got.
+            is_secret = looks_secret(name) and name != "www-authenticate"
+            if is_secret or name in _HIDDEN_HEADERS or name in self._own_headers or name.startswith("proxy-"):
+                return MASK
+            return self.clean(shown_url(value) if name in _URL_HEADERS else value)
 
-    def _header(self, name: str, value: str) -> str:
-        # The name looks secret, but it says what a server wants, not what it got.
-        is_secret = looks_secret(name) and name != "www-authenticate"
-        if is_secret or name in _HIDDEN_HEADERS or name in self._own_headers or name.startswith("proxy-"):
-            return MASK
-        return self.clean(shown_url(value) if name in _URL_HEADERS else value)
+        return {name: shown(name.lower(), value) for name, value in headers.items()}
 
     def _masked_body(self, raw: bytes | str, body: dict[str, Any]) -> dict[str, Any]:
         if not self._secrets:
