@@ -17,7 +17,6 @@ from pydantic_core import to_json
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Wakeup
 from tidings._kit.telemetry import measure
-from tidings._kit.uri_templates import variables
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
@@ -242,7 +241,13 @@ class Calls:
         except InvalidUriTemplate as error:
             text = f"The server's resource template {uri_template!r} is not valid ({error})."
             raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
-        _check_variables(uri_template, params)
+        # The URI without a variable is that of another resource, unless it belongs to the query or the fragment.
+        needed = {each.name: each.operator not in ("?", "&", ";", "#") for each in template.variables}
+        if unknown := [name for name in params if name not in needed]:
+            meant = did_you_mean(unknown[0], needed) or there_are(needed)
+            raise ValueError(f"The resource template {uri_template!r} has no variable {unknown[0]!r}.{meant}")
+        if missing := [name for name, is_needed in needed.items() if is_needed and name not in params]:
+            raise ValueError(f"The resource template {uri_template!r} needs a value for {missing[0]!r}.")
         uri = template.expand(dict(params))
         read = await self.read(uri, metadata)
         filled = TemplateRead(uri_template, uri, dict(params), read.result, read.timestamp, metadata)
@@ -414,16 +419,6 @@ class Calls:
             raise ValueError(f"The argument to complete needs a name and a value, both strings, not {given!r}")
         entry = self.requests.queue.add("completion/complete", {"argument": given})
         return await self.requests.run(entry, lambda link, _: link.client.complete(ref, given, known), safe=True)
-
-
-def _check_variables(uri_template: str, params: Mapping[str, str]) -> None:
-    """Raises `ValueError` for a missing or a misspelled variable: the URI without it is that of another resource."""
-    known = {variable.name: variable for variable in variables(uri_template)}
-    if unknown := [name for name in params if name not in known]:
-        meant = did_you_mean(unknown[0], known) or there_are(known)
-        raise ValueError(f"The resource template {uri_template!r} has no variable {unknown[0]!r}.{meant}")
-    if missing := [name for name, each in known.items() if name not in params and not each.optional]:
-        raise ValueError(f"The resource template {uri_template!r} needs a value for {missing[0]!r}.")
 
 
 def _sendable(what: str, values: Mapping[str, ValueT] | None) -> dict[str, ValueT] | None:
