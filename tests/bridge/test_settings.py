@@ -67,6 +67,13 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     ):
         assert f"line {number}:" in line, line
         assert words in line, line
+    wrong = {"url": {"url": "nowhere"}, "two": {"command": "x", "tidings": {"watch": ["x every=never"], "poll": 3}}}
+    with pytest.raises(BadSettings) as caught:
+        read_targets([written(tmp_path, wrong)], {})
+    first, *others = str(caught.value).splitlines()
+    assert "line 3: the server 'url': 'nowhere' does not begin with http" in first
+    assert ["line 6:" in line for line in others] == [True, True]
+    assert any("tidings.watch" in line and "'never' is not a duration" in line for line in others)
     for broken in ("{", "[]", "{}", '{"mcpServers": {}}'):
         with pytest.raises(BadSettings, match=r"mcp\.json"):
             read_targets([written(tmp_path, broken)], {})
@@ -86,7 +93,7 @@ def test_what_is_not_a_duration(text: str) -> None:
 def test_a_call_to_watch_names_its_server_if_there_are_several() -> None:
     assert call_watch("tool:runs a='b c'", ["hub"]) == CallWatch("hub", "runs", {"a": "b c"}, 30)
     assert call_watch("hub_runs every=1m", ["hub", "two"]) == CallWatch("hub", "runs", {}, 60)
-    for wrong in ("", "runs", "tool:hub_runs oops"):
+    for wrong in ("", "runs", "tool:hub_runs oops", "tool:'hub_runs"):
         with pytest.raises(ValueError, match=r"server|call to watch"):
             call_watch(wrong, ["hub", "two"])
 

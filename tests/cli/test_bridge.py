@@ -60,8 +60,10 @@ def test_mistakes_are_explained(tmp_path: Path, server: str) -> None:
     assert "line 2" in lines[0]
     assert "line 3" in lines[1]
     assert "no file" in refused(tmp_path / "none.json")
-    assert "not a duration" in refused(server, "--interval", "soon")
-    assert "not a duration" in refused(server, "--poll", "file:///*=never")
+    assert "--interval: 'soon' is not a duration" in refused(server, "--interval", "soon")
+    assert "--poll: 'never' is not a duration" in refused(server, "--poll", "file:///*=never")
+    for wrong in ("30s", "=30s"):
+        assert f"--poll: {wrong!r} is not a pattern with a time" in refused(server, "--poll", wrong)
     assert "not a call to watch" in refused(server, "--watch", "tool:x oops")
     assert "exclude each other" in refused(server, "--http", "--pass-token", "--token", "x")
     assert "Other machines can reach" in refused(server, "--http", "0.0.0.0:8000")

@@ -18,7 +18,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    ValidationInfo,
+)
 
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.suggest import did_you_mean, there_are
@@ -109,9 +118,20 @@ def seconds(text: object) -> float:
     return float(found[1]) * _UNITS[found[2] or "s"]
 
 
+def poll(text: str) -> tuple[str, float]:
+    """Reads an interval for URIs, `GLOB=TIME`. Raises `ValueError`."""
+    pattern, _, pause = text.rpartition("=")
+    if not pattern:
+        raise ValueError(f"{text!r} is not a pattern with a time. Write it as 'file:///*=30s'.")
+    return pattern, seconds(pause)
+
+
 def call_watch(text: str, servers: Sequence[str]) -> CallWatch:
     """Reads a watched call, `tool:NAME ARGUMENT=VALUE… every=30s`. The name is the one that clients see."""
-    words = shlex.split(text)
+    try:
+        words = shlex.split(text)
+    except ValueError:  # It has a quotation without an end.
+        words = []
     name = words[0].removeprefix("tool:") if words else ""
     if not name or any("=" not in word for word in words[1:]):
         raise ValueError(f"{text!r} is not a call to watch. Write it as 'tool:NAME ARGUMENT=VALUE every=30s'.")
@@ -182,8 +202,10 @@ def _of_file(
             short = server_name(name, names)
             specs.append(_with_section(where, UpstreamSpec(short, target), entry, environ))
             names[short] = None
-        except (BadTarget, BadSettings) as error:
+        except BadSettings as error:
             problems.append(str(error))
+        except BadTarget as error:
+            problems.append(error.message if error.message.startswith(str(path)) else f"{where}: {error.message}")
     if not entries:
         problems.append(f"{path} has no server in it. Add one to its mcpServers.")
     return specs, problems
@@ -200,6 +222,10 @@ def _checked_rules(rules: list[str]) -> list[str]:
     return rules
 
 
+def _checked_watch(text: object, info: ValidationInfo) -> CallWatch:
+    return call_watch(str(text), [str(info.context)])
+
+
 class _Section(BaseModel):
     """The section `tidings` of a server in a file. Its fields are those of `UpstreamSpec`."""
 
@@ -211,7 +237,7 @@ class _Section(BaseModel):
     pass_token: StrictBool = False
     polls: dict[str, Annotated[float, BeforeValidator(seconds)]] = Field({}, alias="poll")
     timeout: Annotated[float, BeforeValidator(seconds)] = 120.0
-    watches: list[str] = Field([], alias="watch")
+    watches: list[Annotated[CallWatch, BeforeValidator(_checked_watch)]] = Field([], alias="watch")
 
 
 _SECTION_KEYS: Final = [field.alias or name for name, field in _Section.model_fields.items()]
@@ -222,19 +248,16 @@ def _with_section(where: str, spec: UpstreamSpec, entry: Any, environ: Mapping[s
     try:
         if as_dict(given).get("auth") is not None:
             given = {**given, "auth": fill_texts(where, "auth", given, environ)}
-        section = _Section.model_validate(given)
-        watches = [call_watch(text, [spec.name]) for text in section.watches]
+        section = _Section.model_validate(given, context=spec.name)
     except ValidationError as error:
         raise BadSettings("\n".join(f"{where}: {_mistake(each)}" for each in error.errors())) from None
-    except ValueError as error:
-        raise BadSettings(f"{where}: {error}") from None
     rights = {"auth": section.auth is not None, "pass_token": section.pass_token}
     if any(rights.values()) and (spec.has_credentials or not isinstance(spec.target, HttpTarget)):
         names = " and ".join(name for name, given in rights.items() if given)
         raise BadSettings(f"{where}: {names} is for a server at a URL that has no credentials of its own.")
     if all(rights.values()):
         raise BadSettings(f"{where}: auth and pass_token exclude each other.")
-    return replace(spec, **{**dict(section), "watches": watches})
+    return replace(spec, **dict(section))
 
 
 def _mistake(error: "ErrorDetails") -> str:

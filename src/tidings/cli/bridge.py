@@ -133,16 +133,20 @@ def _recording(file: Path) -> "Generator[SessionFile]":
 
 def read_specs(options: BridgeOptions) -> "list[UpstreamSpec]":
     """Returns the servers, with the options that apply to all of them."""
-    from tidings.bridge.settings import BadSettings, call_watch, read_targets, seconds
+    from tidings.bridge.settings import call_watch, poll, read_targets, seconds
 
+    where = ""
     try:
         specs = read_targets(options.targets, os.environ)
         names = [spec.name for spec in specs]
+        where = "--watch: "
         calls = [call_watch(text, names) for text in options.watch]
-        polls = {pattern: seconds(pause) for pattern, _, pause in (text.rpartition("=") for text in options.poll)}
+        where = "--poll: "
+        polls = dict(map(poll, options.poll))
+        where = "--interval: "
         seconds(options.interval)
-    except (BadSettings, ValueError) as error:
-        raise Refusal(str(error)) from None
+    except ValueError as error:
+        raise Refusal(f"{where}{error}") from None
     return [
         replace(
             spec,
