@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
-from tests.client.bad_servers import LEGACY, behaved, program, web
+from tests.client.bad_servers import LEGACY, behaved, count, program, web
 from tidings import LiveClient
 from tidings.bridge import BridgeServer, UpstreamSpec
 from tidings.bridge import upstream as upstream_module
@@ -47,6 +47,25 @@ def odd(method, id, params):
         does["tools/list"]["tools"] = [{"name": f"t{number}", "inputSchema": {"type": "object"}}]
     if method == "tools/call":
         send(method="notifications/tools/list_changed")
+    return False
+"""
+STORM = """
+import threading, time
+does["initialize"]["capabilities"] = {"tools": {"listChanged": True}}
+number = 0
+def storm():
+    while True:
+        for _ in range(50):
+            send(method="notifications/tools/list_changed")
+        time.sleep(0.02)
+def odd(method, id, params):
+    global number
+    if method == "tools/list":
+        if not number:
+            threading.Thread(target=storm, daemon=True).start()
+        number += 1
+        tools = [{"name": f"t{number}_{each}", "inputSchema": {"type": "object"}} for each in range(100)]
+        does["tools/list"]["tools"] = tools
     return False
 """
 FLOOD = """
@@ -139,6 +158,26 @@ async def test_a_list_that_differs_each_time_is_passed_on_as_it_is_last() -> Non
         await until(lambda: any(tool.name == "bad_t3" for tool in client.tools))
         assert sum(tool.name.startswith("bad_") for tool in client.tools) == 1
         await client.call_tool("bad_t3")
+
+
+async def test_a_server_that_refuses_a_log_level_keeps_it_from_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    refuses, takes = behaved(LEGACY, {"logging": {}}), behaved(LEGACY, {"logging": {}})
+    takes["logging/setLevel"] = {}
+    async with web(refuses) as one, web(takes) as two:
+        bridge = BridgeServer([UpstreamSpec("bad", one.url), UpstreamSpec("good", two.url)])
+        async with using(bridge, "legacy") as client:
+            before = count(two, "logging/setLevel")
+            await client.set_log_level("error")
+            await until(lambda: count(two, "logging/setLevel") > before)
+            assert count(one, "logging/setLevel")
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_storm_of_list_changes_does_not_hold_up_other_servers() -> None:
+    async with beside(UpstreamSpec("bad", program(STORM))) as client:
+        await until(lambda: any(tool.name.startswith("bad_t9_") for tool in client.tools))
+        for _ in range(5):
+            await works(client)
 
 
 @pytest.mark.thorough

@@ -322,7 +322,8 @@ class BridgeServer(LiveServer[None]):
         level: Any = (ctx.params or {}).get("level")
         for upstream in self._group(ctx):
             if upstream.has("logging") and upstream.client.connected:
-                await upstream.client.set_log_level(level)
+                with suppress(TidingsError):  # One that refuses keeps it from no other.
+                    await upstream.client.set_log_level(level)
         return {}
 
     async def _read(self, ctx: RequestContext) -> Json:

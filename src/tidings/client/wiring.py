@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -190,6 +190,10 @@ class ClientWiring:
             "logging/setLevel", {"level": level}, lambda _link, _entry: self.feed().set_log_level(level)
         )
 
+    async def _ask_for_log(self, level: LoggingLevel) -> None:
+        with suppress(TidingsError):  # A server that refuses this may send messages all the same.
+            await self.set_log_level(level)
+
     async def until_fresh(self) -> None:
         """Waits until everything is current: see `LiveClient.wait_fresh`."""
         connection, subscriptions = self.connection, self.subscriptions
@@ -252,7 +256,7 @@ class ClientWiring:
         self.lists.attach(link.client.server_capabilities, link.absorb_tools)
         self.subscriptions.attach(link, feed)
         if self.setup.log_level is not None and link.client.server_capabilities.logging is not None:
-            self.events.start(self.set_log_level(self.setup.log_level))
+            self.events.start(self._ask_for_log(self.setup.log_level))
 
     async def _detach(self) -> None:
         self.requests.release_waiting()
