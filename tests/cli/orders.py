@@ -1,4 +1,4 @@
-"""A server with an event `order.created` over HTTP; its tool `order` publishes one."""
+"""A server with an event `order.created` over HTTP, for `python orders.py PORT BUS`; its tool `order` publishes one."""
 
 import sys
 
@@ -7,9 +7,7 @@ from pydantic import BaseModel
 from tidings import LiveServer
 from tidings.server import Events, Webhooks
 
-mcp = LiveServer(
-    "orders", bus=f"sqlite:///{sys.argv[2]}", events=Events(webhooks=Webhooks(local=True, retries=(0.1,), lease=1.0))
-)
+mcp = LiveServer("orders", bus=sys.argv[2], events=Events(webhooks=Webhooks(local=True, retries=(0.1,), lease=1.0)))
 
 
 class Orders(BaseModel):

@@ -17,7 +17,7 @@ SECRET = "whsec_a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     port = free_port()
-    process = Forked(str(HERE / "orders.py"), str(port), str(tmp_path_factory.mktemp("bus") / "bus.db"))
+    process = Forked(str(HERE / "orders.py"), str(port), f"sqlite://{tmp_path_factory.mktemp('bus')}/bus.db")
     try:
         until(lambda: listens(port) or process.poll() is not None)
         yield f"http://127.0.0.1:{port}/mcp"

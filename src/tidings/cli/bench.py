@@ -22,6 +22,7 @@ BENCHMARKS = {  # The programs in `benchmarks/` that people run; the other files
     "bridge": "The cost of a call through the bridge, and the changes it relays, compared with other proxies.",
     "oneshot": "The cost of one-shot commands, compared with the official Inspector's.",
     "inspector": "The inspector's page in Chromium: time to load, and its limits.",
+    "events": "Delay of events by webhook with 1,000 subscriptions, compared with mcp-webhook-events.",
     "install": "Download and disk size of each extra, compared with the SDK alone.",
 }
 HERE = Path(tidings.__file__).parents[2]  # The clone, if the package runs from one (an editable install)

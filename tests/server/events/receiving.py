@@ -21,6 +21,8 @@ class Receiver:
 
     def __init__(self) -> None:
         self.port = 0
+        self.peer = 0
+        """The port from which the last event came."""
         self.posts: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.challenges: list[dict[str, str]] = []
         self.refused: list[str] = []
@@ -75,6 +77,7 @@ class Receiver:
                     if asyncio.iscoroutine(status):
                         status = await status
                     self.posts.append((path, headers, body))
+                    self.peer = writer.get_extra_info("peername")[1]
                 self._more.set()
                 if isinstance(status, bytes):  # Anything at all
                     writer.write(status)
