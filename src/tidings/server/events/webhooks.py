@@ -42,6 +42,7 @@ _LOOK_SECONDS: Final = 30.0  # At a part without subscriptions.
 _SHORTEST: Final = 60.0  # A grant.
 _ROTATION_SECONDS: Final = 3_600.0  # For which messages are also signed with the secret that was replaced.
 _CHALLENGED_SECONDS: Final = 86_400.0  # For which the answer to a challenge counts.
+_LONGEST_ARGUMENTS: Final = 8_192
 _POSTS_AT_ONCE: Final = 16  # For one principal, so that slow receivers do not delay the others.
 
 
@@ -92,7 +93,7 @@ class Webhooks:
     async def _post(self, grant: Grant, message_id: str, body: bytes) -> "tuple[Answer, dict[str, str]]":
         sealed = [text for text, until in grant.secrets if until > time.time()]
         opened = [await self._core.seals.open(grant.id, text) for text in sealed]
-        keys = [event_wire.secret_key(secret) for secret in opened if secret is not None]
+        keys = [event_wire.secret_key(secret) for secret in dict.fromkeys(opened) if secret is not None]
         if (turn := self._turns.get(grant.owner)) is None:
             turn = self._turns[grant.owner] = asyncio.Semaphore(_POSTS_AT_ONCE)
         async with turn:
@@ -145,6 +146,8 @@ class Webhooks:
                 event_wire.secret_key(delivery.secret)
             except ValueError as error:
                 raise invalid(str(error), field="delivery.secret") from None
+            if len(canonical(params.arguments)) > _LONGEST_ARGUMENTS:
+                raise invalid(f"The arguments have more than {_LONGEST_ARGUMENTS} characters.", field="arguments")
             if why := await self._poster.check(delivery.url):
                 raise invalid(f"This URL cannot receive webhooks: {why}.", field="delivery.url")
             asked = self._settings.longest if params.ttl_ms is None else max(params.ttl_ms / 1000, _SHORTEST)
@@ -304,7 +307,9 @@ class _Part:
                 self.news.clear()
                 try:
                     pause = await self._look()
-                except TransportError:  # Without the lease, which ends by itself, nothing is sent.
+                except Exception as error:  # Without the lease, which ends by itself, nothing is sent.
+                    if not isinstance(error, TransportError):
+                        logger.exception("The webhooks of part %s cannot be looked at.", self.number)
                     pause = 1.0
         finally:
             await self._keep({})
