@@ -85,7 +85,6 @@ def test_json_lines_are_one_list() -> None:
         found = read(body, label)
         assert (found.method, found.text) == ("ndjson", '{"a": 1}\n{"a": 2}')
         assert found.markdown == "| a |\n| --- |\n| 1 |\n| 2 |"
-    assert read(b'\x1e{"a": 1}\n\x1e{"a": 2}\n', "application/json-seq").method == "ndjson"
 
 
 def test_guards_against_browsers_are_taken_off() -> None:

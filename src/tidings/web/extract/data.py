@@ -100,30 +100,17 @@ def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
 
 
 def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """Reads JSON, or JSON lines under a wrong label."""
+    """Reads JSON or JSON lines."""
     text = as_text(body, charset)
     if not text.strip():
         return Extracted("data", "json", empty="empty")
     try:
         return _shown("json", parsed(text), options)
     except NotJson as fault:
-        first, _, more = text.strip().partition("\n")
+        lines = [line for line in text.split("\n") if line.strip()]
         with suppress(NotJson):
-            if more and isinstance(parsed(first), dict | list):
-                return _lines(text, options)
-        return _unparsed(text, fault, options)
-
-
-def read_json_lines(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
-    """Reads JSON lines: one value on each line, or after each record separator."""
-    text = as_text(body, charset).replace("\x1e", "")
-    return _lines(text, options) if text.strip() else Extracted("data", "ndjson", empty="empty")
-
-
-def _lines(text: str, options: ExtractOptions) -> Extracted:
-    try:
-        return _shown("ndjson", [parsed(line) for line in text.split("\n") if line.strip()], options)
-    except NotJson as fault:
+            if len(lines) > 1 and isinstance(parsed(lines[0]), dict | list):
+                return _shown("ndjson", list(map(parsed, lines)), options)
         return _unparsed(text, fault, options)
 
 

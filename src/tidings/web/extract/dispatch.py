@@ -21,9 +21,9 @@ _TYPES_OF_READERS = {
     "html.read:read_html": "text/html application/xhtml+xml",
     "pdf:read_pdf": "application/pdf application/x-pdf",
     "feeds:read_feed": "application/rss+xml application/atom+xml application/rdf+xml",
-    "data:read_json": "application/json text/json *+json",
-    "data:read_json_lines": (
-        "application/x-ndjson application/ndjson application/jsonl application/json-lines application/json-seq"
+    "data:read_json": (
+        "application/json text/json *+json application/x-ndjson application/ndjson application/jsonl "
+        "application/json-lines"
     ),
     "xml:read_xml": "application/xml text/xml *+xml",
     "data:read_csv": "text/csv application/csv text/tab-separated-values",

@@ -23,7 +23,7 @@ _SORTS: Final = {  # The attributes that are read; those with names come first.
     "style": _STYLE,
     "hidden": _HIDDEN,
     "aria-hidden": _MUTE,
-    **dict.fromkeys(("itemtype", "rel", "data-preloaded"), _NOTED),
+    **dict.fromkeys(("itemtype", "rel"), _NOTED),
 }
 
 

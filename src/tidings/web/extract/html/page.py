@@ -4,8 +4,7 @@ Metadata is taken in this order from: JSON-LD of the page's subject, OpenGraph a
 page, the short texts around the headline. The title is the headline that readers see, if it is the one that is stated.
 Dates become ISO 8601; one that would need guessing is left out, because a wrong date is worse than none.
 
-Embedded data is used only if the page itself shows next to nothing: the posts of a Discourse forum, and the texts in
-JSON-LD and meta tags for search engines.
+The texts in JSON-LD and meta tags for search engines are used only if the page itself shows next to nothing.
 """
 
 import contextlib
@@ -313,33 +312,6 @@ def web_address(base: str, link: str) -> str | None:
 
 _BODIES = ("articleBody", "text", "reviewBody", "description")
 _WORTH = 25  # Words from which a description is useful.
-
-
-def discourse(page: HtmlPage) -> bytes | None:
-    """Returns the posts of a Discourse topic as HTML, from the page's embedded data; None if there are none."""
-    for _, said in page.blocks.noted["data-preloaded"]:
-        if len(said) <= 5_000_000 and (posts := list(_posts(said))):
-            return f"<html><body>{''.join(posts)}</body></html>".encode()
-    return None
-
-
-def _posts(said: str) -> Iterator[str]:
-    with contextlib.suppress(ValueError, RecursionError, AttributeError, TypeError):
-        for key, value in cast("dict[str, str]", json.loads(said)).items():
-            if key.startswith("topic_"):
-                topic: Any = json.loads(value)
-                for post in topic["post_stream"]["posts"]:
-                    name, when = html.escape(str(post.get("username", ""))), _when(str(post.get("created_at", "")))
-                    yield f"<section><p>{name}</p><p>{when}</p><div>{post['cooked']}</div></section>"
-
-
-def _when(text: str) -> str:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return ""
-    half = f"{time:%p}".replace("AM", "am").replace("PM", "pm")
-    return f"{time:%B} {time.day}, {time.year}, {time.hour % 12 or 12}:{time:%M}{half}"
 
 
 def described(page: HtmlPage) -> str | None:

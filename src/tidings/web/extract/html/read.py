@@ -18,7 +18,7 @@ from tidings.web.extract.html.choose import choose, kind_of
 from tidings.web.extract.html.facts import facts_of
 from tidings.web.extract.html.features import KINDS
 from tidings.web.extract.html.memory import Prior, remembered
-from tidings.web.extract.html.page import HtmlPage, described, discourse, read_page, with_metadata
+from tidings.web.extract.html.page import HtmlPage, described, read_page, with_metadata
 from tidings.web.extract.html.posts import Posts, comments_of, is_comment
 from tidings.web.extract.html.tree import Unparsable
 from tidings.web.extract.html.write import MarkdownWriter
@@ -97,7 +97,7 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
-    found = _posts(page, options) or _chosen(kind, kinds, page, options)
+    found = _chosen(kind, kinds, page, options)
     if any(str(one.get("isAccessibleForFree")).lower() == "false" for one in page.data):
         paywall = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
         found = replace(found, warnings=(paywall, *found.warnings))
@@ -126,19 +126,6 @@ def _unparsed(body: bytes, reason: Unparsable, options: ExtractOptions) -> Extra
     message = f"the page has {reason}: its text is given without structure, menus included"
     warning = ExtractWarning("extraction_fallback", message)
     return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
-
-
-def _posts(page: HtmlPage, options: ExtractOptions) -> Extracted | None:
-    """Reads the posts of a forum that keeps them as data."""
-    posts = discourse(page)
-    if posts is None:
-        return None
-    try:
-        inner = read_page(posts, page.url, bounds=options.bounds)
-    except Unparsable:
-        return None
-    found = _written("forum", "discourse", inner.blocks.blocks, inner, options)
-    return found if len(found.text) > 2 * sum(len(block.text) for block in page.blocks.blocks) else None
 
 
 def _written(kind: str, method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> Extracted:
@@ -188,7 +175,7 @@ def _together(one: Node, other: Node) -> bool:
 def _emptiness(page: HtmlPage, found: Extracted) -> str | None:
     """Returns why the page shows nothing, or None if it shows something."""
     words = page.blocks.root.words
-    if found.method == "discourse" or words >= _FORM:
+    if words >= _FORM:
         return None if found.text else "empty"
     if page.body.find(".//input[@type='password']") is not None:
         return "login"
