@@ -8,23 +8,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.client.invoked import prompt, resource, template, tool
+from tidings._kit.bounded_json import weigh
 from tidings.client.cache import (
     ContentCache,
     ContentKind,
     Invocation,
-    PromptGet,
     ResourceRead,
     TemplateRead,
-    ToolCall,
     place_of,
     read_uri,
 )
 from tidings.client.config import CacheLimits
 
-LIMITS = CacheLimits(entries=5, size=100)
+LIMITS = CacheLimits(entries=5, size=10_000)
 
 names = st.sampled_from(["a:", "b:", "c:", "d:"])
-texts = st.integers(0, 110).map("x".__mul__)
+texts = st.integers(0, 110).map(("x" * 100).__mul__)
 times = st.sampled_from([0, 0, 1000, 5000, 10**12])
 invocations: st.SearchStrategy[Invocation] = st.one_of(
     st.builds(resource, names, texts, ttl_ms=times),
@@ -35,13 +34,7 @@ invocations: st.SearchStrategy[Invocation] = st.one_of(
 
 
 def size_of(invocation: Invocation) -> int:
-    match invocation:
-        case ResourceRead() | TemplateRead():
-            return len(invocation.text)
-        case PromptGet():
-            return len(invocation.result.messages[0].content.text)
-        case ToolCall():
-            return len(invocation.result.content[0].text)
+    return weigh(invocation.result)
 
 
 @dataclass

@@ -6,7 +6,6 @@ cost of an operation does not depend on the size of the cache. It belongs to one
 """
 
 import hashlib
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -15,10 +14,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from math import inf
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import mcp_types as types
 
+from tidings._kit.bounded_json import weigh
 from tidings.client.config import CacheLimits
 
 _now = partial(datetime.now, UTC)
@@ -101,43 +101,6 @@ def digest(result: types.ReadResourceResult) -> str:
             data = str(piece).encode(errors="surrogatepass")
             hashed.update(len(data).to_bytes(8) + data)
     return hashed.hexdigest()
-
-
-def weigh(invocation: Invocation) -> int:
-    """Returns about how many bytes the server sent: texts, blobs, structured content. Arguments do not count."""
-    size, waiting = 0, _sent(invocation)
-    while waiting:
-        found = waiting.pop()
-        match found:
-            case str():
-                # Both take constant time.
-                size += len(found) if found.isascii() else sys.getsizeof(found)
-            case types.TextContent(text=part) | types.TextResourceContents(text=part):
-                waiting.append(part)
-            case types.ImageContent(data=part) | types.AudioContent(data=part) | types.BlobResourceContents(blob=part):
-                waiting.append(part)
-            case types.EmbeddedResource(resource=part) | types.ResourceLink(uri=part):
-                waiting.append(part)
-            case dict():
-                mapping = cast("dict[str, Any]", found)
-                waiting += (*mapping.keys(), *mapping.values())
-            case list():
-                waiting += cast("list[Any]", found)
-            case _:
-                size += 0 if found is None else 8
-    return size
-
-
-def _sent(invocation: Invocation) -> list[object]:
-    match invocation.result:
-        case types.GetPromptResult(messages=messages):
-            return [message.content for message in messages]
-        case types.CallToolResult(content=content, structured_content=structured):
-            return [*content, structured]
-        case types.ReadResourceResult(contents=contents):
-            return [*contents]
-        case None:
-            return []
 
 
 class ContentKind(StrEnum):
@@ -303,7 +266,7 @@ class ContentCache(Cache):
         if isinstance(invocation, ResourceRead | TemplateRead) and invocation.result.ttl_ms > 0:
             # The age is below zero if the wall clock was set back.
             expires = self._clock() + lasts(invocation.result) - max(age, 0.0)
-        entry = _Entry(invocation, weigh(invocation), expires)
+        entry = _Entry(invocation, weigh(invocation.result), expires)
         self._drop(kind, key)
         if limits.entries <= 0 or entry.size > limits.size or (expires != inf and self._has_expired(entry)):
             self._on_change(None, kind, key)
