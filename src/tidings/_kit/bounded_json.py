@@ -80,6 +80,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def type_of(value: object) -> str:
+    """Returns the type of a JSON value, in words."""
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")
+
+
 def weigh(value: Any, stop: int = 2**62) -> int:
     """Returns about how many bytes a JSON value, or a model, takes. Stops counting soon after `stop`. Never fails."""
     size = 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from tidings._kit.bounded_json import type_of
 from tidings._kit.suggest import did_you_mean
 from tidings.client.masking import looks_secret
 from tidings.errors import BadTarget
@@ -24,15 +25,6 @@ _KINDS: Final[dict[str, Literal["http", "sse"] | None]] = {
     "streamablehttp": "http",
     "sse": "sse",
     "stdio": None,
-}
-
-_JSON_TYPES: Final[dict[type, str]] = {
-    str: "a string",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
 }
 
 
@@ -95,7 +87,7 @@ def read_servers(path: Path) -> tuple[str, dict[str, Any]]:
         if isinstance(content, dict) and section in content:
             servers: Any = cast("dict[str, Any]", content)[section]
             if not isinstance(servers, dict):
-                raise BadTarget(f"{section} in {path} must be an object of servers by name, not {_kind(servers)}.")
+                raise BadTarget(f"{section} in {path} must be an object of servers by name, not {type_of(servers)}.")
             return text, cast("dict[str, Any]", servers)
     raise BadTarget(f'{path} has no mcpServers. It must look like {{"mcpServers": {{"name": {{"command": "…"}}}}}}.')
 
@@ -104,17 +96,12 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _kind(value: object) -> str:
-    """Returns the name of a JSON type. Never the value itself: it may be a secret."""
-    return _JSON_TYPES.get(type(value), "null")
-
-
 class _EntryReader:
     """Reads one entry. Its errors say where the mistake is."""
 
     def __init__(self, where: str, entry: Any, environ: Mapping[str, str]) -> None:
         if not isinstance(entry, dict):
-            raise BadTarget(f"{where} must be an object with a command or a url, not {_kind(entry)}.")
+            raise BadTarget(f"{where} must be an object with a command or a url, not {type_of(entry)}.")
         self._where = where
         self._entry = cast("dict[str, Any]", entry)
         self._environ = environ
@@ -163,7 +150,7 @@ class _EntryReader:
         return _PLACEHOLDER.sub(self._filled, value)
 
     def _wrong(self, key: str, wanted: str, value: Any) -> BadTarget:
-        return BadTarget(f"{self._where}: {key} must be {wanted}, not {_kind(value)}.")
+        return BadTarget(f"{self._where}: {key} must be {wanted}, not {type_of(value)}.")
 
     def _filled(self, found: re.Match[str]) -> str:
         if (variable := _VARIABLE.fullmatch(found[1])) is None:

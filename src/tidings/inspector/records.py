@@ -47,7 +47,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from tidings._kit.bounded_json import dumps, head_of
+from tidings._kit.bounded_json import dumps, head_of, type_of
 
 _LARGEST_NUMBER: Final = 2**53  # Larger numbers are not exact everywhere.
 
@@ -137,12 +137,6 @@ class Record:
             raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
         except RecursionError:
             raise ValueError("nested too deeply") from None
-
-
-def type_of(value: object) -> str:
-    """Returns the type of a JSON value, in words."""
-    names: dict[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
-    return "null" if value is None else names.get(type(value), "a number")
 
 
 def _shown(value: object) -> str:

@@ -15,10 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidings._kit.bounded_json import as_texts, dumps, is_number
+from tidings._kit.bounded_json import as_texts, dumps, is_number, type_of
 from tidings._kit.suggest import closest, question
 from tidings.errors import EXPLAINED_BY, TidingsError
-from tidings.inspector.records import type_of
 from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.items import ErrorView
 
