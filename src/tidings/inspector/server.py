@@ -84,23 +84,19 @@ class ConnectionSpec:
 
     def client(self, target: "Target", tap: "Tap") -> "LiveClient":
         """Makes a client that passes the server's questions to the user."""
+        from tidings.client.link import Setup  # noqa: PLC0415 - imports the SDK
         from tidings.client.live import LiveClient  # noqa: PLC0415 - imports the SDK
         from tidings.client.pending import ASK  # noqa: PLC0415 - imports the SDK
         from tidings.client.responders import roots_responder  # noqa: PLC0415 - imports the SDK
+        from tidings.client.transports.tap import TapReporter  # noqa: PLC0415 - imports the SDK
         from tidings.client.wiring import ClientWiring  # noqa: PLC0415 - imports the SDK
 
         ping, interval = CONFIG.timeouts.ping, CONFIG.timeouts.ping_interval
         timeouts = replace(self.timeouts or CONFIG.timeouts, ping=ping, ping_interval=interval)
-        wiring = ClientWiring(
-            target,
-            era=self.era,
-            config=replace(CONFIG, timeouts=timeouts),
-            answer=lambda _: ASK,
-            roots=None if self.roots is None else roots_responder(self.roots),
-            log_level=self.log_level,
-            tap=tap,
-        )
-        return LiveClient(wiring)
+        config, reporter = replace(CONFIG, timeouts=timeouts), TapReporter(tap, target)
+        setup = Setup(target, config, self.era, self.log_level, tap=reporter)
+        roots = None if self.roots is None else roots_responder(self.roots)
+        return LiveClient(ClientWiring(setup, answer=lambda _: ASK, roots=roots))
 
     @property
     def shown(self) -> dict[str, Any]:
