@@ -95,6 +95,7 @@ def test_both_orders_of_the_words_mean_the_same(words: tuple[str, str]) -> None:
         (("http://127.0.0.1:9/", "--part", "price"), "names no part"),
         (("http://127.0.0.1:9/", "--when", "soon"), "not understood"),
         (("http://127.0.0.1:9/", "--header", "x"), "not a header"),
+        (("http://127.0.0.1:9/", "--header", "Cookie: s=1", "--store", "nowhere.db"), "'Cookie' would be stored"),
         (("http://[bad/", "--header", "Cookie: $HOME"), "not an IPv6 address"),
         (("example.org/news", "--header", "Cookie: $HOME"), "not a complete URL"),
         (("http://127.0.0.1:9/", "--webhook", "hooks"), "not a complete URL"),

@@ -27,7 +27,6 @@ _EMPTY: Final = (
     "<author><name>Tidings</name></author></feed>"
 )
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAME: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,9 @@ def watch_command(
     With --exec, the shell command gets the URL in the environment variable TIDINGS_URI. With --store FILE, changes
     between two runs are reported, too.
     """
-    from tidings.web.fetch.request import BadUrl
+    from tidings.web.fetch.request import SECRET_NAME, BadUrl
     from tidings.web.fetch.urls import parse
+    from tidings.web.page_options import kept_openly
 
     named = dict(_header(each) for each in headers)
     try:
@@ -91,11 +91,14 @@ def watch_command(
         if every is not None:
             settings = replace(settings, watch_min=min(every, settings.watch_min))
         # Who types the command may send what its environment has, to the hosts of these pages.
-        names = {name for text in (*named.values(), data) for name in _NAME.findall(text)}
+        names = {name for text in (*named.values(), data) for name in SECRET_NAME.findall(text)}
         granted = [f"{name}@{host}" for name in sorted(names) for host in hosts]
         settings = replace(settings, secrets=" ".join(filter(None, [settings.secrets, *granted])))
     except (BadSetting, BadUrl) as error:
         raise Refusal(str(error)) from None
+    if settings.store is not None and (name := kept_openly(named)):
+        how = "Put it into the environment, and write $NAME"
+        raise Refusal(f"--header: the value of {name!r} would be stored in {settings.store}. {how}.")
     if feed is not None:
         _write(feed, _read(feed))  # Refused now, and not after the first change.
 

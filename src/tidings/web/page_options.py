@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidings.web.extract.model import ExtractOptions
-from tidings.web.fetch.request import Request
+from tidings.web.fetch.request import SECRET_NAME, Request
 
 Mode = Literal["auto", "http", "render"]
 WaitUntil = Literal["load", "domcontentloaded", "networkidle", "commit"]
@@ -31,6 +31,7 @@ _KEPT = {
     *("mode", "user_agent", "respect_robots", "max_bytes", "include_raw_excerpt", "part", "login", "body"),
     *("render", "extraction"),
 }
+_HARMLESS = ("accept", "accept-language", "content-type", "user-agent", "x-requested-with")
 _SALT = token_bytes(16)  # so that a password in a header cannot be guessed from its hash in the store
 
 
@@ -59,6 +60,12 @@ class Extraction(BaseModel):
     comments: Annotated[bool | None, Field(description="Readers' comments; None: as the kind of page has it")] = None
     links: Literal["inline", "footnotes", "off"] = "inline"
     images: bool = True
+
+
+def kept_openly(headers: Mapping[str, str]) -> str | None:
+    """Returns the first header whose value, perhaps a secret, would be kept as it is; None if there is none."""
+    open_ = (name for name, value in headers.items() if name.lower() not in _HARMLESS and not SECRET_NAME.search(value))
+    return next(open_, None)
 
 
 class FetchOptions(BaseModel):

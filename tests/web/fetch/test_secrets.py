@@ -124,4 +124,5 @@ async def test_a_watch_keeps_the_names_of_secrets_and_no_values(monkeypatch: pyt
         assert KEY not in stored + json.dumps(shown)
         assert "$SHOP_TOKEN" in stored
         assert "would be stored" in await agent.refused("watch", page=url, headers={"Authorization": f"Bearer {KEY}"})
+        assert "would be stored" in await agent.refused("watch", page=url, headers={"Cookie": "session=4$"})
         assert "--secrets" in await agent.refused("watch", page=f"{url}other", headers={"X-Key": "$HOME"})

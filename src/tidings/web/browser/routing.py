@@ -25,7 +25,15 @@ from playwright.async_api import Request as Asked
 from tidings.web.browser.chromium import attempt
 from tidings.web.extract.model import ExtractWarning
 from tidings.web.fetch.fetcher import Fetcher
-from tidings.web.fetch.request import FetchError, FetchTimedOut, RateLimited, Request, Response, RobotsRefused
+from tidings.web.fetch.request import (
+    SECRET_NAME,
+    FetchError,
+    FetchTimedOut,
+    RateLimited,
+    Request,
+    Response,
+    RobotsRefused,
+)
 from tidings.web.fetch.urls import Url, parse
 from tidings.web.page_options import RenderOptions
 
@@ -38,7 +46,6 @@ _TRACKERS: Final = re.compile(
     r"|nr-data|fullstory|chartbeat|parsely|permutive|onetrust|cookielaw|intercom|hubspot|hs-scripts)\.\w+$"
 )
 _DATA: Final = frozenset(("xhr", "fetch"))  # What may be asked for with POST, as GraphQL is.
-_SECRET: Final = re.compile(r"\$[A-Z_]")
 _PICTURES: Final = frozenset(("image", "font"))  # Needed only for a screenshot.
 # Content types that a frame may show; others would start a download or a plug-in.
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
@@ -174,7 +181,7 @@ class Routing:
         """Returns why a request is not sent, or nothing if it is."""
         data = asked.method == "POST" and asked.resource_type in _DATA and bool(asked.post_data)
         # `$NAME` would stand for a secret of the operator.
-        if asked.method != "GET" and (not data or _SECRET.search(asked.post_data or "")):
+        if asked.method != "GET" and (not data or SECRET_NAME.search(asked.post_data or "")):
             return f"sent with {asked.method}"
         if self._is_third_party(url, asked):
             return "to other hosts (render.block_third_party false allows them)"
@@ -188,7 +195,7 @@ class Routing:
 
     def _to_fetch(self, asked: Asked, url: Url) -> Request:
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}
-        given = {name: value for name, value in given.items() if not _SECRET.search(value)}
+        given = {name: value for name, value in given.items() if not SECRET_NAME.search(value)}
         # The caller's headers go only to the page's own origin, and only if it was not redirected to another one.
         if url.origin == self._home.origin and self._meant.trusts(url):
             given |= self.request.headers

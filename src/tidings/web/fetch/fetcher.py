@@ -28,6 +28,7 @@ from tidings.web.fetch.guard import FetchPolicy, Network, covers
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
     MIB,
+    SECRET_NAME,
     BadAnswer,
     BadRequest,
     FetchError,
@@ -72,7 +73,6 @@ _RESERVED = {
 }
 
 Secrets = Mapping[str, tuple[Sequence[str], str]]  # the domains and the value, by the name
-_SECRET = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 _UNREAD = re.compile(rb"<!--.*?(?:-->|$)|<(noscript|script|style|template)\b.*?(?:</\1|$)", re.IGNORECASE | re.DOTALL)
 _META = re.compile(rb"<meta\s[^>]{0,2000}>", re.IGNORECASE)
 _REFRESH = re.compile(rb"""http-equiv\s*=\s*["']?refresh\b""", re.IGNORECASE)
@@ -131,10 +131,10 @@ def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) 
 
     headers = dict(request.headers)
     for name, value in headers.items():
-        if name.strip().lower() in _FOR_EVERY_HOST and _SECRET.search(value):
+        if name.strip().lower() in _FOR_EVERY_HOST and SECRET_NAME.search(value):
             why = "redirects send it to every host; use another header"
             raise BadRequest(f"the header {name} cannot have a secret: {why}", url=request.url)
-        headers[name] = _SECRET.sub(secret, value)
+        headers[name] = SECRET_NAME.sub(secret, value)
     own = _checked(headers, request.url)
     if request.body:
         kind = "json" if request.body.lstrip()[:1] in ("{", "[") else "x-www-form-urlencoded"
@@ -158,7 +158,7 @@ def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) 
         timeout=_least(request.timeout, limits.timeout),
         max_bytes=int(_least(request.max_bytes, limits.max_bytes)),
         max_redirects=int(_least(request.max_redirects, limits.max_redirects)),
-        body=_SECRET.sub(secret, request.body).encode(),
+        body=SECRET_NAME.sub(secret, request.body).encode(),
         secrets=used,
     )
 

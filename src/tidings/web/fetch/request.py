@@ -1,11 +1,13 @@
 """The types of fetching: a request, a response, the limits and the errors."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Self
 
 MIB = 1024 * 1024
+SECRET_NAME = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for a secret of the operator in a header or a body
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from tidings.web.documents.invisible import disarm
 from tidings.web.ignore import BadRule, IgnoreRules
-from tidings.web.page_options import FetchOptions
+from tidings.web.page_options import FetchOptions, kept_openly
 from tidings.web.resources.addresses import SCHEME, address, is_id
 from tidings.web.resources.differences import newest_of
 from tidings.web.resources.reading import found_page, page_meant, timestamp
@@ -25,7 +25,6 @@ from tidings.web.watch.condition import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
 _MOST = 200
-_HARMLESS = ("accept", "accept-language", "content-type", "user-agent", "x-requested-with")
 
 Which = Annotated[str, Field(description="URL, page_id or webfetch:// URI")]
 
@@ -65,9 +64,9 @@ class WatchTools:
         except BadRule as error:
             raise BadArgument(f"ignore: {error}.") from error
         _check(part, when)
-        if plain := [name for name, value in headers.items() if name.lower() not in _HARMLESS and "$" not in value]:
+        if name := kept_openly(headers):
             raise BadArgument(
-                f"headers: the value of {plain[0][:80]!r} would be stored. Put it into the server's environment, and "
+                f"headers: the value of {name[:80]!r} would be stored. Put it into the server's environment, and "
                 "write $NAME; the operator allows it with --secrets NAME@DOMAIN."
             )
         robots = self._settings.robots != "ignore"
