@@ -1,6 +1,9 @@
 """Requests and questions pass through the bridge, whatever the eras of its two sides."""
 
 import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,6 +13,8 @@ from mcp_types import ListRootsRequest, ListRootsResult
 
 from tests.bridge.upstreams import ERAS, Shop, sessions, spec, text, until, using
 from tests.client import everything
+from tests.server.serving import serving
+from tidings import connect
 from tidings.bridge import BridgeServer, UpstreamSpec
 from tidings.client.events import LogReceived
 from tidings.errors import NotSupported, RequestCancelled, ResourceNotFound
@@ -145,3 +150,58 @@ async def test_a_call_that_ends_while_its_client_is_still_asked_has_its_result(a
         (upstream,) = sessions(bridge)
         await until(lambda: not upstream.client.queue.status().in_progress)
         ended.set()
+
+
+WONDERS = """
+import sys
+from pathlib import Path
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ListRootsRequest, ListRootsResult
+mcp = MCPServer("wonders")
+@mcp.tool()
+async def wonder(ctx: Context) -> str:
+    while not Path(sys.argv[1]).exists():
+        await anyio.sleep(0.05)
+    try:
+        return str(await ctx.session.send_request(ListRootsRequest(), ListRootsResult))
+    except MCPError as error:
+        return error.error.message
+@mcp.tool()
+async def sleep() -> str:
+    await anyio.sleep(60)
+mcp.run()
+"""
+
+
+@ABOVE
+async def test_a_question_whose_cause_is_not_certain_reaches_nobody_else(above: str, tmp_path: Path) -> None:
+    program, go, asked = tmp_path / "wonders.py", tmp_path / "go", list[str]()
+    program.write_text(WONDERS)
+
+    def answering(name: str) -> Any:
+        def answer(_: object) -> list[str]:
+            asked.append(name)
+            return [f"/srv/{name}"]
+
+        return answer
+
+    bridge = BridgeServer([UpstreamSpec("wonders", [sys.executable, str(program), str(go)], era="legacy")])
+    with anyio.fail_after(60):
+        async with serving(bridge.asgi()) as port, AsyncExitStack() as stack:
+            ada, eve = [
+                await stack.enter_async_context(
+                    connect(f"http://127.0.0.1:{port}/mcp", era=above, answer=answering(name))
+                )
+                for name in ("ada", "eve")
+            ]
+            asked.clear()
+            (upstream,) = sessions(bridge)
+            wondering = ada.start_call("wonder")
+            await until(lambda: upstream.client.queue.status().in_progress == 1)
+            sleeping = eve.start_call("sleep")
+            await until(lambda: upstream.client.queue.status().in_progress == 2)
+            go.touch()
+            assert "/srv/eve" not in text(await wondering)
+            sleeping.cancel()
+    assert "eve" not in asked

@@ -264,8 +264,8 @@ class Relay:
         ctx = None
         if (call := self._cause(upstream, question)) is not None:
             ctx = call.ctx
-        elif question.kind == "roots" and (clients := self._clients_of(upstream)):
-            ctx = clients[-1]
+        elif question.kind == "roots" and len(clients := self._clients_of(upstream)) == 1:
+            ctx = clients[0]
         if ctx is None or not can_answer(ctx, METHODS[question.kind]):
             return (
                 [] if question.kind == "roots" else refusal(f"The client of the bridge cannot answer {question.kind}.")
@@ -329,9 +329,9 @@ def _capabilities(ctx: RequestContext) -> Json:
 
 
 def _client_of(ctx: RequestContext) -> object:
-    return (
-        ctx.request.headers.get("authorization") if ctx.request is not None and is_modern(ctx) else connection_of(ctx)
-    )
+    """Returns what tells clients apart. In the modern era each request without a token may be of another one."""
+    token = ctx.request.headers.get("authorization") if ctx.request is not None and is_modern(ctx) else None
+    return token or connection_of(ctx)
 
 
 def can_answer(ctx: RequestContext, method: str) -> bool:
