@@ -73,7 +73,7 @@ class PendingRequest:
     """The request that led to it, such as a tool call. None if that is not certain."""
     outcome: Any = None
     """The answer, the refusal, or the reason why there is none: see `tidings.client.pending`. None while it waits."""
-    settled: anyio.Event = field(default_factory=anyio.Event, repr=False, compare=False)
+    settled: anyio.Event = field(default_factory=anyio.Event, init=False, repr=False, compare=False)
 
     @property
     def age(self) -> float:
