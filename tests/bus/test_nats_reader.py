@@ -8,7 +8,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from tidings.bus.nats.errors import Interrupted
-from tidings.bus.nats.transfer import Delivery, StreamReader
+from tidings.bus.nats.transfer import StreamDelivery, StreamReader
 
 pytestmark = pytest.mark.anyio
 
@@ -48,8 +48,8 @@ class Broker:
         await self.deliver(f"$JS.ACK.news.me.1.{seq}.{count}.77.3")
 
 
-async def reading() -> tuple[Broker, StreamReader, list[Delivery]]:
-    broker, read = Broker(), list[Delivery]()
+async def reading() -> tuple[Broker, StreamReader, list[StreamDelivery]]:
+    broker, read = Broker(), list[StreamDelivery]()
     reader = StreamReader(broker, read.append)  # type: ignore[arg-type]
     await reader.open(1, beat=1, watch=True)
     return broker, reader, read

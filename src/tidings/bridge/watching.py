@@ -55,7 +55,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Where changes are published, and what was read last is remembered."""
+    """Publishes changes, and remembers what was read last."""
 
     publish: Callable[[str], None]
     records: Records | None

@@ -25,7 +25,7 @@ INSTALL: Final = "tidings.install"
 
 
 @dataclass(frozen=True)
-class Client:
+class AiClient:
     """An AI client: its configuration file, and the form of an entry."""
 
     title: str
@@ -47,25 +47,25 @@ class Client:
 
 
 CLIENTS: Final = {
-    "claude-desktop": Client(
+    "claude-desktop": AiClient(
         "Claude Desktop", lambda _, settings: settings / "Claude" / "claude_desktop_config.json", http=None
     ),
-    "claude-code": Client(
+    "claude-code": AiClient(
         "Claude Code",
         lambda home, _: Path(os.environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
         stdio={"type": "stdio"},
         http={"type": "http"},
     ),
-    "vscode": Client(
+    "vscode": AiClient(
         "VS Code",
         lambda _, settings: settings / "Code" / "User" / "mcp.json",
         "servers",
         stdio={"type": "stdio"},
         http={"type": "http"},
     ),
-    "cursor": Client("Cursor", lambda home, _: home / ".cursor" / "mcp.json"),
-    "gemini": Client("Gemini CLI", lambda home, _: home / ".gemini" / "settings.json", names={"url": "httpUrl"}),
-    "goose": Client(
+    "cursor": AiClient("Cursor", lambda home, _: home / ".cursor" / "mcp.json"),
+    "gemini": AiClient("Gemini CLI", lambda home, _: home / ".gemini" / "settings.json", names={"url": "httpUrl"}),
+    "goose": AiClient(
         "goose",
         lambda home, settings: (
             (settings / "Block" / "goose" / "config" if os.name == "nt" else home / ".config" / "goose") / "config.yaml"
@@ -76,14 +76,14 @@ CLIENTS: Final = {
         http={"name": "NAME", "type": "streamable_http", "enabled": True, "timeout": 300},
         names={"command": "cmd", "url": "uri"},
     ),
-    "codex": Client(
+    "codex": AiClient(
         "Codex",
         lambda home, _: Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml",
         "mcp_servers",
         "toml",
         names={"headers": "http_headers"},
     ),
-    "zed": Client(
+    "zed": AiClient(
         "Zed",
         lambda home, settings: (settings / "Zed" if os.name == "nt" else home / ".config" / "zed") / "settings.json",
         "context_servers",

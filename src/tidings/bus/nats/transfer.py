@@ -25,7 +25,7 @@ _WINDOW: Final = 1024  # Messages that may be unacknowledged at a time. More wou
 _NOT_STORED: Final = Interrupted("no stream stores changes: it was deleted, or its cluster elects a leader.")
 
 
-class Delivery(NamedTuple):
+class StreamDelivery(NamedTuple):
     """One message of the stream."""
 
     seq: int
@@ -43,7 +43,7 @@ class StreamReader:
     hangs are all noticed. Each ends the connection, and reading continues over another one.
     """
 
-    def __init__(self, stream: NatsStream, deliver: Callable[[Delivery], None]) -> None:
+    def __init__(self, stream: NatsStream, deliver: Callable[[StreamDelivery], None]) -> None:
         self._connection = stream.connection
         self._stream = stream
         self._deliver = deliver
@@ -108,7 +108,7 @@ class StreamReader:
             self._end(f"message {self._count + 1} was lost on its way.")
             return
         self._count = count
-        self._deliver(Delivery(seq, at, pending, message.subject, message.data))
+        self._deliver(StreamDelivery(seq, at, pending, message.subject, message.data))
 
     def _end(self, why: str) -> None:
         self._connection.fail(Interrupted(why))
@@ -153,7 +153,7 @@ class StreamLink:
             await self.reader.close()
         await self.connection.close()
 
-    def _heard(self, delivery: Delivery) -> None:
+    def _heard(self, delivery: StreamDelivery) -> None:
         log = self.log
         if delivery.seq <= log.place.seq:
             return
@@ -332,7 +332,7 @@ class Past:
         older: list[Recorded] = []
         complete = asyncio.get_running_loop().create_future()
 
-        def take(delivery: Delivery) -> None:
+        def take(delivery: StreamDelivery) -> None:
             change = change_in(delivery.data)
             if delivery.seq <= end and change is not None and delivery.subject != link.stream.shape.subjects.mark:
                 older.append(Recorded((self._log.cursor(delivery.seq), change), delivery.at))

@@ -4,7 +4,7 @@ extension.py   EventsExtension: events/list, events/poll, events/stream
 catalogue.py   EventCatalogue: declaring, publishing, permissions, cursors
 types.py       EventType: what an author declares, and what every live server has
 reading.py     reading on from a cursor: bounded streams, and the compacted log
-webhooks.py    Webhooks: events/subscribe and the like; the lease of deliveries
+webhooks.py    WebhookSubscriptions: events/subscribe and the like; the lease of deliveries
 grants.py      webhook subscriptions on the bus
 delivery.py    Delivery: posting the events of one subscription in order, retries, parking
 posting.py     Poster: one signed request to a checked address

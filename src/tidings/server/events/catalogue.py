@@ -51,7 +51,7 @@ _SEAL_WIDTH: Final = 40  # The length of a seal shows.
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a subscriber wants: a type, and its arguments."""
+    """The selection of a subscriber: a type, and its arguments."""
 
     kind: EventType
     arguments: BaseModel

@@ -1,4 +1,4 @@
-"""`EventsExtension`: serves events by list, poll and stream, and webhooks with `Webhooks`."""
+"""`EventsExtension`: serves events by list, poll and stream, and webhooks with `WebhookSubscriptions`."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from tidings.server.events.reading import (
     Reader,
 )
 from tidings.server.events.types import EventType
-from tidings.server.events.webhooks import NOTICE, Webhooks
+from tidings.server.events.webhooks import NOTICE, WebhookSubscriptions
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
@@ -47,7 +47,7 @@ class EventsExtension:
         catalogue = self._catalogue = EventCatalogue(core, adapter, settings)
         self.declare = catalogue.declare
         self.publish = catalogue.publish
-        hooks = self._webhooks = Webhooks(core, catalogue, settings.webhooks)
+        hooks = self._webhooks = WebhookSubscriptions(core, catalogue, settings.webhooks)
         server = adapter.lowlevel
         server.add_request_handler(event_wire.LIST, messages.ListParams, self._list)
         server.add_request_handler(event_wire.POLL, messages.PollParams, self._poll)

@@ -80,7 +80,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Progress:
-    """What became of a subscription: everything up to `cursor` was received, or is parked."""
+    """The fate of a subscription: everything up to `cursor` was received, or is parked."""
 
     life: str
     cursor: str

@@ -1,4 +1,4 @@
-"""`Webhooks`: the methods of webhook subscriptions, and the deliveries of those that this replica has the lease of."""
+"""`WebhookSubscriptions`: the methods of webhooks, and the deliveries of those that this replica has the lease of."""
 
 import asyncio
 import hmac
@@ -46,7 +46,7 @@ _LONGEST_ARGUMENTS: Final = 8_192
 _POSTS_AT_ONCE: Final = 16  # For one principal, so that slow receivers do not delay the others.
 
 
-class Webhooks:
+class WebhookSubscriptions:
     """Serves `events/subscribe` and the like, and delivers."""
 
     def __init__(self, core: Core, events: EventCatalogue, settings: config.Webhooks) -> None:
