@@ -347,6 +347,25 @@ async def test_permission_is_asked_for_with_the_request_that_subscribed() -> Non
         assert changed(await stream.next()) == "note://a"
 
 
+@both_eras
+async def test_permission_is_asked_for_later_without_what_was_there_for_the_request_alone(era: Era) -> None:
+    asked: list[Any] = []
+
+    def authorize(ctx: Any, _: str) -> bool:
+        asked.append((ctx.request, ctx.session.client_params, ctx.request.headers["authorization"]))
+        return True
+
+    async with served(auth=AUTH, token_verifier=Tokens(), authorize=authorize, limits=AT_ONCE) as (mcp, port):
+        subscription = await subscribe(era, port, ["note://a"], headers=ADA)
+        await mcp.notify.resource_updated("note://a")
+        assert await subscription.until("note://a")
+    (first, *then), (later, *same) = asked[0], asked[-1]
+    assert then == same
+    assert first is not later
+    with pytest.raises(RuntimeError):
+        await later.receive()
+
+
 async def test_a_slow_answer_is_not_the_fault_of_the_reader() -> None:
     async def authorize(_: Any, __: str) -> bool:
         await anyio.sleep(0.1)

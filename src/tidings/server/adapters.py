@@ -29,6 +29,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 import anyio
@@ -40,10 +41,12 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.resolve import returns_input_required
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.session import ServerSession
 from mcp.server.streamable_http import GET_STREAM_KEY
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
+from starlette.requests import Request
 
 from tidings.changes import FEATURES, Change
 from tidings.server.borrowed_stream import BorrowedStream
@@ -291,6 +294,14 @@ def _matches(template: Any, uri: str) -> bool:
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     """Returns the connection of a request. The SDK hides it from handlers, and it alone says when it ends."""
     return _private(ctx.session, "_connection")
+
+
+def lasting(ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any]:
+    """Returns a context to ask for permission with, later: without what was there for the request alone."""
+    connection = connection_of(ctx)
+    session = ServerSession(cast("Any", connection.outbound), connection, request_meta=ctx.meta)
+    request: Any = None if ctx.request is None else Request(ctx.request.scope)
+    return replace(ctx, session=session, request=request, close_sse_stream=None, close_standalone_sse_stream=None)
 
 
 _CHANNEL: Final = ("_create_event_data", "_idle_timeout", "_request_streams", "_requests_in_flight", "idle_scope")

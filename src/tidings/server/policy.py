@@ -32,7 +32,8 @@ def _owned(owns: Callable[[str], bool], text: str) -> tuple[bool, str]:
 class SubscriptionPolicy:
     """Decides which subscriptions are accepted.
 
-    `missing` returns those that name nothing that is served, and `known` the URIs and templates of what is.
+    `missing` returns those that name nothing that is served, and `known` the URIs and templates of what is. `lasting`
+    returns the part of a request's context that is kept, to ask for permission later.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class SubscriptionPolicy:
         subscribable: Sequence[str] | None = None,
         missing: Callable[[Sequence[str]], list[str]] = lambda subscriptions: [],
         known: Callable[[], list[str]] = list,
+        lasting: Callable[[RequestContext], RequestContext] = lambda ctx: ctx,
     ) -> None:
         self.limits = limits
         self._authorize = authorize
         self._missing = missing
         self._known = known
+        self._lasting = lasting
         self._owners: list[Callable[[str], bool]] = []
         self._names: list[Callable[[], list[str]]] = []
         self._subscribable = None if subscribable is None else [UriPattern(text) for text in subscribable]
@@ -134,7 +137,7 @@ class SubscriptionPolicy:
 
     def screen(self, ctx: RequestContext) -> Callable[[str], Awaitable[bool]] | None:
         """Returns the function that asks whether the sender may be notified of a resource; None if all may."""
-        return None if self._authorize is None else functools.partial(self.allows, ctx)
+        return None if self._authorize is None else functools.partial(self.allows, self._lasting(ctx))
 
     async def require(self, ctx: RequestContext, subscription: str) -> None:
         """Raises `ResourceNotFound` for what does not exist and, in the same words, for what the sender is refused."""

@@ -29,7 +29,7 @@ from tidings.bus.streams import Retention
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
-from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, list_change
+from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, lasting, list_change
 from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking, check_options
 from tidings.server.events.catalogue import ModelT
 from tidings.server.live import HookT, Live, not_found_in_era
@@ -121,7 +121,12 @@ def attach(
     if adapter.lowlevel in _live_servers:
         raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
     policy = SubscriptionPolicy(
-        limits=limits, authorize=authorize, subscribable=subscribable, missing=adapter.missing, known=adapter.known
+        limits=limits,
+        authorize=authorize,
+        subscribable=subscribable,
+        missing=adapter.missing,
+        known=adapter.known,
+        lasting=lasting,
     )
     notifier = server.notifier if isinstance(server, LiveServer) else Notifier
     shows = server.shown_resources if isinstance(server, LiveServer) else shown_resources
