@@ -1,7 +1,7 @@
 """Searches that would take too long, or too much."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -11,8 +11,10 @@ from tests.vault.searching import indexed
 from tidings._kit.patterns import BadPattern, compiled
 from tidings.vault.index.index import Index
 from tidings.vault.search import search as module
+from tidings.vault.search import text as texts
 from tidings.vault.search.matching import Deadline, Finder, OutOfTime
 from tidings.vault.search.search import search
+from tidings.vault.search.text import Candidate, Occurrence
 from tidings.vault.search.tree import Phrase, Regex, Word
 
 EXPLODING = "/(x+)+$/"
@@ -141,6 +143,25 @@ def test_the_places_of_a_term_are_those_of_the_text_itself(filler: str) -> None:
     assert list(Finder(Phrase("word\nwor")).spans(text, Deadline(60))) == [(at - 8, at)]
     assert list(Finder(Word("Word"), match_case=True).spans(text, Deadline(60))) == [(at - 8, at - 4)]
     assert not Finder(Word("absent")).found(text, Deadline(0))
+
+
+def test_only_lines_that_a_regular_expression_matches_are_looked_at(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def place_test(*_: object, **__: object) -> Callable[[Candidate, Occurrence], bool]:
+        return lambda _, place: bool(looked.append(place.text))
+
+    monkeypatch.setattr(texts, "place_test", place_test)
+    for query, lines in (
+        (r"line:/[w-x]ord 7$/", ["word 7"]),
+        (r"section:/(ord)+\. [0-9]{2}/", []),
+        (r"line:(/^word \d$/ d)", [f"word {n}" for n in range(10)]),
+    ):
+        looked.clear()
+        search(index.queries, query)
+        assert sorted(looked) == lines, query
 
 
 def test_a_connection_that_may_only_read_searches_in_a_transaction_and_still_only_reads(index: Index) -> None:

@@ -15,7 +15,7 @@ from tidings.vault.search.sql import Sort, Translator, selection
 from tidings.vault.search.text import Candidate, LineMatch, matching_lines
 from tidings.vault.search.tree import Query
 
-_GRACE: Final = 0.2  # Seconds after the deadline in which SQL may end.
+_GRACE: Final = 2.0  # Seconds after the deadline in which SQL may end. It needs few of them, on however busy a machine.
 _STEPS: Final = 5_000  # SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond.
 
 

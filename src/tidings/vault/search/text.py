@@ -18,6 +18,10 @@ from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, 
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+# Regular expressions that match nothing beyond a line: what one finds in a line, it finds there in the whole text.
+_IN_LINE = re.compile(
+    r"(?:[^\\\[(\0-\x1f]|\\[dwbS.\\/|+*?(){}\[\]^$-]|\((?!\?)|\[(?!\^)(?:[^\\\]\0-\x1f]|\\[dwS.\\/-])+\])*"
+)
 _MOST_SPANS = 200  # that are looked at, of one term in one file
 
 
@@ -105,10 +109,12 @@ def place_finder(
     return places
 
 
-def _anchor(query: Query) -> Word | None:
-    """Returns a word that every matching part contains, so that only the lines with it are looked at."""
+def _anchor(query: Query) -> Word | Regex | None:
+    """Returns a term that every matching part contains in a line, so that only the lines with it are looked at."""
     match query:
         case Word():
+            return query
+        case Regex(pattern, dotall) if not dotall and _IN_LINE.fullmatch(pattern):
             return query
         case Case(_, part):
             return _anchor(part)
