@@ -29,6 +29,7 @@ class Receiver:
         self.secret = SECRET
         self.answering: Answering = lambda path, body: 200
         self._more = asyncio.Event()
+        self._open: set[asyncio.StreamWriter] = set()
 
     def url(self, path: str = "/hook") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -58,6 +59,7 @@ class Receiver:
         return "" if headers["x-mcp-subscription-id"].startswith("sub_") else "subscription"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode().strip().split("\r\n")
@@ -91,6 +93,14 @@ class Receiver:
             pass
         finally:
             writer.close()
+            self._open.discard(writer)
+
+    async def hang_up(self) -> None:
+        """Ends every connection."""
+        for writer in tuple(self._open):
+            writer.transport.abort()
+        while self._open:  # noqa: ASYNC110 - nobody says so
+            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -102,3 +112,4 @@ async def receiving(port: int = 0) -> AsyncGenerator[Receiver]:
         yield receiver
     finally:
         server.close()
+        await receiver.hang_up()

@@ -59,8 +59,9 @@ async def test_errors_have_the_numbers_of_the_chosen_draft(codes: Any, missing: 
         error = (await ask(port, "events/poll", name="order.creatd", cursor=None)).json["error"]
         assert (error["code"], error["data"]["kind"]) == (missing, "event")
         assert "Did you mean 'order.created'?" in error["message"]
-        for wrong in ({"cursor": "forged"}, {"arguments": {"shp": 1}}, {"arguments": {"shop": 1}}):
-            error = (await ask(port, "events/poll", **{"name": CREATED, "cursor": None, **wrong})).json["error"]
+        wrongs: list[dict[str, Any]] = [{"cursor": "forged"}, {"arguments": {"shp": 1}}, {"arguments": {"shop": 1}}]
+        for wrong in wrongs:
+            error = (await ask(port, "events/poll", **({"name": CREATED, "cursor": None} | wrong))).json["error"]
             assert error["code"] == -32602
 
 

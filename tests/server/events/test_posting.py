@@ -76,7 +76,13 @@ async def test_what_a_receiver_does_has_a_word() -> None:
             assert (found.error, found.status) == (error, status)
             assert len(found.body) <= 65_536
         done.set()
-    plain = await asyncio.start_server(lambda _, writer: writer.write(b"HTTP/1.1 400 X\r\n\r\n"), "127.0.0.1", 0)
+
+    async def speak_plainly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 X\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    plain = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
     async with plain:
         port = plain.sockets[0].getsockname()[1]
         assert (await posted(poster, f"https://127.0.0.1:{port}/")).error == "tls_error"

@@ -63,7 +63,7 @@ class EventCatalogue:
     """The events of one server."""
 
     def __init__(self, core: Core, adapter: Adapter, settings: Events) -> None:
-        self._core = core
+        self.core = core
         self._server = adapter.lowlevel
         self._settings = settings
         records: Records | None = getattr(core.bus, "records", None)
@@ -76,7 +76,7 @@ class EventCatalogue:
     def start(self) -> None:
         """Begins to serve. The bus has been entered, and forgets its listeners when it is left."""
         self._times = HeardTimes()
-        self._core.bus.subscribe(self._times.heard)
+        self.core.bus.subscribe(self._times.heard)
 
     def noticed(self, uri: str | None) -> None:
         """Hears a notice of the log; None if the log was lost."""
@@ -148,7 +148,7 @@ class EventCatalogue:
             )
         await self._sources[name].append(event)
         with suppress(TransportError):  # The notice is kept, and published when the bus is back.
-            await self._core.publish(ResourceUpdated(EVENTS + name))
+            await self.core.publish(ResourceUpdated(EVENTS + name))
         return event_id
 
     # What there is
@@ -157,19 +157,19 @@ class EventCatalogue:
         """Returns all types by name. What the server offers may still grow: its handlers come one by one."""
         handler = self._server.get_request_handler
         offered = {each: handler(f"{each}/list") is not None for each in ("resources", "tools", "prompts")}
-        kinds = log_types(offered, self._core.policy.names)
+        kinds = log_types(offered, self.core.policy.names)
         return {kind.name: kind for kind in kinds} | self._declared
 
     async def visible(self, ctx: RequestContext) -> dict[str, EventType]:
         """Returns the types that the sender of a request may know of."""
-        allows = self._core.policy.allows
+        allows = self.core.policy.allows
         return {
             name: kind for name, kind in self._types().items() if kind.change is not None or await allows(ctx, kind.uri)
         }
 
     async def select(self, ctx: RequestContext, name: str, arguments: Json) -> Selection:
         """Returns what a request selects. Raises `MCPError` or a named error."""
-        kinds, policy = await self.visible(ctx), self._core.policy
+        kinds, policy = await self.visible(ctx), self.core.policy
         if (kind := kinds.get(name)) is None:
             hint = did_you_mean(name, kinds) or there_are(kinds)
             raise EventNotFound(f"There is no event {name!r}.{hint}", data={"kind": "event"})
@@ -185,7 +185,7 @@ class EventCatalogue:
 
     def cursor_text(self, kind: EventType, cursor: str) -> str:
         """Returns a cursor as clients get it: sealed where permission is asked for, as it counts the events of all."""
-        core = self._core
+        core = self.core
         if kind.change is not None and (place := Cursor.parse(cursor)) is not None:
             return core.cursor_text(place)
         return core.seals.seal(kind.uri, cursor.ljust(_SEAL_WIDTH)) if core.policy.asks else cursor
@@ -194,11 +194,11 @@ class EventCatalogue:
         """Returns the cursor of a client. Raises `MCPError` if it was not given out by this server."""
         with suppress(ValueError):
             if kind.change is not None:
-                if (place := await self._core.cursor_from(text)) is not None:
+                if (place := await self.core.cursor_from(text)) is not None:
                     return str(place)
             else:
-                asks = self._core.policy.asks
-                opened = await self._core.seals.open(kind.uri, text) if asks else text
+                asks = self.core.policy.asks
+                opened = await self.core.seals.open(kind.uri, text) if asks else text
                 parse_cursor(cursor := (opened or "").rstrip())
                 return cursor
         raise invalid("This cursor was not given out by this server for this event.", field="cursor")
@@ -206,11 +206,11 @@ class EventCatalogue:
     # Reading
 
     def listener(self, permits: Permits, selection: Selection, **who: Any) -> Listener:
-        return Listener(self._core, permits, wanted=selection.filter, **who)
+        return Listener(self.core, permits, wanted=selection.filter, **who)
 
     async def reader(self, selection: Selection, listener: Listener, cursor: str | None) -> Reader:
         """Returns a reader behind `cursor`, or behind everything there is. It has to be closed."""
-        core, kind = self._core, selection.kind
+        core, kind = self.core, selection.kind
         if selection.filter is not None:
             await core.watched(selection.filter.subscriptions)
             at = str(core.bus.head) if cursor is None else cursor

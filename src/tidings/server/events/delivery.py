@@ -27,10 +27,10 @@ from tidings._kit import event_wire
 from tidings._kit.backoff import jittered
 from tidings.bus.streams import Lease, parse_cursor
 from tidings.changes import Cursor
-from tidings.errors import NotAuthorized, TidingsError, TransportError
+from tidings.errors import TidingsError, TransportError
 from tidings.server.config import Webhooks
 from tidings.server.core import Core
-from tidings.server.events.catalogue import EventCatalogue
+from tidings.server.events.catalogue import EventCatalogue, Selection
 from tidings.server.events.grants import Grant, GrantStore, Progress
 from tidings.server.events.messages import Json, canonical, iso
 from tidings.server.events.reading import Batch, Listener, Permits, Reader
@@ -100,14 +100,12 @@ class Delivery:
         self._news.set()
 
     async def run(self) -> None:
-        context = context_of(self.grant)
-        auth_context_var.set(None if context.request is None else context.request.scope.get("user"))
         while self.grant.seconds_left > 0:
             try:
                 self._progress, self._revision = await self._means.store.progress(self.grant)
                 self._saved_cursor = self._progress.cursor
                 while self.grant.seconds_left > 0:
-                    await self._live(context)
+                    await self._live()
             except TransportError:
                 await asyncio.sleep(_RETRY_SECONDS)
             except _Superseded:
@@ -118,52 +116,39 @@ class Delivery:
         if self._unsaved and self._lease.is_held:
             await self._means.store.save(self.grant, self._progress, self._revision)
 
-    async def _live(self, context: RequestContext) -> None:
-        progress = self._progress
+    async def _live(self) -> None:
+        """Delivers until the subscription is parked, or something changes."""
+        grant, context = self.grant, context_of(self.grant)
+        auth_context_var.set(None if context.request is None else context.request.scope.get("user"))
         try:
-            if progress.parked == self.grant.edition:
+            if self._progress.parked == grant.edition:
                 self._news.clear()
-                await self._wait(self.grant.seconds_left)
+                await self._wait(grant.seconds_left)
                 return
-            async with self._reading(context) as (kind, listener, reader):
-                await self._deliver(kind, listener, reader)
-                if isinstance(listener.reason, NotAuthorized):
+            selection = await self._means.events.select(context, grant.name, grant.arguments)
+            who = {"client": grant.id, "principal": grant.principal, "news": self._news}
+            async with webhook_reading(self._means.events, context, selection, self._progress.cursor, **who) as reading:
+                listener, reader = reading
+                await self._deliver(selection, listener, reader)
+                if listener.reason is not None:
                     raise listener.reason
-            if listener.reason is None:
+            if listener.over:
                 raise _Superseded  # The server stops.
-            await asyncio.sleep(_RETRY_SECONDS)
         except _Parked:
             pass
         except (TidingsError, MCPError) as error:
             if isinstance(error, TransportError):
                 raise
-            await self._park(str(error))
+            if isinstance(error, TidingsError) and error.retryable:
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                await self._park(str(error))
 
-    @asynccontextmanager
-    async def _reading(self, context: RequestContext) -> AsyncGenerator[tuple[EventType, Listener, Reader]]:
-        core, events, grant = self._means.core, self._means.events, self.grant
-        selection = await events.select(context, grant.name, grant.arguments)
-        permits = Permits(core.policy.screen(context), core.policy.limits.permission)
-        principal = None if grant.user is None else grant.user.get("subject") or grant.user["client_id"]
-        listener = events.listener(
-            permits, selection, client=grant.id, principal=principal, transport="webhook", news=self._news
-        )
-        core.join(listener)
-        try:
-            reader = await events.reader(selection, listener, self._progress.cursor)
-            try:
-                yield selection.kind, listener, reader
-            finally:
-                reader.close()
-        finally:
-            core.leave(listener)
-            listener.gone()
-
-    async def _deliver(self, kind: EventType, listener: Listener, reader: Reader) -> None:
-        progress = self._progress
+    async def _deliver(self, selection: Selection, listener: Listener, reader: Reader) -> None:
+        progress, kind = self._progress, selection.kind
         while not listener.over and self.grant.seconds_left > 0:
             self._news.clear()
-            await self._deliver_again(kind, listener)
+            await self._deliver_again(selection, listener)
             batch = await reader.next(_AT_ONCE, oldest=self.grant.oldest)
             if batch.truncated:
                 progress.truncated = self.grant.edition
@@ -244,12 +229,10 @@ class Delivery:
             await self._wait_until(next_try, listener)
         return False
 
-    async def _deliver_again(self, kind: EventType, listener: Listener) -> None:
-        progress = self._progress
+    async def _deliver_again(self, selection: Selection, listener: Listener) -> None:
+        progress, events, kind = self._progress, self._means.events, selection.kind
         for edition, event_id, cursor in self.grant.again:
             if edition > progress.redelivered:
-                events, grant = self._means.events, self.grant
-                selection = await events.select(context_of(grant), grant.name, grant.arguments)
                 reader = await events.reader(selection, listener, one_before(kind, cursor))
                 try:
                     batch: Batch = await reader.next(1)
@@ -297,6 +280,26 @@ class Delivery:
                 await self._news.wait()
         except TimeoutError:
             return
+
+
+@asynccontextmanager
+async def webhook_reading(
+    events: EventCatalogue, context: RequestContext, selection: Selection, cursor: str | None, **who: Any
+) -> AsyncGenerator[tuple[Listener, Reader]]:
+    """Registers a subscriber, and yields it with its reader behind `cursor`, or behind everything there is."""
+    core = events.core
+    permits = Permits(core.policy.screen(context), core.policy.limits.permission)
+    listener = events.listener(permits, selection, transport="webhook", **who)
+    core.join(listener)
+    try:
+        reader = await events.reader(selection, listener, cursor)
+        try:
+            yield listener, reader
+        finally:
+            reader.close()
+    finally:
+        core.leave(listener)
+        listener.gone()
 
 
 def one_before(kind: EventType, cursor: str) -> str:

@@ -11,14 +11,16 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tidings.bus import Records
 from tidings.bus.shared import LONGEST_STAY
 from tidings.errors import BusUnavailable, LimitReached
 from tidings.server.events.messages import Json, canonical
+
+ValueT = TypeVar("ValueT", "Grant", bytes)
 
 PARTS: Final = 8
 _MOST_LISTED: Final = 5_000  # In one part: the list is one record.
@@ -61,6 +63,11 @@ class Grant:
 
     def __bytes__(self) -> bytes:
         return canonical(asdict(self)).encode()
+
+    @property
+    def principal(self) -> str | None:
+        """The name by which its rights are revoked."""
+        return None if self.user is None else self.user.get("subject") or self.user["client_id"]
 
     @property
     def mark(self) -> str:
@@ -160,15 +167,14 @@ class GrantStore:
 
         `edit` is called again if somebody else has changed the grant meanwhile.
         """
-        for _ in range(_TRIES):
-            found = await self.records.get(key := f"webhook/{grant_id}")
-            there = None if found is None else Grant.parse(found.value)
+
+        async def edited(value: bytes | None) -> Grant:
+            there = None if value is None else Grant.parse(value)
             grant = edit(there if there is not None and there.seconds_left > 0 else None)
-            await self._list(grant.owner, lambda listed, grant=grant: _with(listed, grant, most))
-            seconds, revision = max(grant.seconds_left, 0.001), found.revision if found is not None else 0
-            if await self.records.put(key, bytes(grant), seconds=seconds, revision=revision) is not None:
-                return grant
-        raise BusUnavailable("This subscription is written by too many at once. Try again.")
+            await self._list(grant.owner, lambda listed: _with(listed, grant, most))
+            return grant
+
+        return await self._replace(f"webhook/{grant_id}", edited, lambda grant: max(grant.seconds_left, 0.001))
 
     async def remove(self, grant_id: str, owner: str) -> bool:
         """Removes a grant. Returns False if there was none."""
@@ -191,15 +197,24 @@ class GrantStore:
         return [grant for grant in grants if grant is not None]
 
     async def _list(self, owner: str, edit: Callable[[dict[str, Listed]], dict[str, Listed]]) -> None:
+        async def edited(value: bytes | None) -> bytes:
+            return canonical(edit({} if value is None else _alive(value))).encode()
+
         part = part_of(owner)
         async with self._turns[part]:
-            for _ in range(_TRIES):
-                found = await self.records.get(key := f"webhooks/{part}")
-                value = canonical(edit({} if found is None else _alive(found.value))).encode()
-                revision = found.revision if found is not None else 0
-                if await self.records.put(key, value, seconds=LONGEST_STAY, revision=revision) is not None:
-                    return
-        raise BusUnavailable("The list of webhooks is written by too many at once. Try again.")
+            await self._replace(f"webhooks/{part}", edited, lambda _: LONGEST_STAY)
+
+    async def _replace(
+        self, key: str, edit: Callable[[bytes | None], Awaitable[ValueT]], seconds: Callable[[ValueT], float]
+    ) -> ValueT:
+        """Puts what `edit` returns in place of a record, and returns it. Others may write the record, too."""
+        for _ in range(_TRIES):
+            found = await self.records.get(key)
+            value = await edit(None if found is None else found.value)
+            revision = 0 if found is None else found.revision
+            if await self.records.put(key, bytes(value), seconds=seconds(value), revision=revision) is not None:
+                return value
+        raise BusUnavailable("Webhooks are changed by too many at once. Try again.")
 
 
 def _alive(value: bytes) -> dict[str, Listed]:

@@ -24,10 +24,9 @@ from tidings.server import config
 from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
 from tidings.server.events.catalogue import EventCatalogue, Selection
-from tidings.server.events.delivery import Delivery, Means, new_id, status_of
+from tidings.server.events.delivery import Delivery, Means, new_id, status_of, webhook_reading
 from tidings.server.events.grants import PARTS, Grant, GrantStore, Listed, Progress, part_of
 from tidings.server.events.messages import Json, canonical, invalid, iso
-from tidings.server.events.reading import Permits
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext
 from tidings.server.principals import holder_of
@@ -171,44 +170,32 @@ class WebhookSubscriptions:
             await self._challenge(grant)
             old = None if there is None else (await self._store.progress(there))[0]
             grant = await self._store.change(grant.id, partial(_refreshed, grant), self._settings.per_client)
-            await self._tell(grant)
+            await self._tell(owner)
             if there is not None and old is not None and old.life == grant.life:
                 start, truncated = old.cursor, old.truncated == there.edition
-            status = (
-                {} if there is None or old is None else {"deliveryStatus": {**status_of(there, old), "active": True}}
-            )
-            return {
-                "id": grant.id,
-                "refreshBefore": iso(grant.expires),
-                "cursor": events.cursor_text(selection.kind, start),
-                "truncated": truncated,
-                **status,
-            }
+            given: Json = {"id": grant.id, "refreshBefore": iso(grant.expires), "truncated": truncated}
+            if there is not None and old is not None:
+                given["deliveryStatus"] = {**status_of(there, old), "active": True}
+            return {**given, "cursor": events.cursor_text(selection.kind, start)}
 
     async def _start(
         self, ctx: RequestContext, selection: Selection, params: messages.SubscribeParams
     ) -> tuple[str, bool]:
         """Returns the cursor behind which a subscription begins, and whether that is later than was asked for."""
-        events, kind = self._events, selection.kind
-        cursor = None if params.cursor is None else await events.cursor_from(kind, params.cursor)
-        permits = Permits(self._core.policy.screen(ctx), self._core.policy.limits.permission)
-        listener = events.listener(permits, selection, client="", principal=None, transport="webhook")
-        reader = await events.reader(selection, listener, cursor)
-        try:
+        events = self._events
+        cursor = None if params.cursor is None else await events.cursor_from(selection.kind, params.cursor)
+        async with webhook_reading(events, ctx, selection, cursor, client="", principal=None) as (_, reader):
             if cursor is None:
                 return reader.cursor, False
             batch = await reader.next(1)
             return batch.start if batch.truncated else cursor, batch.truncated
-        finally:
-            reader.close()
-            listener.gone()
 
     async def unsubscribe(self, ctx: RequestContext, params: messages.UnsubscribeParams) -> Json:
         with self._events.errors(ctx):
             owner, _ = self._owner(ctx)
             grant_id = messages.subscription_id(owner, params.delivery.url, params.name, params.arguments)
             if await self._store.remove(grant_id, owner):
-                await self._tell_part(part_of(owner))
+                await self._tell(owner)
             return {}
 
     async def deliveries(self, ctx: RequestContext, params: messages.DeliveriesParams) -> Json:
@@ -246,15 +233,14 @@ class WebhookSubscriptions:
             def edit(there: Grant | None) -> Grant:
                 return (there or grant).deliver_again(params.event_id, cursor)
 
-            await self._tell(await self._store.change(grant.id, edit, self._settings.per_client))
+            await self._store.change(grant.id, edit, self._settings.per_client)
+            await self._tell(owner)
             return {}
 
-    async def _tell(self, grant: Grant) -> None:
-        await self._tell_part(part_of(grant.owner))
-
-    async def _tell_part(self, part: int) -> None:
+    async def _tell(self, owner: str) -> None:
+        """Lets the replica that delivers to this principal look again."""
         with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.
-            await self._core.publish(ResourceUpdated(f"{EVENTS}{NOTICE}{part}"))
+            await self._core.publish(ResourceUpdated(f"{EVENTS}{NOTICE}{part_of(owner)}"))
 
 
 def _refreshed(grant: Grant, there: Grant | None) -> Grant:
