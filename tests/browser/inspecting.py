@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
 from tests import forking
@@ -53,9 +54,24 @@ class Inspector:
     folder: Path
     process: asyncio.subprocess.Process
 
+    entered: dict[str, str] = field(default_factory=dict[str, str])
+    """The headers of whoever came in first."""
+
     @property
     def base(self) -> str:
         return self.url.partition("/#")[0]
+
+    async def link(self) -> str:
+        """An address that opens the page, which each does only once."""
+        own = {"origin": self.base, "x-tidings": "1"}
+        async with httpx2.AsyncClient(base_url=self.base, headers={**own, **self.entered}) as http:
+            if not self.entered:
+                token = self.url.partition("#token=")[2]
+                answer = (await http.post("/api/enter", json={"token": token})).raise_for_status()
+                cookie = answer.headers["set-cookie"].partition(";")[0]
+                self.entered = {"x-tidings": answer.json()["key"], "cookie": cookie}
+            answer = (await http.post("/api/link", json={}, headers=self.entered)).raise_for_status()
+            return f"{self.base}/#token={answer.json()['token']}"
 
 
 @asynccontextmanager
@@ -144,8 +160,9 @@ class Look:
     async def connected(self, server: str) -> None:
         """Wait until a server's entry on the left says so."""
         one = self("server").filter(has=self.page.get_by_text(server, exact=True))
-        await expect(one.locator(".dot")).to_have_class(re.compile(r"^dot\s*(svelte-\S+)?$"), timeout=STARTED * 1000)
-        await expect(one).to_contain_text(re.compile("quiet|change"))
+        await expect(one).to_have_attribute("data-state", "connected", timeout=STARTED * 1000)
+        await expect(one.locator(".dot")).to_have_class(re.compile(r"^dot\s*(svelte-\S+)?$"))
+        await expect(one).to_contain_text(re.compile("quiet|/min"))
 
     async def overflow(self) -> int:
         """By how many pixels the page is wider than what shows it."""
@@ -158,8 +175,13 @@ class Look:
 
 
 @asynccontextmanager
-async def looking(browser: Browser, inspector: Inspector, to: str = "", **options: Any) -> AsyncGenerator[Look]:
-    """The page, opened by the address that was printed. Nothing may leave it, and nothing may fail in it."""
+async def looking(
+    browser: Browser, inspector: Inspector, to: str = "/~/servers", **options: Any
+) -> AsyncGenerator[Look]:
+    """The page, opened by the address that was printed. Nothing may leave it, and nothing may fail in it.
+
+    Without a screen in `to`, the page chooses one, and may subscribe to something there.
+    """
     wanted: dict[str, Any] = {"viewport": {"width": 1440, "height": 880}, "color_scheme": "dark", **options}
     context = await browser.new_context(**wanted)
     context.set_default_timeout(PATIENCE * 1000)
@@ -167,7 +189,7 @@ async def looking(browser: Browser, inspector: Inspector, to: str = "", **option
         page = await context.new_page()
         look = Look(page, inspector)
         await _watch(context, look)
-        await page.goto(inspector.url + (f"&to={to}" if to else ""))
+        await page.goto(await inspector.link() + (f"&to={to}" if to else ""))
         yield look
         assert not look.outside, look.outside
         assert not look.faults, look.faults

@@ -101,7 +101,7 @@ async def test_json_that_is_nested_without_end_is_no_fault(look: Look) -> None:
 async def test_a_result_that_nobody_checked_is_shown_as_it_is(look: Look, method: str, params: dict[str, Any]) -> None:
     await look.connected(NAME)
     answer = await _asked(look, "POST", f"/api/servers/{HERE}/request", {"method": method, "params": params})
-    await look.screen(HERE, "requests", json.loads(answer)["id"])
+    await look.screen(HERE, "tasks", json.loads(answer)["id"])
     await expect(look("result").get_by_text("unexpected").first).to_be_visible()
 
 

@@ -10,7 +10,7 @@ from tests.browser.inspecting import Inspector, Look, inspecting, looking, progr
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
-TABS = ["live", "overview", "tools", "resources", "prompts", "requests", "messages", "logs"]
+TABS = ["live", "overview", "tools", "resources", "prompts", "tasks", "messages", "logs"]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[
 
 @pytest.fixture
 async def look(browser: Browser, inspector: Inspector) -> AsyncGenerator[Look]:
-    async with looking(browser, inspector) as one:
+    async with looking(browser, inspector, "/sample/live") as one:
         await one.connected("sample")
         yield one
 
@@ -31,6 +31,12 @@ async def test_the_token_leaves_the_address_and_the_page_needs_it_no_more(look: 
     assert "token" not in look.page.url
     await look.page.reload()
     await look.connected("sample")
+
+
+async def test_one_lands_where_something_is_being_watched(browser: Browser, inspector: Inspector) -> None:
+    async with looking(browser, inspector, "") as look:
+        await expect(look("screen-live")).to_be_visible()
+        await expect(look("server").first).to_contain_text("watching 4 resources")
 
 
 async def test_who_has_no_key_sees_nothing(browser: Browser, inspector: Inspector) -> None:
@@ -45,6 +51,25 @@ async def test_who_has_no_key_sees_nothing(browser: Browser, inspector: Inspecto
         await expect(page.get_by_test_id("locked")).to_be_visible()
     finally:
         await context.close()
+
+
+async def test_a_link_that_was_used_opens_nothing_and_the_page_makes_another(
+    browser: Browser, inspector: Inspector
+) -> None:
+    used = await inspector.link()
+    async with looking(browser, inspector) as look:
+        await look.general("settings")
+        context = await browser.new_context()
+        try:
+            page = await context.new_page()
+            await page.goto(used)
+            await expect(page.get_by_test_id("locked")).to_be_visible()
+            await look("new-link").click()
+            await page.goto(await look("made-link").inner_text())
+            await page.reload()
+            await expect(page.get_by_test_id("server").first).to_be_visible()
+        finally:
+            await context.close()
 
 
 async def test_the_palette_finds_tools_resources_and_screens(look: Look) -> None:
@@ -95,7 +120,7 @@ async def test_keys_lead_everywhere_and_the_sheet_tells_them(look: Look) -> None
     await look.page.keyboard.press("Escape")
     await expect(look.page).to_have_url(re.compile("/tools$"))
     await look.page.keyboard.press("g")
-    await look.page.keyboard.press("s")
+    await look.page.keyboard.press("v")
     await expect(look("screen-servers")).to_be_visible()
 
 
@@ -157,7 +182,7 @@ async def test_what_is_not_there_is_told_and_leads_on(look: Look) -> None:
     await expect(look.page.get_by_text("No server named nobody")).to_be_visible()
     await look.screen("sample", "tools", "nothing")
     await expect(look("screen-tools")).to_contain_text("No tool named nothing")
-    await look.screen("sample", "requests", "none-such")
+    await look.screen("sample", "tasks", "none-such")
     await expect(look("error")).to_be_visible()
     await look.general("help", "none-such")
     await expect(look("screen-help").get_by_role("alert")).to_be_visible()
@@ -201,19 +226,24 @@ async def test_a_width_that_was_dragged_is_remembered(look: Look) -> None:
 
 
 async def test_on_a_phone_every_screen_can_be_reached_and_used(browser: Browser, inspector: Inspector) -> None:
-    async with looking(browser, inspector, viewport={"width": 360, "height": 720}, has_touch=True) as look:
+    phone = {"width": 360, "height": 720}
+    async with looking(browser, inspector, "/sample/live", viewport=phone, has_touch=True) as look:
         for tab in TABS:
-            await look(f"tab-{tab}").tap()
+            if tab not in ("live", "tools", "resources", "messages"):
+                await look("phone-more").tap()
+                await look(f"more-{tab}").tap()
+            else:
+                await look(f"phone-{tab}").tap()
             await expect(look(f"screen-{tab}")).to_be_visible()
             assert await look.overflow() == 0
-        await look("tab-tools").tap()
+        await look("phone-tools").tap()
         await look.row("tools", "Add two").tap()
         await look("field-a").get_by_role("textbox").fill("1")
         await look("call").tap()
         await expect(look("result")).to_contain_text('"total": 3')
         await look.page.get_by_role("button", name="Back").tap()
         await expect(look("tools")).to_be_visible()
-        await look.page.get_by_role("button", name="Servers").tap()
+        await look("menu").tap()
         await look.page.get_by_role("link", name="Settings").tap()
         await expect(look("screen-settings")).to_be_visible()
         assert await look.overflow() == 0

@@ -56,7 +56,7 @@ async def _call(look: Look, tool: str, server: str = "hostile") -> None:
 
 async def test_scripts_in_names_titles_and_descriptions_are_texts(look: Look) -> None:
     await look.connected("hostile")
-    for screen in ("overview", "tools", "resources", "prompts", "messages", "logs", "requests"):
+    for screen in ("overview", "tools", "resources", "prompts", "messages", "logs", "tasks"):
         await look.screen("hostile", screen)
         assert await look.page.locator("img[src=x], main script").count() == 0
     await look.screen("hostile", "overview")
@@ -97,7 +97,7 @@ async def test_no_resource_runs_whatever_it_is(look: Look, uri: str) -> None:
     elif kind == "application/json":
         await expect(look("text")).to_contain_text('{"a": [1, 2')
     elif kind == "application/octet-stream":
-        await expect(look("contents")).to_contain_text("2.0 kB, application/octet-stream: binary")
+        await expect(look("contents")).to_contain_text("2.0 KB, application/octet-stream: binary")
     await look("subscribe").click()
     await expect(look("subscription")).to_be_visible()
     await expect(look("contents")).to_be_visible()

@@ -1,11 +1,18 @@
 """What a server asks waits in a tray, and the page goes on behind it; in both eras."""
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
+from tests.ports import free_port
+from tests.server.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
 ERAS = ["modern", "legacy"]
@@ -14,6 +21,7 @@ ERAS = ["modern", "legacy"]
 @pytest.fixture(scope="module")
 async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Inspector]:
     servers = {"modern": program("sample"), "legacy": program("sample", era="legacy")}
+    servers["modern"]["tidings"]["roots"] = ["/srv/a folder"]
     async with inspecting(tmp_path_factory.mktemp("questions"), servers) as one:
         yield one
 
@@ -65,8 +73,8 @@ async def test_a_question_leads_to_the_call_that_asked_it(look: Look) -> None:
     await _asked(look, "modern", "greet")
     await look("questions").click()
     await look("asker").click()
-    await expect(look("screen-requests")).to_be_visible()
-    await expect(look("screen-requests").get_by_role("option", selected=True)).to_contain_text("greet")
+    await expect(look("screen-tasks")).to_be_visible()
+    await expect(look("screen-tasks").get_by_role("option", selected=True)).to_contain_text("greet")
     await look("refuse").click()
 
 
@@ -81,9 +89,54 @@ async def test_a_person_can_be_the_model(look: Look, era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_folders_are_given_line_by_line(look: Look, era: str) -> None:
-    await _asked(look, era, "where")
-    await look("questions").click()
-    await look("question").get_by_role("textbox").fill("/srv/a folder\nfile:///tmp")
-    await look("answer").click()
-    await expect(look("result")).to_contain_text("file:///srv/a%20folder file:///tmp")
+async def test_folders_come_from_a_setting_without_asking(look: Look, era: str) -> None:
+    await look.connected(era)
+    await look.screen(era, "tools", "where")
+    await look("call").click()
+    await expect(look("result")).to_contain_text("file:///srv/a%20folder" if era == "modern" else "text")
+    await expect(look("questions")).to_have_count(0)
+
+
+async def test_rules_answer_before_anybody_is_asked(look: Look) -> None:
+    await look.connected("modern")
+    await look.screen("modern", "tools", "greet")
+    await look.page.keyboard.press("q")
+    await expect(look("questions-panel")).to_contain_text("1 folder")
+    await look("rules").click()
+    await look("rules-text").fill('[{"elicitation": "*are you*", "accept": {"name": 7}}')
+    await look("rules-save").click()
+    await expect(look("questions-panel").get_by_role("alert")).to_contain_text("Invalid JSON")
+    await look("rules-text").fill('[{"elicitation": "*are you*", "say": "yes"}]')
+    await look("rules-save").click()
+    await expect(look("error")).to_contain_text("rule 1")
+    await look("rules-text").fill('[{"elicitation": "*are you*", "accept": {"name": "Grace", "age": 80}}]')
+    await look("rules-save").click()
+    await expect(look("rules-text")).to_have_count(0)
+    await look("call").click()
+    await expect(look("result")).to_contain_text("Hello Grace, 80")
+    await look("rules").click()
+    await look("rules-text").fill("")
+    await look("rules-save").click()
+    await expect(look("rules-text")).to_have_count(0)
+
+
+async def test_a_model_at_any_address_writes_the_text(look: Look) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def complete(request: Request) -> JSONResponse:
+        asked.append(await request.json())
+        return JSONResponse({"model": "small", "choices": [{"message": {"role": "assistant", "content": "Paris"}}]})
+
+    port = free_port()
+    model = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    async with serving(model, port=port):
+        await _asked(look, "modern", "capital")
+        await look("questions").click()
+        await look("ask-model").click()
+        await look("model-address").fill(f"http://127.0.0.1:{port}/v1")
+        await look("model-name").fill("small")
+        await look("ask-model").click()
+        await expect(look("sampling-text")).to_have_value("Paris")
+        await look("answer").click()
+        await expect(look("result")).to_contain_text("small says Paris")
+    assert asked[0]["messages"] == [{"role": "user", "content": "The capital of France?"}]

@@ -87,7 +87,7 @@ SHOWN: dict[str, tuple[str, str]] = {
     "resources": (f"#/My%20vault/resources/{URI}", "diff"),
     "prompts": ("#/My%20vault/prompts", "prompts"),
     "prompt": ("#/sample/prompts/review", "get-prompt"),
-    "requests": ("#/sample/requests", "requests"),
+    "requests": ("#/sample/tasks", "requests"),
     "messages": ("#/sample/messages", "messages"),
     "logs": ("#/sample/logs", "logs"),
     "lost": ("#/away/overview", "error"),

@@ -113,7 +113,7 @@ async def test_what_is_no_server_is_told_who_is_at_fault(look: Look) -> None:
     await look.general("servers", "new")
     await look("server-target").fill("no-such-program-anywhere --now")
     await look("server-save").click()
-    await expect(look("server-state")).to_contain_text("gave up")
+    await expect(look("server-state")).to_contain_text("failed")
     await look("tab-overview").click()
     await expect(look("error")).to_contain_text("no-such-program-anywhere")
     await expect(look("error").get_by_role("link", name="How to fix this")).to_be_visible()

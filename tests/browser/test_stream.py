@@ -90,7 +90,7 @@ async def test_what_ends_after_thousands_of_others_is_still_one_row_in_its_place
         await look.connected("sample")
         await look.page.route("**/api/stream?**", tell)
         await look.page.reload()
-        await look.screen("sample", "requests")
+        await look.screen("sample", "tasks")
         await expect(look.rows("requests").first).to_contain_text("another")
         await look("filter").fill("the first")
         await expect(look.rows("requests")).to_have_count(1)

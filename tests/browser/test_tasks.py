@@ -45,7 +45,7 @@ async def test_a_task_is_shown_listed_kept_over_a_reload_and_cancelled(look: Loo
     await expect(look("task-timing")).to_contain_text("by notification")
     await expect(look("task-id")).to_contain_text("reindex.")
     await expect(look("tool-form")).to_contain_text("ran as a task")
-    await look.screen("jobs", "requests")
+    await look.screen("jobs", "tasks")
     await look("show-tasks").click()
     await look.row("requests", "reindex").click()
     await look.page.reload()
@@ -74,11 +74,11 @@ async def test_tasks_can_be_used_by_everybody_also_on_a_phone(
     browser: Browser, inspector: Inspector, scheme: str
 ) -> None:
     options = {"color_scheme": scheme, "bypass_csp": True, "viewport": {"width": 390, "height": 844}}
-    async with looking(browser, inspector, to="/jobs/requests?show=tasks", **options) as look:
+    async with looking(browser, inspector, to="/jobs/tasks?show=tasks", **options) as look:
         await look.screen("jobs", "tools", "import_folder")
         await look("call").click()
         await expect(look("task-status")).to_have_text("input required")
-        await look.go("#/jobs/requests?show=tasks")
+        await look.go("#/jobs/tasks?show=tasks")
         await look.row("requests", "import_folder").click()
         await expect(look("question")).to_be_visible()
         assert await violations(look) == []
@@ -107,7 +107,7 @@ async def test_a_wait_ends_with_the_difference_when_the_note_is_edited_elsewhere
 
 async def test_a_task_that_is_unknown_to_the_server_is_said_to_be_so(look: Look) -> None:
     await look.connected("jobs")
-    await look.go("#/jobs/requests?show=tasks")
+    await look.go("#/jobs/tasks?show=tasks")
     await look("task-to-follow").fill("nonsense")
     await look("follow-task").click()
     await expect(look("error")).to_contain_text("unknown")

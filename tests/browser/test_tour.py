@@ -48,7 +48,7 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
     await look("tour-next").click()
     await look("do-ask").click()
     await expect(look("outcome")).to_contain_text(re.compile(r"search answered in .*: \d+ notes"))
-    await expect(look("screen-requests")).to_contain_text("Shop/Flour.md")
+    await expect(look("screen-tasks")).to_contain_text("Shop/Flour.md")
 
     await look("tour-next").click()
     await look("do-page").click()

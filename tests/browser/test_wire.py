@@ -65,7 +65,7 @@ async def test_a_message_is_sent_again_as_it_was_and_otherwise(look: Look, era: 
     await expect(look.page.get_by_text("Invalid JSON")).to_be_visible()
     await look("edit-params").fill('{"name": "add", "arguments": {"a": 20, "b": 22}}')
     await look("send-edited").click()
-    await expect(look("screen-requests")).to_be_visible()
+    await expect(look("screen-tasks")).to_be_visible()
     await expect(look("result")).to_contain_text('"total": 42')
 
 

@@ -206,10 +206,14 @@ def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder
 def script_responder(path: str | os.PathLike[str]) -> Responder:
     """Returns a responder that follows the script at `path`. Raises `ValueError` if there is a mistake in it."""
     file = Path(path)
-    listed = _parsed(file)
+    return rules_responder(_parsed(file), f"The script {file}")
+
+
+def rules_responder(listed: object, name: str) -> Responder:
+    """Returns a responder that follows these rules. Raises `ValueError` if there is a mistake in them."""
     if not isinstance(listed, list):
-        raise ValueError(f"The script {file} must be a list of rules, such as: - roots: [~/notes]")  # noqa: TRY004
-    rules = [_rule(as_dict(each), f"{file}, rule {place}") for place, each in enumerate(cast("list[Any]", listed), 1)]
+        raise ValueError(f"{name} must be a list of rules, such as: - roots: [~/notes]")  # noqa: TRY004
+    rules = [_rule(as_dict(each), f"{name}, rule {place}") for place, each in enumerate(cast("list[Any]", listed), 1)]
     used = [0] * len(rules)
 
     def answer(request: PendingRequest) -> Any:

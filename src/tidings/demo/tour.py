@@ -106,7 +106,7 @@ def seen_answer(record: Record, view: ServerView) -> ObservedEffect | None:
     answer = text.counted(len(found), "note") if found else "see its answer"
     words = f"{as_text(request.params.get('name')) or 'the tool'} answered{took}: {answer}"
     paths = tuple(str(each["path"]) for each in found if each.get("path"))
-    return ObservedEffect(record.at, words, (), paths, view.name, "requests", request.id)
+    return ObservedEffect(record.at, words, (), paths, view.name, "tasks", request.id)
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 The client's events say what a message means: the state, lists, changes, contents, requests, questions. The messages and
 HTTP exchanges themselves are recorded by `WireRecorder`, which is the client's tap. Liveness checks are not recorded as
-messages while they succeed: at one a second they would push out everything else. Each becomes an `answer-time`. The
-HTTP exchange of a check that fails is recorded.
+messages while they succeed: at one a second they would push out everything else. Each becomes an `answer-time`, which
+is not stored. The HTTP exchange of a check that fails is recorded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ class WireRecorder:
         self._clock = clock
         self._connected = False
         self._shown_checks = 0
-        self._checks: dict[str | int, float] = {}
+        self._checks: dict[str | int, tuple[float, Message]] = {}
         self._begun: dict[int, Exchange] = {}  # Exchanges that are not recorded yet: their message decides.
         self._quiet: set[int] = set()  # The exchanges of liveness checks.
         self._base = 0  # Added to the ids of exchanges: every client counts from 1.
@@ -79,7 +79,7 @@ class WireRecorder:
 
     def message(self, message: Message) -> None:
         """Records a message that is about to be sent, or has arrived."""
-        if not (self._arrived(message.body) if message.incoming else self._sent(message.body, message.exchange)):
+        if not (self._arrived(message) if message.incoming else self._sent(message)):
             return
         body = message.body
         shown = body
@@ -93,13 +93,14 @@ class WireRecorder:
         if message.incoming and isinstance(method, str) and "id" not in body:
             self._notification(method, as_dict_or_none(body.get("params")), message.size)
 
-    def _sent(self, body: dict[str, Any], exchange: int | None) -> bool:
+    def _sent(self, message: Message) -> bool:
         """Returns whether to record a message that goes out."""
+        body, exchange = message.body, message.exchange
         known: Any = body.get("id")
         begun = None if exchange is None else self._begun.pop(exchange, None)
         if self._connected and body.get("method") in LIVENESS_CHECKS and isinstance(known, str | int):
             if not self._shown_checks:
-                self._checks[known] = self._clock()
+                self._checks[known] = self._clock(), message
                 if exchange is not None:
                     self._quiet.add(exchange)
                 return False
@@ -108,14 +109,19 @@ class WireRecorder:
             self._record_exchange(begun, whole=True)
         return True
 
-    def _arrived(self, body: dict[str, Any]) -> bool:
+    def _arrived(self, message: Message) -> bool:
         """Returns whether to record a message that came in."""
+        body = message.body
         known: Any = body.get("id")
         if isinstance(body.get("method"), str) or not isinstance(known, str | int):
             return True
-        if (asked_at := self._checks.pop(known, None)) is None:
+        if (check := self._checks.pop(known, None)) is None:
             return True
-        self._record("answer-time", {"ms": round((self._clock() - asked_at) * 1000, 3)})
+        asked_at, asked = check
+        sizes = {"size": asked.size, "answer_size": message.size}
+        answer = body if message.size <= _LARGEST_MESSAGE else cut(body, message.size)
+        ms = round((self._clock() - asked_at) * 1000, 3)
+        self._record("answer-time", {"ms": ms, "body": asked.body, "answer": answer, **sizes})
         return False
 
     def _notification(self, method: str, params: dict[str, Any] | None, size: int) -> None:
@@ -167,7 +173,7 @@ def _bounded(headers: Mapping[str, str]) -> dict[str, Any]:
 
 _LARGEST_MESSAGE: Final = 65_536  # Bytes that are kept of a question's text, or of a malformed item.
 _MOST_UNREAD: Final = 10_000
-_MOST_ANSWERS: Final = 50  # Messages among which the answer to a tool call is looked for: it has just arrived.
+_MOST_ANSWERS: Final = 50  # Messages among which the answer to a request is looked for: it has just arrived.
 _CHANGES: Final[dict[type, ChangeName]] = {
     ResourceUpdated: "resource-updated",
     ToolsListChanged: "tools-list-changed",
@@ -334,10 +340,10 @@ class Recorder:
             data |= {"completed_at": entry.completed_at, "attempts": entry.attempts}
             if entry.error is not None:
                 data["error"] = self._error(entry.error, entry.method)
-            malformed = isinstance(entry.error, MalformedMessage) and entry.method == "tools/call"
+            malformed = isinstance(entry.error, MalformedMessage) and known not in self._asides
             if malformed or (entry.error is None and known not in self._asides):
                 # Of a malformed result, the user wants to see what the server really sent.
-                result = self._raw_answer(entry.params) if malformed else _dumped(entry.result)
+                result = self._raw_answer(entry) if malformed else _dumped(entry.result)
                 data["result"], data["result_size"] = self._within(result, self._limits.content_bytes)
             if (task := entry.task) is not None:  # If the client still has it, it goes on.
                 self._record_task(
@@ -361,15 +367,16 @@ class Recorder:
             self._asides.add(origin.id)
         return origin.id, origin.aside
 
-    def _raw_answer(self, call: Mapping[str, Any]) -> Any:
-        """Returns the answer to a tool call as it arrived; None if it is not among the last messages."""
+    def _raw_answer(self, entry: QueueEntry) -> Any:
+        """Returns the answer to a request as it arrived; None if it is not among the last messages."""
         messages = self._view.messages
         for message in messages[-_MOST_ANSWERS:][::-1]:
             asked = None if message.partner is None or not message.incoming else messages.get(message.partner)
-            if asked is not None and asked.method == "tools/call":
+            if asked is not None and asked.method == entry.method:
                 params = as_dict(asked.body.get("params"))
-                same_arguments = (params.get("arguments") or {}) == (call.get("arguments") or {})
-                if same_arguments and params.get("name") == call.get("name"):
+                if all(
+                    (params.get(key) or {}) == (entry.params.get(key) or {}) for key in ("name", "arguments", "uri")
+                ):
                     return message.body.get("result")
         return None
 

@@ -35,7 +35,7 @@ that was exported and imported are the same. The kinds of records, and their dat
   `request` (id), `deadline`.
 - `answered`, a question was settled: `id`, `answer`, `outcome` (`answered`, `declined`, `cancelled`, `refused`,
   `timed out`, `no longer wanted`).
-- `answer-time`, a liveness check was answered: `ms`.
+- `answer-time`, a liveness check was answered: `ms`, `body`, `answer`, `size`, `answer_size`. It is not stored.
 - `missed`, records could not be stored: `count`.
 
 A missing key means that nothing is known or, in a later record with the same `id`, that nothing changed. Readers skip
@@ -87,6 +87,7 @@ CHANGE_METHODS: Final[dict[str, ChangeName]] = {
 #: The change that announces differences in each list.
 LIST_CHANGES: Final[dict[str, str]] = {name: f"{kind.capability}-list-changed" for name, kind in LISTS.items()}
 LIVENESS_CHECKS: Final = ("ping", "server/discover")
+NOT_STORED: Final = "answer-time"  #: The kind of record that would fill a session in which nothing happens.
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class SessionLimits:
     """Limits for each server of a session. The oldest entries beyond them are dropped and counted."""
 
     messages: int = 20_000
-    message_bytes: int = 64 * 2**20
+    message_bytes: int = 64_000_000
     logs: int = 20_000
     notifications: int = 20_000
     changes: int = 20_000

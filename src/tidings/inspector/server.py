@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mcp_types import LoggingLevel
 
     from tidings.client.live import LiveClient
+    from tidings.client.pending import Responder
+    from tidings.client.sign_in import SigningIn
     from tidings.client.targets import Target
     from tidings.client.transports.tap import Tap
     from tidings.inspector.recorder import KnownServer, MakeRecord, Recorder
@@ -82,11 +84,10 @@ class ConnectionSpec:
             return target_of(self.target.resolved(self.environ))
         return parse_target(self.target, environ=self.environ)
 
-    def client(self, target: "Target", tap: "Tap") -> "LiveClient":
-        """Makes a client that passes the server's questions to the user."""
+    def client(self, target: "Target", tap: "Tap", answer: "Responder") -> "LiveClient":
+        """Makes a client. Which folders it may use is a setting; other questions are for `answer`."""
         from tidings.client.link import Setup  # noqa: PLC0415 - imports the SDK
         from tidings.client.live import LiveClient  # noqa: PLC0415 - imports the SDK
-        from tidings.client.pending import ASK  # noqa: PLC0415 - imports the SDK
         from tidings.client.responders import roots_responder  # noqa: PLC0415 - imports the SDK
         from tidings.client.transports.tap import TapReporter  # noqa: PLC0415 - imports the SDK
         from tidings.client.wiring import ClientWiring  # noqa: PLC0415 - imports the SDK
@@ -95,14 +96,14 @@ class ConnectionSpec:
         timeouts = replace(self.timeouts or CONFIG.timeouts, ping=ping, ping_interval=interval)
         config, reporter = replace(CONFIG, timeouts=timeouts), TapReporter(tap, target)
         setup = Setup(target, config, self.era, self.log_level, tap=reporter)
-        roots = None if self.roots is None else roots_responder(self.roots)
-        return LiveClient(ClientWiring(setup, answer=lambda _: ASK, roots=roots))
+        return LiveClient(ClientWiring(setup, answer=answer, roots=roots_responder(self.roots or ())))
 
     @property
     def shown(self) -> dict[str, Any]:
         """The spec as JSON, without its secrets."""
         if isinstance(self.target, ServerEntry):
-            return {"name": self.name, **self.target.shown()}
+            derived = {"derived": True} if self.target.literal else {}  # The server's own name is better than this one.
+            return {"name": self.name, **derived, **self.target.shown()}
         return {"name": self.name, "target": type(self.target).__name__, "tidings": {"era": self.era}}
 
 
@@ -133,6 +134,10 @@ class InspectedServer:
     def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
         self.view = view  #: Everything that is known about it: read only.
         self.client: LiveClient | None = None  #: For what is not offered here. None before the first `connect`.
+        self.rules: Responder | None = None  #: Answers questions of the server before the user is asked.
+        self.rules_given: list[Any] = []  #: The rules as the user wrote them.
+        self.signing_in: SigningIn | None = None  #: The sign-in by the user that is going on, or was the last.
+        self.signing_task: asyncio.Task[None] | None = None
         self._spec = spec
         self._record = record
         self._numbers = count(1)
@@ -146,6 +151,10 @@ class InspectedServer:
     @property
     def name(self) -> str:
         return self._spec.name
+
+    def parsed_target(self) -> "Target":
+        """Parses its address or command. Raises `BadTarget` if it is not valid."""
+        return self._spec.parsed()
 
     # The connection.
 
@@ -201,6 +210,8 @@ class InspectedServer:
 
     async def aclose(self) -> None:
         """Ends the connection and all requests. Another client makes the next connection."""
+        if self.signing_task is not None and self.signing_task is not asyncio.current_task():
+            self.signing_task.cancel()
         await self._stop_connecting()
         if self.client is not None:
             await self.client.aclose()
@@ -229,6 +240,7 @@ class InspectedServer:
     async def _make_client(self) -> "LiveClient":
         await asyncio.to_thread(import_client)
         from tidings.client.events import StateChanged  # noqa: PLC0415 - imports the SDK
+        from tidings.client.pending import ASK  # noqa: PLC0415 - imports the SDK
         from tidings.inspector.recorder import KnownServer, Recorder  # noqa: PLC0415 - imports the SDK
 
         def state_changed(event: StateChanged) -> None:
@@ -238,7 +250,9 @@ class InspectedServer:
         target = self._target = self._spec.parsed()
         known = self._known = self._known or KnownServer(self._record, self.view)
         known.wire.start_client()
-        self.client = client = self._spec.client(target, known.wire)
+        self.client = client = self._spec.client(
+            target, known.wire, lambda question: ASK if self.rules is None else self.rules(question)
+        )
         self._recorder = Recorder(client, known, self._next_id, self._mask)
         client.on(StateChanged, state_changed)
         return client
@@ -283,10 +297,19 @@ class InspectedServer:
 
     # Requests.
 
-    def call(self, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
-        """Calls a tool. Returns the id of the request at once."""
-        params = {"name": tool, "arguments": dict(arguments or {})}
-        return self._start("tools/call", params, lambda client: client.call_tool(tool, arguments, timeout=timeout))
+    def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Calls a tool, with further metadata (`_meta`). Returns the id of the request at once."""
+        params = {"name": tool, "arguments": dict(arguments or {}), **({"_meta": dict(meta)} if meta else {})}
+        return self._start(
+            "tools/call", params, lambda client: client.call_tool(tool, arguments, meta, timeout=timeout)
+        )
 
     def read(self, uri: str, *, timeout: float | None = None) -> str:
         """Reads a resource. Returns the id of the request at once."""

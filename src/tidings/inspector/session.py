@@ -32,7 +32,7 @@ from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
 from tidings.inspector.catalog.catalog import ImportedServers, free_name, resolve
 from tidings.inspector.catalog.clients import FoundClient, find_clients
 from tidings.inspector.catalog.entry import keep_secrets
-from tidings.inspector.records import Record, SessionLimits
+from tidings.inspector.records import NOT_STORED, Record, SessionLimits
 from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.view.fold import fold_session
@@ -75,7 +75,7 @@ class Session:
         self.view = SessionView(self.limits, clock)  #: Everything that is known about all servers: read only.
         self.servers: dict[str, InspectedServer] = {}
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
-        self._environ = environ or {}
+        self.environ = environ or {}
         self._open: set[str] = set()
         self._seq = 0
         self._recent: Ring[Record] = Ring(self.limits.records, self.limits.recent_bytes)
@@ -110,7 +110,7 @@ class Session:
 
     async def add(self, entry: ServerEntry | ConnectionSpec, *, connect: bool = True) -> InspectedServer:
         """Adds a server, and connects to it in the background. Raises `ValueError` if its name is taken."""
-        spec = entry if isinstance(entry, ConnectionSpec) else ConnectionSpec.of(entry, self._environ)
+        spec = entry if isinstance(entry, ConnectionSpec) else ConnectionSpec.of(entry, self.environ)
         if spec.name in self._open:
             raise ValueError(f"This session already has a server {spec.name!r}. Use another name.")
         self._open.add(spec.name)
@@ -142,7 +142,7 @@ class Session:
         record = Record(self._seq, self.clock(), server, kind, data)
         fold_session(self.view, record)
         self._recent.append(record, record.seq, as_size(data.get("size" if "size" in data else "result_size")))
-        missed = 0 if self.journal is None else self.journal.put(record)
+        missed = 0 if self.journal is None or kind == NOT_STORED else self.journal.put(record)
         for listener in self._listeners:
             try:
                 listener(record)

@@ -88,6 +88,8 @@ export async function exchangeToken(token: string): Promise<void> {
     localStorage.setItem(KEY, key)
   } catch { /* see above */ }
 }
+/** The token of a link that opens the page in another browser, once. */
+export const newLink = () => post<{ token: string }>('/api/link')
 export const streamUrl = (after: number) => withKey(`/api/stream?after=${after}`)
 export const hello = () => get<T.Hello>('/api/hello')
 export const snapshot = () => get<T.Snapshot>('/api/snapshot')
@@ -105,16 +107,29 @@ export const blobUrl = (server: string, uri: string, version: number, index = 0)
 /** The same for a content in the result of a request. */
 export const resultUrl = (server: string, request: string, index = 0) => withKey(pathOf(server, `blob${query({ request, index })}`))
 
+/** How often a text occurs in the bodies of messages, by the row. */
+export const searchMessages = (server: string, text: string) => get<{ hits: Record<string, number>; searched: number }>(pathOf(server, `search${query({ text })}`))
+
 type Started = { id: string }
 export const connect = (server: string) => post<void>(pathOf(server, 'connect'))
 export const disconnect = (server: string) => post<void>(pathOf(server, 'disconnect'))
 export const reconnect = (server: string) => post<void>(pathOf(server, 'reconnect'))
 /** Starts the call. A `request` row with this id reports its end; then fetch `request(server, id)`. */
-export const call = (server: string, tool: string, args: T.JsonObject, timeout?: number) =>
-  post<Started>(pathOf(server, 'call'), { tool, arguments: args, ...(timeout === undefined ? {} : { timeout }) })
+export const call = (server: string, tool: string, args: T.JsonObject, meta: T.JsonObject = {}) =>
+  post<Started>(pathOf(server, 'call'), { tool, arguments: args, meta })
 export const read = (server: string, uri: string) => post<Started>(pathOf(server, 'read'), { uri })
 export const prompt = (server: string, name: string, args: Record<string, string>) => post<Started>(pathOf(server, 'prompt'), { name, arguments: args })
 export const replay = (server: string, method: string, params: T.JsonObject) => post<Started>(pathOf(server, 'request'), { method, params })
+/** Sends a request and waits for its result. Throws its error. */
+export async function ask<R>(server: string, method: string, params: T.JsonObject = {}): Promise<R> {
+  const { id } = await replay(server, method, params)
+  for (let ms = 20; ; ms = Math.min(400, ms * 2)) {
+    const found = await request(server, id)
+    if (found.error) throw new ApiError(502, found.error)
+    if (found.ended !== null) return found.result as R
+    await new Promise((done) => setTimeout(done, ms))
+  }
+}
 /** Follows a task to its end. A `request` row with this id reports it, as for a call. */
 export const followTask = (server: string, task: string) => post<Started>(pathOf(server, 'task'), { id: task })
 export const cancel = (server: string, id: string) => post<{ cancelled: boolean }>(pathOf(server, 'cancel'), { id })
@@ -126,9 +141,22 @@ export const complete = (server: string, ref: CompletionRef, argument: { name: s
 export const setLogLevel = (server: string, level: string) => post<void>(pathOf(server, 'log-level'), { level })
 /** `result` is the result of the JSON-RPC response: sampling {role, content, model…}, elicitation {action, content}, roots {roots}. */
 export const answer = (server: string, id: string, result: T.JsonObject) => post<void>(pathOf(server, 'answer'), { id, result })
+/** What answers the questions of a server without a person: rules, and the folders that it may use. */
+export const rules = (server: string) => get<{ rules: T.Json[]; roots: string[] }>(pathOf(server, 'rules'))
+export const setRules = (server: string, rules: T.Json) => post<void>(pathOf(server, 'rules'), { rules })
+/** The text that a model writes for a sampling question. It is not sent to the server. */
+export const askModel = (server: string, id: string, model: { address: string; model: string; key_variable: string }) => post<{ text: string; model: string }>(pathOf(server, 'model'), { id, ...model })
 /** `decline` rejects an elicitation; `dismiss` closes it without a choice. */
 export const refuse = (server: string, id: string, reason = '', how: 'refuse' | 'decline' | 'dismiss' = 'refuse') =>
   post<void>(pathOf(server, 'refuse'), { id, reason, how })
+
+export const signInFacts = (server: string) => get<T.SignInFacts>(pathOf(server, 'sign-in'))
+export const signIn = (server: string, options: { account?: string; client_id?: string; client_secret?: string } = {}) => post<void>(pathOf(server, 'sign-in'), options)
+/** Takes the address to which the browser was sent, if it could not come back by itself. */
+export const finishSignIn = (server: string, address: string) => post<void>(pathOf(server, 'sign-in/finish'), { address })
+export const stopSignIn = (server: string) => post<void>(pathOf(server, 'sign-in/stop'))
+export const useAccount = (server: string, account: string) => post<void>(pathOf(server, 'accounts'), { account })
+export const signOut = (server: string, account: string) => post<{ revoked: boolean }>(pathOf(server, 'sign-out'), { account })
 
 export const form = (schema: T.Json) => exact<{ field: T.Field; initial: T.Json }>('/api/form', { schema })
 export const toolForm = (server: string, tool: string) => exact<{ field: T.Field; initial: T.Json }>(pathOf(server, `tools/${segment(tool)}/form`))

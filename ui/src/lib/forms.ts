@@ -36,6 +36,13 @@ export function initialValue(field: Field): Value {
 }
 
 /** The index of the alternative that fits a value best. */
+/** What a new form begins with: only what must be sent. Defaults of others are left to the server. */
+export function emptyForm(field: Field, initial: Value): Value {
+  if (field.kind !== 'object' || initial === null || typeof initial !== 'object' || Array.isArray(initial)) return initial
+  const left = new Set((field.fields ?? []).filter((each) => each.required || each.kind === 'const').map((each) => each.name))
+  return Object.fromEntries(Object.entries(initial).filter(([name]) => left.has(name)))
+}
+
 export function matchingOption(fields: Field[], value: Value): number {
   const score = (field: Field): number => {
     if (value === undefined) return 0

@@ -8,12 +8,19 @@ export interface Key { label: string; run: (event: KeyboardEvent) => void; /** l
 export type Keys = Record<string, Key>
 
 const layers: Keys[] = []
+let changed: () => void = () => undefined
+/** Calls this whenever the shortcuts change. */
+export const onKeysChanged = (listener: () => void) => (changed = listener)
+/** The shortcuts of the shown screen, without those of the frame. */
+export const screenKeys = () => layers.slice(1).toReversed().flatMap((layer) => Object.entries(layer).filter(([, { unlisted }]) => !unlisted).map(([key, { label }]) => ({ key, label })))
 
 export function bindKeys(layer: Keys): () => void {
   layers.push(layer)
+  changed()
   return () => {
     const index = layers.indexOf(layer)
     if (index >= 0) layers.splice(index, 1)
+    changed()
   }
 }
 

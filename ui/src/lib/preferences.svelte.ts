@@ -23,3 +23,5 @@ export function preference<T>(name: string, initial: T): { value: T } {
 
 export type Theme = 'auto' | 'light' | 'dark'
 export const theme = preference<Theme>('theme', 'auto')
+/** Long lines of texts and JSON are wrapped. */
+export const wrap = preference('wrap', true)

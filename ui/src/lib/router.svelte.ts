@@ -5,13 +5,14 @@
  */
 import type { SavedCall } from './types'
 
-export const SERVER_SCREENS = ['live', 'overview', 'tools', 'resources', 'prompts', 'requests', 'messages', 'logs'] as const
+export const SERVER_SCREENS = ['live', 'overview', 'tools', 'resources', 'prompts', 'tasks', 'messages', 'logs'] as const
 export const GENERAL_SCREENS = ['servers', 'sessions', 'settings', 'help'] as const
 export type ServerScreen = (typeof SERVER_SCREENS)[number]
 export type GeneralScreen = (typeof GENERAL_SCREENS)[number]
 export type Screen = ServerScreen | GeneralScreen
 
-export interface Route { server: string | null; screen: Screen; item: string | null; query: URLSearchParams }
+/** `landing`: the address names no screen, so the page chooses one when it knows the state of the server. */
+export interface Route { server: string | null; screen: Screen; item: string | null; query: URLSearchParams; landing?: boolean }
 
 const encode = (text: string) => encodeURIComponent(text).replaceAll('~', '%7E')
 const decode = (text: string) => {
@@ -21,6 +22,9 @@ const decode = (text: string) => {
     return text // typed by hand
   }
 }
+
+/** The address of a server; the page chooses the screen. */
+export const home = (server: string) => `#/${encode(server)}`
 
 /** The address of a screen. `query` holds further state of the screen. */
 export function link(server: string | null, screen: Screen, item?: string | null, query?: Record<string, string>): string {
@@ -35,7 +39,7 @@ function parseHash(hash: string): Route {
   const query = new URLSearchParams(search)
   if (server && server !== '~') {
     const known = (SERVER_SCREENS as readonly string[]).includes(screen)
-    return { server: decode(server), screen: known ? (screen as ServerScreen) : 'live', item, query }
+    return { server: decode(server), screen: known ? (screen as ServerScreen) : 'overview', item, query, landing: !known }
   }
   const known = (GENERAL_SCREENS as readonly string[]).includes(screen)
   return { server: null, screen: known ? (screen as GeneralScreen) : 'servers', item, query }
@@ -53,8 +57,8 @@ class Router {
   }
 }
 export const router = new Router()
-export const go = (server: string | null, screen: Screen, item?: string | null, query?: Record<string, string>) =>
-  router.go(link(server, screen, item, query))
+export const go = (server: string | null, screen: Screen, item?: string | null, query?: Record<string, string>, replace = false) =>
+  router.go(link(server, screen, item, query), replace)
 
 const SAVED_SCREENS = { call: 'tools', read: 'resources', prompt: 'prompts', request: 'messages' } as const
 export const savedCallLink = (call: SavedCall) => link(call.server, SAVED_SCREENS[call.kind], null, { saved: call.id })

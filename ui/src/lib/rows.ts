@@ -31,7 +31,12 @@ export interface MessageRow {
   size: number
   /** The time from the request to its response. */
   ms?: number
-  is_error?: boolean
+  /** The tool, resource or prompt that a request or a notification is about, or the beginning of its text. */
+  subject?: string
+  outcome?: string
+  answer_size?: number
+  /** True for a liveness check, which the client sent by itself. */
+  ping?: boolean
 }
 
 /** A notification from the server that is not a log message. */
@@ -87,6 +92,11 @@ export interface RequestRow {
   task_id?: string
   /** The server's words about the status of the task. */
   task_message?: string
+  /** The beginning of its arguments. */
+  given: string
+  result_size: number
+  /** True if the tool reports that it failed. */
+  is_error?: boolean
 }
 
 /** An HTTP exchange. Its row is sent again when it is answered and when it ends. */

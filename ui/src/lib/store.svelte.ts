@@ -10,6 +10,8 @@ import { followStream, type ConnectionState } from './stream'
 
 /** The seconds that the charts of changes cover. */
 export const PACE_SECONDS = 300
+/** Resources of a server that the page watches by itself, so that something can be seen to change. */
+export const WATCHED_AT_ONCE = 5
 
 /** One server: its facts (replaced when they change) and its rows by kind. */
 export class ServerStore {
@@ -41,6 +43,20 @@ export class ServerStore {
     this.facts = facts
   }
 
+  /** The server's own name, if the name of its entry was only derived from a command or an address. */
+  get title(): string {
+    const own = this.facts.server_info?.title ?? this.facts.server_info?.name
+    if (!own || this.facts.entry?.derived !== true) return this.name
+    return store.servers.some((one) => one !== this && one.facts.server_info?.name === this.facts.server_info?.name) ? `${own} (${this.name})` : own
+  }
+  /** The server answered at least once. */
+  get answered(): boolean {
+    return this.facts.protocol_version !== null
+  }
+  get canSubscribe(): boolean {
+    const { resources, subscriptions } = this.facts.capabilities as { resources?: { subscribe?: boolean }; subscriptions?: unknown }
+    return resources?.subscribe === true || (subscriptions !== undefined && subscriptions !== null)
+  }
   get openQuestions(): number {
     return Object.keys(this.facts.questions).length
   }
@@ -59,7 +75,7 @@ class Store {
   /** the inspector's clock, once a second, for texts such as "3 s ago" */
   now = $state(Date.now() / 1000)
   /** counters that rise when the catalog, the saved sessions or the tour changed */
-  stale = $state({ catalog: 0, sessions: 0, tour: 0 })
+  stale = $state({ catalog: 0, sessions: 0, tour: 0, 'sign-in': 0 })
   hasTour = $state(false)
   /** the panel of questions is open */
   questionsOpen = $state(false)
@@ -149,7 +165,7 @@ class Store {
       if (!server) continue
       for (const [kind, some] of kinds) {
         const log = server.rows[kind] as RowLog<Row> | undefined
-        if (kind === 'request' || kind === 'exchange' || kind === 'change') for (const row of some) addOrUpdate(log as RowLog<Row>, row)
+        if (kind === 'request' || kind === 'exchange' || kind === 'change' || kind === 'message') addOrUpdate(log as RowLog<Row>, some)
         else log?.append(some)
       }
     }
@@ -157,12 +173,23 @@ class Store {
 }
 
 /**
- * Adds a row, or updates it: a request, an HTTP exchange or a change is reported several times. The first report of a
- * row may arrive after that of a later row.
+ * Adds rows, or updates them: a request, an exchange or a change is reported several times. The first report of a row may
+ * arrive after that of a later row.
  */
-function addOrUpdate(log: RowLog<Row>, row: Row): void {
-  if (row.seq > (log.last()?.seq ?? -1)) log.append([row])
-  else log.update(row)
+function addOrUpdate(log: RowLog<Row>, rows: readonly Row[]): void {
+  let fresh: Row[] = []
+  let last = log.last()?.seq ?? -1
+  for (const row of rows) {
+    if (row.seq > last) {
+      fresh.push(row)
+      last = row.seq
+    } else {
+      log.append(fresh)
+      fresh = []
+      log.update(row)
+    }
+  }
+  log.append(fresh)
 }
 
 /** Exchanges the token in the address for a cookie, once, and removes it from the address and the history. */
@@ -171,7 +198,8 @@ async function exchangeToken(): Promise<void> {
   if (!found) return
   history.replaceState(null, '', found[2] ? `#${decodeURIComponent(found[2])}` : location.pathname)
   dispatchEvent(new HashChangeEvent('hashchange'))
-  await api.exchangeToken(found[1] as string)
+  // A link opens once. Whoever has entered already needs none.
+  await api.exchangeToken(found[1] as string).catch((error: unknown) => { if (!(error instanceof api.ApiError && error.status === 401)) throw error })
 }
 
 export const store = new Store()

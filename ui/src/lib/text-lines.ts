@@ -131,3 +131,21 @@ export function highlight(line: string): { text: string; kind: TokenKind }[] {
   if (last < line.length) parts.push({ text: line.slice(last), kind: '' })
   return parts
 }
+
+/** A text cut at the places where a search found something, regardless of case. */
+export function hits(text: string, wanted: string): { text: string; hit: boolean }[] {
+  if (!wanted) return [{ text, hit: false }]
+  const parts: { text: string; hit: boolean }[] = []
+  const [low, needle] = [text.toLowerCase(), wanted.toLowerCase()]
+  let last = 0
+  for (let at = low.indexOf(needle); at >= 0; at = low.indexOf(needle, last)) {
+    if (at > last) parts.push({ text: text.slice(last, at), hit: false })
+    last = at + needle.length
+    parts.push({ text: text.slice(at, last), hit: true })
+  }
+  if (last < text.length) parts.push({ text: text.slice(last), hit: false })
+  return parts
+}
+
+/** Characters that turn the direction of a text, or that cannot be seen, as visible names. */
+export const visible = (text: string) => text.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u061c]/g, (one) => `[U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}]`)

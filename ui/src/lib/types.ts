@@ -88,6 +88,8 @@ export interface ServerFacts {
   tasks: number
   lists: Record<ListName, ListFacts>
   counts: Record<string, Count>
+  /** the messages: bytes that they take, the most that is kept, and since when no body was cut */
+  history: { bytes: number; limit: number; whole: number | null }
   subscriptions: Record<string, SubscriptionFacts>
   questions: Record<string, QuestionFacts>
   pace: PaceSecond[]
@@ -118,7 +120,7 @@ export interface Batch {
   /** the number of rows left out because the page was slow; `rows` can still fetch them */
   held: number
   /** the parts that changed: fetch them again if they are shown */
-  stale?: ('saved' | 'catalog' | 'sessions' | 'tour')[]
+  stale?: ('saved' | 'catalog' | 'sessions' | 'tour' | 'sign-in')[]
 }
 
 /** A record of the session; `data` depends on the kind. */
@@ -186,6 +188,11 @@ export interface TaskFacts {
   pending: boolean
 }
 
+/** One step of a sign-in, with secrets masked. Its status is null while it waits for the person. */
+export interface SignInStep { name: string; words: string; status: number | null; ms: number; method: string; url: string; request: Json; answer: Json }
+export interface Account { name: string; signed_in: number; expires: number | null; scope: string; issuer: string; wanted: string; renewable: boolean; in_keychain: boolean; current: boolean }
+export interface SignInFacts { running: boolean; address: string; steps: SignInStep[]; error: ErrorFacts | null; accounts: Account[] }
+
 /** A part of a content. Its bytes are fetched from `blobUrl`. */
 export interface ContentPart { uri: string; mimeType?: string; text?: string; blob?: string; size: number; cut?: boolean; binary: boolean; index: number }
 export interface Content { uri: string; version: number; at: number; hash: string; size: number; contents: ContentPart[] }
@@ -248,9 +255,9 @@ export interface TourStep {
   /** true when the server of the step is available */
   ready: boolean
   server: string
-  screen: 'live' | 'requests'
+  screen: 'live' | 'tasks'
   status: 'ready' | 'doing' | 'seen' | 'late'
-  seen: { at: number; words: string; hops: { words: string; ms: number | null }[]; server: string; screen: 'live' | 'requests' | 'resources'; item: string | null } | null
+  seen: { at: number; words: string; hops: { words: string; ms: number | null }[]; server: string; screen: 'live' | 'tasks' | 'resources'; item: string | null } | null
 }
 
 /** A comparison of two sessions. Pairs are [old, new]. */

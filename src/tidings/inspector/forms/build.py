@@ -102,7 +102,7 @@ def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field
         has_default="default" in schema,
         default=schema.get("default"),
         examples=tuple(as_list(schema.get("examples"))[:20]),
-        format=words.text_of(schema, "format"),
+        format=words.text_of(schema, "format") or words.text_of(schema, "contentEncoding"),
         hints=words.hints(schema),
     )
 

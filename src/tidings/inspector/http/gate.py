@@ -1,9 +1,10 @@
 """Admission: every request passes this gate. A request that is refused learns nothing.
 
-The address of the page has a token in its fragment, which no server and no log sees. The page exchanges the token once
-for a cookie and a key. Everything below `/api/` needs both. Scripts cannot read the cookie, but browsers send it to
-every port of this machine, where another user may listen. The key is stored where only pages of our own port can read
-it. It is sent in `X-Tidings`, or in the query if a browser sends no header (streams, pictures, frames). Besides:
+The address of the page has a token in its fragment, which no server and no log sees. The page exchanges the token for
+a cookie and a key, once: a link that was used opens nothing, and an open page makes the next one. Everything below
+`/api/` needs both. Scripts cannot read the cookie, but browsers send it to every port of this machine, where another
+user may listen. The key is stored where only pages of our own port can read it. It is sent in `X-Tidings`, or in the
+query if a browser sends no header (streams, pictures, frames). Besides:
 
 - `Host` must be a name of this machine with this port: foreign names that lead here are refused (DNS rebinding).
 - `Origin` and `Sec-Fetch-Site`, if a browser sends them, must say that the page is ours.
@@ -28,7 +29,7 @@ ENTER: Final = "/api/enter"
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-    "font-src 'none'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "font-src 'none'; media-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = (
     (b"content-security-policy", _POLICY.encode()),
@@ -44,7 +45,7 @@ _HOST: Final = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-@dataclass(frozen=True)
+@dataclass
 class Key:
     """The secrets that admit the page. They are never logged."""
 
@@ -65,7 +66,17 @@ class Key:
         return f"{self.cookie_name}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
 
     def opens(self, token: object) -> bool:
-        return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
+        """Returns whether this is the token of the last link that was made. It opens once."""
+        told = token.encode(errors="replace") if isinstance(token, str) else b""
+        is_right = bool(self.token) and hmac.compare_digest(told, self.token.encode())
+        if is_right:
+            self.token = ""
+        return is_right
+
+    def renew(self) -> str:
+        """Returns the token of another link. The link before it opens no more."""
+        self.token = secrets.token_urlsafe(32)
+        return self.token
 
     def admits(self, cookies: str) -> bool:
         """Returns whether the cookie is among these. Others may be set by any program of this machine."""

@@ -11,7 +11,7 @@ page's `ServerFacts`. `PARTS` lists the parts that each kind of record may chang
 from dataclasses import asdict
 from typing import Any, Final
 
-from tidings._kit.bounded_json import as_int, as_text
+from tidings._kit.bounded_json import as_text
 from tidings._kit.diff import DiffLine
 from tidings._kit.text import shortened
 from tidings.inspector.http.exchange import error_of
@@ -34,6 +34,7 @@ RINGS: Final = {
     "log": "logs",
     "stderr": "stderr",
     "exchange": "exchanges",
+    "answer-time": "pings",
 }
 _KINDS: Final = {ring: kind for kind, ring in RINGS.items()} | {"requests": "request"}
 
@@ -74,9 +75,16 @@ def _thing_of(record: Record, view: ServerView) -> Any:  # noqa: PLR0911 - one f
             kind = LIST_CHANGES.get(as_text(data.get("list")) or "")
             change = None if kind is None else view.changes.get(view.list_changes.get(kind, 0))
             return change if change is not None and change.read == record.at else None
+        case "message":  # A response is part of its request's row, which is sent again.
+            message = view.messages.last
+            asked = None if message is None or message.partner is None else view.messages.get(message.partner)
+            return message if asked is None else asked
         case "content":
             # The change that it answers; or one that was found by it, because it happened while the server was away.
-            return view.changes.get(as_int(data.get("change")) or record.seq)
+            shown = view.last_shown
+            return shown if shown is not None and shown.read == record.at else None
+        case "change" if (known := view.unread.get(as_text(data.get("uri")) or "")) is not None:
+            return known
         case _:
             kind = "stderr" if record.kind == "garbage" else record.kind
             newest = getattr(view, RINGS[kind]).last if kind in RINGS else None
@@ -90,7 +98,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "server": ("entry",),
     "state": ("connection", "answer", "queue"),
     "hello": ("hello", "answer"),
-    "answer-time": ("answer",),
+    "answer-time": ("answer", "counts"),
     "list": ("lists", "counts", "pace"),
     "message": ("counts",),
     "exchange": ("counts",),
@@ -128,7 +136,8 @@ def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for e
             return {"lists": {name: _list_facts(name, view) for name in LIST_NAMES}}
         case "counts":
             counts = {_KINDS.get(name, name): asdict(count) for name, count in view.counts.items()}
-            return {"counts": counts, "missed": view.missed}
+            history = {"bytes": view.messages.bytes, "limit": view.limits.message_bytes, "whole": view.whole_since}
+            return {"counts": counts, "missed": view.missed, "history": history}
         case _:
             names = "id", "at", "kind", "message", "request", "deadline"
             open_ones = view.questions.items()

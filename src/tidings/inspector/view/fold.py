@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_float, as_int, as_size, as_text, as_texts
+from tidings._kit.bounded_json import (
+    as_dict,
+    as_dict_or_none,
+    as_dicts,
+    as_float,
+    as_int,
+    as_size,
+    as_text,
+    as_texts,
+    cut,
+    is_cut,
+)
 from tidings.inspector.records import CHANGE_METHODS, LIST_CHANGES, LIST_KEYS, Record
 from tidings.inspector.view import items
 from tidings.inspector.view.rings import Ring
@@ -20,6 +31,7 @@ from tidings.inspector.view.view import ServerView, SessionView
 logger = logging.getLogger(__name__)
 
 _MOST_ASKED: Final = 10_000  # Requests on the wire without a response. The oldest beyond that are forgotten.
+_LARGE_BODY: Final = 16_384  # Bytes of a message.
 _HELLO: Final = "transport", "era", "protocol_version", "server_info", "capabilities", "instructions", "pid"
 _SEPARATOR: Final = re.compile(r"[/?#]")
 _METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
@@ -78,6 +90,9 @@ def _state(view: ServerView, record: Record) -> None:
     else:
         view.connected_at = view.informed_since = None
         view.pid = None  # Another process may get its number.
+        for (incoming, _), asked in view.asked.items():
+            if asked.outcome is None and not incoming:
+                asked.outcome = "lost"
         view.asked.clear()  # They are never answered.
         if view.state != "connecting" or error is not None:
             view.error = error
@@ -111,7 +126,36 @@ def _message(view: ServerView, record: Record) -> None:
             view.asked[incoming, known] = message
             if len(view.asked) > _MOST_ASKED:
                 del view.asked[next(iter(view.asked))]
-    view.messages.append(message, record.seq, size)
+    else:
+        _about_request(view, message, as_dict(body.get("params")))
+    weight = size if not is_cut(body) else min(size, len(as_text(body.get("head")) or ""))
+    if weight > _LARGE_BODY:
+        view.large.append(record.seq)
+    _cut_bodies(view, weight)
+    view.messages.append(message, record.seq, weight)
+
+
+def _about_request(view: ServerView, notification: items.MessageView, params: dict[str, Any]) -> None:
+    """Connects a notification with the request that it is about."""
+    if notification.method == "notifications/progress":
+        asked = view.asked.get((not notification.incoming, params.get("progressToken", "")))
+        notification.about = None if asked is None else asked.subject
+    elif notification.method == "notifications/cancelled":
+        asked = view.asked.get((notification.incoming, params.get("requestId", "")))
+        if asked is not None:
+            asked.outcome = "cancelled"
+
+
+def _cut_bodies(view: ServerView, coming: int) -> None:
+    """Makes room for a message: large bodies lose all but their beginning before any message is dropped."""
+    messages = view.messages
+    while view.large and messages.bytes + coming > messages.max_bytes:
+        if (message := messages.get(view.large.popleft())) is not None:
+            body = message.body
+            outer = {key: body[key] for key in ("jsonrpc", "id", "method") if key in body}
+            message.body = {**outer, **cut(body, message.size)}
+            messages.resize(message.seq, len(message.body["head"]))
+            view.whole_since = message.at
 
 
 def _pair(view: ServerView, response: items.MessageView, known: str | int) -> None:
@@ -120,7 +164,8 @@ def _pair(view: ServerView, response: items.MessageView, known: str | int) -> No
         view.last_answer_at = response.at
     if request is None:
         return
-    response.method, response.partner, request.partner = request.method, request.seq, response.seq
+    response.method, response.partner = request.method, request.seq
+    request.end(response)
     response.took = request.took = response.at - request.at
     if response.incoming:
         view.last_answer_ms = response.took * 1000
@@ -158,19 +203,37 @@ def _entry(view: ServerView, record: Record) -> None:
     getattr(view, ring).append(entry, record.seq, as_size(data.get("size")) or len(as_text(data.get("text")) or ""))
 
 
-def _numbers(view: ServerView, record: Record) -> None:
-    if record.kind == "answer-time":
-        view.last_answer_at, view.last_answer_ms = record.at, as_float(record.data.get("ms"))
-    else:
-        view.missed += as_size(record.data.get("count"))
+def _missed(view: ServerView, record: Record) -> None:
+    view.missed += as_size(record.data.get("count"))
+
+
+def _answer_time(view: ServerView, record: Record) -> None:
+    data, ms = record.data, as_float(record.data.get("ms")) or 0.0
+    view.last_answer_at, view.last_answer_ms = record.at, ms
+    body, method = as_dict(data.get("body")), as_text(as_dict(data.get("body")).get("method"))
+    known, size = as_text(str(body.get("id"))), as_size(data.get("size"))
+    ping = items.MessageView(record.seq, record.at - ms / 1000, False, "request", method, known, body, size)
+    ping.took, ping.outcome, ping.answer = ms / 1000, "ok", as_dict(data.get("answer"))
+    ping.answer_size = as_size(data.get("answer_size"))
+    view.pings.append(ping, record.seq, size + ping.answer_size)
 
 
 def _change(view: ServerView, record: Record) -> None:
     data = record.data
     name, uri, size = as_text(data.get("change")) or "", as_text(data.get("uri")), as_size(data.get("size"))
+    known = view.unread.get(uri or "")
     change = items.ChangeView(record.seq, record.at, name, uri)
     items.take(change, {**as_dict(data.get("times")), "cursor": data.get("cursor"), "merged": data.get("merged")})
-    _add_change(view, change, size)
+    if change.merged and known is not None and known.read is None:  # One read answers both: they are one row.
+        known.merged = change.merged
+        view.merged_into[record.seq] = known.seq
+        _count_change(view, change)
+    else:
+        _add_change(view, change, size)
+        if uri is not None:
+            view.unread[uri] = change
+            if len(view.unread) > view.limits.changes:
+                del view.unread[next(iter(view.unread))]
     if uri is None:
         view.list_changes[name] = record.seq
     method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
@@ -180,6 +243,10 @@ def _change(view: ServerView, record: Record) -> None:
 
 def _add_change(view: ServerView, change: items.ChangeView, size: int = 0) -> None:
     view.changes.append(change, change.seq, size)
+    _count_change(view, change)
+
+
+def _count_change(view: ServerView, change: items.ChangeView) -> None:
     if not view.pace or view.pace[-1][0] != int(change.at):
         view.pace.append((int(change.at), Counter()))
     view.pace[-1][1][change.change] += 1
@@ -242,7 +309,9 @@ def _content(view: ServerView, record: Record) -> None:
             found = items.ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
             _add_change(view, found)
             _updated(view, found)
-    if change is not None and (shown := view.changes.get(change)) is not None:
+    if change is not None and (shown := view.changes.get(view.merged_into.pop(change, change))) is not None:
+        view.unread.pop(uri, None)
+        view.last_shown = shown
         shown.read, shown.content = record.at, version.seq
         shown.before = None if before is None else before.seq
     for subscription in covering(view, uri):
@@ -348,6 +417,8 @@ def _add_differences(view: ServerView, record: Record, name: str, before: dict[s
         change = items.ChangeView(record.seq, record.at, kind, None, away=True)
         _add_change(view, change)
         view.list_changes[kind] = record.seq
+    if name not in view.loaded_at:  # The first list shows nothing to be new.
+        before = now
     if change.items is None or before != now:
         # Later differences that were not announced are added, but do not count for the time of delivery.
         change.read, change.items = change.read or record.at, change.items or items.ListDifference()
@@ -421,7 +492,8 @@ _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "message": _message,
     "exchange": _exchange,
     **dict.fromkeys(_ENTRIES, _entry),
-    **dict.fromkeys(("answer-time", "missed"), _numbers),
+    "missed": _missed,
+    "answer-time": _answer_time,
     "change": _change,
     "changes-missed": _changes_missed,
     "content": _content,

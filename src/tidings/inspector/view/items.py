@@ -68,7 +68,7 @@ class MessageView(Item):
     """A JSON-RPC message."""
 
     KIND = "message"
-    ROW = ("incoming", "method", "id", "size", "ms", "is_error")
+    ROW = ("incoming", "method", "id", "size", "ms", "subject", "outcome", "answer_size", "ping")
 
     incoming: bool
     kind: MessageKind
@@ -79,6 +79,11 @@ class MessageView(Item):
     exchange: int | None = None  #: The `id` of the HTTP exchange that carried it.
     partner: int | None = None  #: The `seq` of the response to this request, or of the request of this response.
     took: float | None = None  #: The time from the request to its response; set on both.
+    #: Of a request that has ended: `ok`, `isError`, the code of its error, `cancelled`, or `lost` with the connection.
+    outcome: str | None = None
+    answer_size: int | None = None
+    about: str | None = None  #: Of a progress notification: the subject of its request.
+    answer: dict[str, Any] | None = None  #: Of a liveness check: the response, which is no message of its own.
 
     @property
     def ms(self) -> float | None:
@@ -86,8 +91,27 @@ class MessageView(Item):
         return _ms(self.took)
 
     @property
-    def is_error(self) -> bool:
-        return self.kind == "error"
+    def ping(self) -> bool:
+        """True for a liveness check, which the client sent by itself."""
+        return self.answer is not None
+
+    @property
+    def subject(self) -> str | None:
+        """The tool, resource or prompt that a request or a notification is about, or the beginning of its text."""
+        params = as_dict(self.body.get("params"))
+        ref, told = as_dict(params.get("ref")), params.get("data")
+        found = (params.get(key) for key in ("name", "uri", "message", "taskId", "level"))
+        named = as_text(ref.get("name")) or as_text(ref.get("uri")) or next((each for each in found if each), None)
+        if self.method == "notifications/message":
+            return f"{named}: {head_of(told, _LONGEST_TEXT)}"
+        return self.about or as_text(named) or ("next page" if params.get("cursor") else None)
+
+    def end(self, answer: "MessageView") -> None:
+        """Notes the response to this request."""
+        result, error = as_dict(answer.body.get("result")), answer.body.get("error")
+        failed = "isError" if result.get("isError") is True else "ok"
+        self.outcome = failed if error is None else str(as_dict(error).get("code", "error"))
+        self.partner, self.answer_size = answer.seq, answer.size
 
 
 @dataclass(slots=True)
@@ -345,7 +369,10 @@ class RequestView:
     """A request and its result. Its row is sent again when its status changes."""
 
     KIND: ClassVar = "request"
-    ROW: ClassVar = ("id", "method", "title", "status", "state", "ms", "error_code", "aside", "task_id", "task_message")
+    ROW: ClassVar = (
+        *("id", "method", "title", "status", "state", "ms", "error_code", "aside", "task_id", "task_message"),
+        *("given", "result_size", "is_error"),
+    )
 
     id: str
     seq: int
@@ -373,6 +400,17 @@ class RequestView:
                 return found
         ref = as_dict(self.params.get("ref"))
         return as_text(ref.get("name")) or as_text(ref.get("uri")) or self.method
+
+    @property
+    def given(self) -> str:
+        """The beginning of its arguments."""
+        values = as_dict(self.params.get("arguments")).values()
+        return ", ".join(head_of(each, 60) for each in [*values][:6])
+
+    @property
+    def is_error(self) -> bool:
+        """True if the tool reports that it failed."""
+        return as_dict(self.result).get("isError") is True
 
     @property
     def state(self) -> str:

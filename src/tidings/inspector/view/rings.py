@@ -58,6 +58,12 @@ class Ring(Generic[T]):
             self._start = 0
         return freed
 
+    def resize(self, seq: int, size: int) -> None:
+        """Notes that an entry takes another number of bytes."""
+        at = bisect_left(self._seqs, seq, self._start)
+        self.bytes += size + _ENTRY_BYTES - self._sizes[at]
+        self._sizes[at] = size + _ENTRY_BYTES
+
     def clear(self) -> None:
         self._items, self._seqs, self._sizes, self._start, self.bytes = [], [], [], 0, 0
 

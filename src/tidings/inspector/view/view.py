@@ -34,7 +34,7 @@ Clock = Callable[[], float]
 Items = dict[str, dict[str, Any]]
 
 PACE_SECONDS: Final = 300
-_RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "stderr", "answered")
+_RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "stderr", "answered", "pings")
 
 
 @dataclass(slots=True)
@@ -88,6 +88,9 @@ class ServerView:
     pace: deque[tuple[int, Counter[str]]] = field(default_factory=lambda: deque(maxlen=PACE_SECONDS))
     changes: Ring[items.ChangeView] = field(init=False)
     messages: Ring[items.MessageView] = field(init=False)
+    #: The liveness checks that the client sent by itself. They are not stored.
+    pings: Ring[items.MessageView] = field(init=False, compare=False)
+    whole_since: float | None = None  #: If bodies of messages were cut to keep more messages: the time of the last one.
     exchanges: Ring[items.ExchangeView] = field(init=False)
     notifications: Ring[items.NotificationView] = field(init=False)
     """All notifications, changes included, but not log messages."""
@@ -103,11 +106,16 @@ class ServerView:
     missed: int = 0  #: Records that could not be stored.
     faults: int = 0  #: Records that could not be folded, because of a bug.
 
-    #: Requests on the wire without a response. The fold needs these six.
+    #: Requests on the wire without a response. The fold needs these ten.
     asked: dict[tuple[bool, str | int], items.MessageView] = field(default_factory=dict[Any, Any], repr=False)
     #: For each kind of list: the `seq` of its last change.
     list_changes: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
     prefixes: tuple[str, ...] = field(default=(), repr=False)
+    #: The changes that were not read yet, by URI; and for changes that are a part of another one's row: its `seq`.
+    unread: dict[str, items.ChangeView] = field(default_factory=dict[Any, Any], repr=False)
+    merged_into: dict[int, int] = field(default_factory=dict[Any, Any], repr=False)
+    last_shown: items.ChangeView | None = field(default=None, repr=False)  #: The change whose content was read last.
+    large: deque[int] = field(default_factory=deque[int], repr=False)  #: The messages with large bodies.
     open_exchanges: dict[int, items.ExchangeView] = field(default_factory=dict[Any, Any], repr=False)
     ended: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
     ended_aside: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
@@ -116,7 +124,7 @@ class ServerView:
         limits = self.limits
         self.messages = Ring(limits.messages, limits.message_bytes)
         for name in _RINGS[1:]:
-            most = limits.requests if name == "answered" else getattr(limits, name)
+            most = limits.requests if name in ("answered", "pings") else getattr(limits, name)
             setattr(self, name, Ring(most, limits.ring_bytes))
 
     @property

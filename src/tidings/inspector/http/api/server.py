@@ -1,8 +1,10 @@
 """One server: connecting, requests, subscriptions, and answers to its questions."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict
+from json import dumps
 from typing import Any, Final, Literal, cast
 
 from starlette.requests import Request
@@ -12,7 +14,7 @@ from tidings.inspector.catalog import LOG_LEVELS
 from tidings.inspector.forms import check_result
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import running_of, server_of
-from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, one_of
+from tidings.inspector.http.exchange import ApiProblem, Fields, Routes, body, error_of, one_of, text_of
 from tidings.inspector.http.rows import fields_of
 from tidings.inspector.records import LIST_KEYS
 from tidings.inspector.server import InspectedServer
@@ -86,12 +88,30 @@ async def _output_problems(server: InspectedServer, found: RequestView) -> list[
     return [problem_of(each) for each in problems or ()]
 
 
+@ROUTES.add("GET", "/search")
+async def search(request: Request) -> dict[str, Any]:
+    """Returns how often a text occurs in the bodies of each row of messages, whatever its case."""
+    view, wanted = server_of(request).view, text_of(request, "text").lower()
+    messages = [*view.messages, *view.pings]
+
+    def found() -> Counter[int]:
+        hits: Counter[int] = Counter()
+        for each in messages:
+            row = each.seq if each.partner is None or each.kind == "request" else each.partner
+            for part in (each.body, each.answer):
+                hits[row] += 0 if part is None else dumps(part, ensure_ascii=False).lower().count(wanted)
+        return +hits
+
+    return {"hits": await asyncio.to_thread(found), "searched": len(messages)}
+
+
 @ROUTES.add("POST", "/call")
 async def call(request: Request) -> dict[str, str]:
     """Starts a call of a tool, and returns its id."""
     server, given = await _server_with_room(request)
     tool = _offered("tool", given.text("tool"), server.view.tools)
-    return {"id": server.call(tool, given.mapping("arguments", {}), timeout=given.number("timeout"))}
+    arguments, meta = given.mapping("arguments", {}), given.mapping("meta", {})
+    return {"id": server.call(tool, arguments, meta=meta, timeout=given.number("timeout"))}
 
 
 @ROUTES.add("POST", "/read")
@@ -173,60 +193,3 @@ async def log_level(request: Request) -> None:
     level, server = one_of("level", (await body(request)).text("level"), LOG_LEVELS), server_of(request)
     await server.set_log_level(cast("Any", level))
     running_of(request).feed.mark_level(server.name, level)
-
-
-@ROUTES.add("POST", "/answer")
-async def answer(request: Request) -> None:
-    """Answers a question of the server."""
-    server, given = server_of(request), await body(request)
-    known = _question(server, given)
-    try:
-        server.answer(known, _protocol_answer(server.view.questions[known].kind, given.any("result")))
-    except ValueError as error:
-        message = f"This is not a valid answer: {_brief(error)}"
-        raise ApiProblem(400, "bad-answer", message, "Correct it. The question is still open.") from None
-
-
-def _protocol_answer(kind: str, result: Any) -> Any:
-    """Returns an answer of the protocol as the SDK's type; a plain text or list as it is. Raises `ValueError`."""
-    if not isinstance(result, dict):
-        return result
-    import mcp_types  # noqa: PLC0415 - a part of the SDK
-
-    types: dict[str, tuple[Any, ...]] = {
-        "sampling": (mcp_types.CreateMessageResult, mcp_types.CreateMessageResultWithTools),
-        "elicitation": (mcp_types.ElicitResult,),
-        "roots": (mcp_types.ListRootsResult,),
-    }
-    failure = ValueError(f"questions of the kind {kind!r} cannot be answered")
-    for each in types.get(kind, ()):
-        try:
-            return each.model_validate(result)
-        except ValueError as error:
-            failure = error
-    raise failure
-
-
-def _brief(error: ValueError) -> str:
-    """Returns a validation error in one sentence: the places and the mistakes there."""
-    found: Any = getattr(error, "errors", None)
-    if found is None:
-        return str(error).rstrip(".") + "."
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found()[:5]) + "."
-
-
-@ROUTES.add("POST", "/refuse")
-async def refuse(request: Request) -> None:
-    """Refuses a question, declines it, or dismisses it without a choice."""
-    server, given = server_of(request), await body(request)
-    known = _question(server, given)
-    how = one_of("way", given.text("how", "refuse"), ("refuse", "decline", "dismiss"))
-    server.refuse(known, cast("Any", how), given.text("reason", "", empty=True))
-
-
-def _question(server: InspectedServer, given: Fields) -> str:
-    known = given.text("id")
-    if known not in server.view.questions:
-        message = "This question is not open any more."
-        raise ApiProblem(404, "no-such-question", message, "It was answered, or its request has ended.")
-    return known

@@ -19,7 +19,7 @@ from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, 
 from tidings.inspector.http.feed import FeedResponse, PageFeed, after_of
 from tidings.inspector.http.rows import RINGS, Row, row_of
 from tidings.inspector.view.error_report import help_pages
-from tidings.inspector.view.items import ChangeView
+from tidings.inspector.view.items import ChangeView, MessageView
 from tidings.inspector.view.view import ServerView
 
 MOST_ROWS: Final = 20_000
@@ -36,6 +36,12 @@ async def enter(request: Request) -> Response:
     response = answered({"key": key.word})
     response.headers["set-cookie"] = key.cookie
     return response
+
+
+@ROUTES.add("POST", "/link")
+async def another_link(request: Request) -> dict[str, str]:
+    """Returns the token of a link that opens the page in another browser, once."""
+    return {"token": inspector_of(request).key.renew()}
 
 
 @ROUTES.add("GET", "/hello")
@@ -83,8 +89,15 @@ def _kept(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, C
     things = heapq.merge(
         *(getattr(view, ring).since(after) for ring in RINGS.values()), requests, key=attrgetter("seq")
     )
+    asked = (each for each in things if not isinstance(each, MessageView) or not _is_answer(each, view))
     states = ((row["seq"], row.copy) for row in feed.states(view.name) if row["seq"] > after)
-    return heapq.merge(((each.seq, partial(row_of, view.name, each)) for each in things), states, key=itemgetter(0))
+    return heapq.merge(((each.seq, partial(row_of, view.name, each)) for each in asked), states, key=itemgetter(0))
+
+
+def _is_answer(message: MessageView, view: ServerView) -> bool:
+    """Returns whether a message is part of the row of its request."""
+    is_response = message.kind in ("response", "error") and message.partner is not None
+    return is_response and view.messages.get(message.partner or 0) is not None
 
 
 @ROUTES.add("GET", "/stream")
@@ -113,12 +126,24 @@ def _whole(view: ServerView, seq: int) -> dict[str, Any] | None:
             data = asdict(found)
             if isinstance(found, ChangeView):
                 data["times"] = {hop.name: hop.at for hop in found.hops}
+            if isinstance(found, MessageView):
+                data |= _exchanged(found, view)
             return {"at": found.at, "kind": kind, "data": data}
     for request in view.requests.values():
         if request.seq == seq:
             data = {**asdict(request), "error": error_of(request.error)}
             return {"at": request.created_at, "kind": "request", "data": data}
     return None
+
+
+def _exchanged(message: MessageView, view: ServerView) -> dict[str, Any]:
+    """Returns the response to a request, and the HTTP exchange that carried a message."""
+    answer = message.answer
+    if message.kind == "request" and message.partner is not None:
+        response = view.messages.get(message.partner)
+        answer = None if response is None else response.body
+    exchange = next((each for each in reversed(view.exchanges) if each.id == message.exchange), None)
+    return {"answer": answer, "exchange": None if exchange is None else asdict(exchange)}
 
 
 @ROUTES.add("GET", "/tour")
