@@ -164,7 +164,7 @@ class BorrowedStream(HttpExchange):
                 self.refuse(error)
         if self.refusal is not None and message["type"] == "http.response.start":
             self.answered = self.ended = True  # The SDK sees that the response is over.
-            await self.refusal.send(self._send)
+            await self.refusal(self._send)
             return
         await self._send(_stated(message, self._keep_alive) if starts else bounded(message, limited=self._limited))
         self.answered = True

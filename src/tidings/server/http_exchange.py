@@ -1,7 +1,7 @@
 """`HttpExchange`: an HTTP request and its answer, what it weighs, and how it is refused.
 
 A request for which there is no room is refused with HTTP 429 or 503, a time to come back, and the JSON-RPC error. The
-handler that refuses it runs inside the SDK, and leaves its `HttpRefusal` here.
+handler that refuses it runs inside the SDK, and leaves its `refusal` here.
 
 The clients of the Python SDK accept no event above 1 MiB, and lose their connection at a larger one. A larger answer of
 the legacy era over streamable HTTP is plain JSON instead, for which there is no limit. Over SSE, and where an answer
@@ -12,6 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any, Final
 
 from mcp_types import INTERNAL_ERROR, RequestId
@@ -23,6 +24,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refusal = Callable[[Send], Awaitable[None]]
 
 EXCHANGE_KEY: Final = "tidings.exchange"  # In the scope of a request: its `HttpExchange`.
 SESSION_ID: Final = b"mcp-session-id"  # The header that names a legacy session.
@@ -81,23 +83,16 @@ def stopping() -> LimitReached:
     return LimitReached("This server is stopping. Connect again in a moment.", data=data)
 
 
-class HttpRefusal:
-    """An error as an HTTP answer: 429 if its client has too much, 503 if the server cannot do more."""
-
-    __slots__ = ("_body", "_status", "_wait")
-
-    def __init__(self, error: TidingsError, request_id: RequestId | None = None) -> None:
-        data = error_data(error)
-        failure = {"code": INTERNAL_ERROR, "message": error.message, "data": data}
-        # Not the error: its traceback has all that the SDK had for the request.
-        self._body = json.dumps({"jsonrpc": "2.0", "id": request_id, "error": failure}).encode()
-        self._status = 429 if isinstance(error, LimitReached) and data.get("scope") != "server" else 503
-        if isinstance(error, MessageTooLarge):
-            self._status = 413
-        self._wait = _WAIT_FOR_ROOM if "max" in data else 1
-
-    async def send(self, send: Send) -> None:
-        await respond(send, self._status, self._body, b"application/json", wait=self._wait)
+def refusal(error: TidingsError, request_id: RequestId | None = None) -> Refusal:
+    """Returns an error as an HTTP answer: 429 if its client has too much, 503 if the server cannot do more."""
+    data = error_data(error)
+    failure = {"code": INTERNAL_ERROR, "message": error.message, "data": data}
+    # Not the error: its traceback has all that the SDK had for the request.
+    body = json.dumps({"jsonrpc": "2.0", "id": request_id, "error": failure}).encode()
+    status = 429 if isinstance(error, LimitReached) and data.get("scope") != "server" else 503
+    status = 413 if isinstance(error, MessageTooLarge) else status
+    wait = _WAIT_FOR_ROOM if "max" in data else 1
+    return partial(respond, status=status, body=body, kind=b"application/json", wait=wait)
 
 
 def large_answer(message: Message) -> re.Match[bytes] | None:
@@ -132,13 +127,13 @@ class HttpExchange:
 
     def __init__(self, header_weight: int = 0) -> None:
         self.header_weight: int = header_weight
-        self.refusal: HttpRefusal | None = None
+        self.refusal: Refusal | None = None
         self._length = self._marks = 0
         self._is_wide = False
 
     def refuse(self, error: TidingsError, request_id: RequestId | None = None) -> None:
         """Lets the answer be this error, if it has not begun."""
-        self.refusal = HttpRefusal(error, request_id)
+        self.refusal = refusal(error, request_id)
 
     def weigh(self, body: bytes) -> None:
         self._length += len(body)
@@ -221,7 +216,7 @@ class LegacyExchange(HttpExchange):
             try:
                 check(self.weight)
             except LimitReached as error:
-                await self._refuse(HttpRefusal(error), cancels=True)
+                await self._refuse(refusal(error), cancels=True)
         return message
 
     async def send(self, message: Message) -> None:
@@ -262,10 +257,10 @@ class LegacyExchange(HttpExchange):
         await self._send({**start, "headers": [*stays, (b"content-type", b"application/json"), length]})
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _refuse(self, refusal: HttpRefusal, *, cancels: bool) -> None:
+    async def _refuse(self, send_refusal: Refusal, *, cancels: bool) -> None:
         self.refused = True
         try:
-            await refusal.send(self._send)
+            await send_refusal(self._send)
         finally:
             if cancels and self._task is not None:
                 self._task.cancel()

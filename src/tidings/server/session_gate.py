@@ -13,12 +13,12 @@ from tidings.server.borrowed_stream import COME_BACK, SCOPE_KEY, SSE_ENDPOINT, S
 from tidings.server.http_exchange import (
     SESSION_ID,
     ASGIApp,
-    HttpRefusal,
     Message,
     Receive,
     Scope,
     Send,
     header_of,
+    refusal,
     respond,
 )
 from tidings.server.principals import owner_of
@@ -183,6 +183,6 @@ async def _refuse(send: Send, method: str, error: Exception) -> None:
     if method == "GET":  # A client that gets another status does not open its stream again.
         await respond(send, 200, COME_BACK, b"text/event-stream")
     elif isinstance(error, TransportError | LimitReached):
-        await HttpRefusal(error).send(send)
+        await refusal(error)(send)
     else:
         await respond(send, 404, _NOT_FOUND, b"application/json")
