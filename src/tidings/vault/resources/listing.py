@@ -28,11 +28,7 @@ Reference = types.PromptReference | types.ResourceTemplateReference
 PAGE: Final = 500
 _COMING_DAYS: Final = 31  # Daily notes of the next days may exist already.
 _PRIORITY: Final = {"note": 0.5, "canvas": 0.4, "base": 0.4, "attachment": 0.2}
-_NOTES: Final = "SELECT path FROM files WHERE kind = 'note'"
 _FILES: Final = "SELECT path FROM files"
-_BASES: Final = "SELECT path FROM files WHERE kind = 'base'"
-_CANVASES: Final = "SELECT path FROM files WHERE kind = 'canvas'"
-_OTHERS: Final = "SELECT path FROM files WHERE kind <> 'note'"
 _TAGS: Final = "SELECT shown AS path FROM tag_counts"
 # Each folder with all that it lies in: some hold folders only.
 _FOLDERS: Final = """WITH RECURSIVE above(path) AS (
@@ -40,13 +36,9 @@ _FOLDERS: Final = """WITH RECURSIVE above(path) AS (
     UNION
     SELECT rtrim(rtrim(path, replace(path, '/', '')), '/') FROM above WHERE path LIKE '%/%'
 ) SELECT path FROM above WHERE path <> ''"""
-_PATHS: Final = {
-    "note": _NOTES,
+_PATHS: Final = {kind: f"{_FILES} WHERE kind = '{kind}'" for kind in ("note", "base", "canvas")} | {
     "folder": _FOLDERS,
-    "backlinks": _FILES,
-    "attachment": _OTHERS,
-    "base": _BASES,
-    "canvas": _CANVASES,
+    "attachment": f"{_FILES} WHERE kind <> 'note'",
 }
 
 
@@ -87,7 +79,7 @@ def complete(
     match argument.name:
         case "path":
             kind = re.match(r"(?:vault://)?([a-z]*)", ref.uri) if is_template else None
-            values = _stored(view, _PATHS.get(kind[1], _FILES) if kind else _NOTES)
+            values = _stored(view, _PATHS.get(kind[1] if kind else "note", _FILES))
         case "tag":
             typed = typed.lstrip("#")
             values = _stored(view, _TAGS)

@@ -48,7 +48,13 @@ def cold_search(
 
 def _entries(vault: Vault, query: Query, text: str) -> list[IndexEntry] | None:
     """Returns the files that may match; None if there are too many."""
-    may, parsed, deadline = _may(query), _is_about_structure(query), time.monotonic() + _SECONDS
+    may, deadline = _may(query), time.monotonic() + _SECONDS
+    parsed = any(  # Whether more of a note counts than its name and its text.
+        isinstance(each, TagTerm | Property)
+        or (isinstance(each, Within) and each.scope in _STRUCTURE)
+        or (isinstance(each, Fact) and each.name == "has")
+        for each in inside(query)
+    )
     # A text with one of these may have ASCII letters of the query in lower case that its bytes do not have.
     odd = [letter for ascii_letter, letter in _ODD.items() if ascii_letter in text.lower()]
     entries: list[IndexEntry] = []
@@ -84,16 +90,6 @@ def _entry(seen: WalkedFile, title: str, text: str, *, parsed: bool) -> list[Ind
         return [IndexEntry(seen.path, seen.kind, seen.stamp, None, text, title, 0, "{}", None, {}, "")]
     read = read_file(seen)
     return [] if isinstance(read, Missed) else [read]
-
-
-def _is_about_structure(query: Query) -> bool:
-    """Returns whether a query needs more of a note than its name and its text."""
-    return any(
-        isinstance(each, TagTerm | Property)
-        or (isinstance(each, Within) and each.scope in _STRUCTURE)
-        or (isinstance(each, Fact) and each.name == "has")
-        for each in inside(query)
-    )
 
 
 def _may(query: Query) -> May:
