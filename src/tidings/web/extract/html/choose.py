@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import pairwise
 from types import FunctionType
 from typing import Any, cast
 
@@ -121,7 +120,7 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: Prior | None = None) -
     likely = [1 / (1 + math.exp(-each)) for each in odds]
     strictness = 1 + STRICTNESS * kinds[0]
     keep = set(best_cut(likely, [block.words for block in blocks], strictness)) | kept
-    keep |= _headings_of(blocks, keep) | tables_between(blocks, keep)
+    keep |= _headings_of(blocks, keep) | tables_after(blocks, keep)
     # The first `h1` is kept, unless the title or a kept block has the same text.
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
     if first is not None and keep:
@@ -142,15 +141,15 @@ def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]
     return above
 
 
-def tables_between(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
-    """Returns the blocks of tables that stand between two kept blocks, in the same container."""
+def tables_after(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
+    """Returns the blocks of tables that directly follow a kept block, in the same container."""
     found: set[int] = set()
-    for before, after in pairwise(sorted(keep)):
-        around = blocks[before].node.parent
-        if after > before + 1 and around is not None and around is blocks[after].node.parent:
-            between = range(before + 1, after)
-            if all(_table_in(blocks[number].node, around) for number in between):
-                found.update(between)
+    for index in keep:
+        around = blocks[index].node.parent
+        for place in range(index + 1, len(blocks)):
+            if place in keep or around is None or not _table_in(blocks[place].node, around):
+                break
+            found.add(place)
     return found
 
 
