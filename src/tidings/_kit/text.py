@@ -133,6 +133,12 @@ def clock(at: float, *, milliseconds: bool = False) -> str:
     return moment.strftime("%H:%M:%S") + (f".{moment.microsecond // 1000:03d}" if milliseconds else "")
 
 
+def iso(at: float, *, milliseconds: bool = False) -> str:
+    """Returns a time in seconds since the epoch as ISO 8601, in UTC."""
+    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds" if milliseconds else "seconds")
+    return text.replace("+00:00", "Z")
+
+
 def mail_date(text: str) -> datetime | None:
     """Returns the time of a date as mail and HTTP write it, in UTC if it names no zone; None if it is not a date."""
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - takes longer than all of this file

@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from tidings._kit.text import counted, harmless, one_line
+from tidings._kit.text import counted, harmless, iso, one_line
 from tidings.bus import Entry
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import TransportError
@@ -22,7 +22,7 @@ from tidings.server.core import Core
 from tidings.server.notify import EVERYTHING, NOTICE
 from tidings.server.policy import RequestContext
 from tidings.server.waking.texts import plain_cursor
-from tidings.server.waking.tool import TOOL_NAME, iso
+from tidings.server.waking.tool import TOOL_NAME
 
 _MOST: Final = 50  # Resources in one answer.
 _MOST_ASKED: Final = 500  # Resources for which permission is asked.

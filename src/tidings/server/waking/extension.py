@@ -34,7 +34,7 @@ from tidings.server.principals import expiry_of, holder_of, origin_of
 from tidings.server.waking.hints import Hints, Shows
 from tidings.server.waking.looks import LOOK_KEY, Look, QuickLooks
 from tidings.server.waking.running import LOOK_SECONDS, RunningTasks
-from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
+from tidings.server.waking.store import Edit, Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import ResourceReader
 from tidings.server.waking.tool import TOOL, TOOL_NAME, Refused, refusal
 from tidings.server.waking.waiting import Waits
@@ -286,15 +286,20 @@ class WakingExtension:
         return self._waits.is_idle(key) if record.kind == "wait" else self.running.runs(key)
 
     async def _update(self, ctx: RequestContext, params: UpdateTaskParams) -> Json:
-        key = await self._key(ctx, params)
-        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            await self._changed(key, partial(_answered, params.input_responses))
-        return {}
+        return await self._edit(ctx, params, partial(_answered, params.input_responses))
 
     async def _cancel(self, ctx: RequestContext, params: TaskParams) -> Json:
+        return await self._edit(
+            ctx, params, lambda record: record.cancelled("Cancelled by the client.").kept_for(self._keep)
+        )
+
+    async def _edit(self, ctx: RequestContext, params: TaskParams, edit: Edit) -> Json:
         key = await self._key(ctx, params)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            await self._changed(key, lambda record: record.cancelled("Cancelled by the client.").kept_for(self._keep))
+            try:
+                await self._store.change(key, edit)
+            except UnknownTask:
+                raise _unknown() from None
         return {}
 
     async def _key(self, ctx: RequestContext, params: TaskParams) -> str:
@@ -316,12 +321,6 @@ class WakingExtension:
         if len(task_id) > _LONGEST_ID:
             raise UnknownTask
         return await self._store.key_of(task_id, holder_of(scope_of(ctx)))
-
-    async def _changed(self, key: str, edit: Callable[[TaskRecord], TaskRecord]) -> None:
-        try:
-            await self._store.change(key, edit)
-        except UnknownTask:
-            raise _unknown() from None
 
     # Streams that follow tasks: see `modern.TaskSource`
 

@@ -19,10 +19,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self
 
-from tidings._kit.text import one_line
+from tidings._kit.text import iso, one_line
 from tidings.bus import Records
 from tidings.bus.memory import MemoryRecords
 from tidings.bus.shared import LARGEST_VALUE
@@ -131,8 +130,8 @@ class TaskRecord:
         return {
             "taskId": task_id,
             "status": self.status,
-            "createdAt": _iso(self.created),
-            "lastUpdatedAt": _iso(self.updated or self.created),
+            "createdAt": iso(self.created, milliseconds=True),
+            "lastUpdatedAt": iso(self.updated or self.created, milliseconds=True),
             "ttlMs": round((self.ends - self.created) * 1000),
             "pollIntervalMs": max(round(self.poll * 1000), 1),
             **({"statusMessage": self.message} if self.message else {}),
@@ -151,10 +150,6 @@ class TaskRecord:
             case _:
                 pass
         return {**self.summary(task_id), **more}
-
-
-def _iso(time_: float) -> str:
-    return datetime.fromtimestamp(time_, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _KEY_BYTES: Final = 16

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tidings._kit.diff import DiffLine, differing, grouped, make_hunk
-from tidings._kit.text import counted, harmless, shortened
+from tidings._kit.text import counted, harmless, iso, shortened
 from tidings.server.waking.store import Json
 from tidings.server.waking.texts import Text
 
@@ -225,8 +225,3 @@ def refusal(error: Refused) -> Json:
 
 def _result(text: str, links: list[Json] | None = None) -> Json:
     return {"resultType": "complete", "content": [{"type": "text", "text": text}, *(links or [])], "isError": False}
-
-
-def iso(time_: float) -> str:
-    """Returns a time as models read it."""
-    return datetime.fromtimestamp(time_, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

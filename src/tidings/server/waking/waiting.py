@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from tidings._kit.suggest import closest, question
 from tidings._kit.tasks import Background
-from tidings._kit.text import counted, harmless, shortened
+from tidings._kit.text import counted, harmless, iso, shortened
 from tidings._kit.uri_templates import expand, variables
 from tidings.bus import Entry
 from tidings.changes import Cursor, Filter, ResourceUpdated
@@ -40,7 +40,6 @@ from tidings.server.waking.tool import (
     changed_result,
     checked,
     end_of_wait,
-    iso,
     lost_result,
     unchanged_result,
 )
