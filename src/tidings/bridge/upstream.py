@@ -165,7 +165,8 @@ class Upstream:
 
     def hurry(self) -> None:
         """Loads such lists soon: something may have changed."""
-        self._soon()
+        if any(map(self._is_silent, LISTS.values())):
+            self._soon()
 
     async def until_tried(self) -> None:
         """Waits until the server has been connected to, or the first attempt failed, or it takes too long."""
