@@ -211,3 +211,5 @@ def test_links_in_another_order_are_no_change_and_another_link_is() -> None:
     assert same_content(version(listed("a", "b", "c")), version(listed("c", "a", "b")), IgnoreRules())
     assert not same_content(version(listed("a", "b", "c")), version(listed("c", "a", "d")), IgnoreRules())
     assert not same_content(version("- one\n- two"), version("- two\n- one"), IgnoreRules())
+    quoted = [listed(*links).replace("- [", "> > - [") for links in (("a", "b"), ("b", "a"))]
+    assert same_content(version(quoted[0]), version(quoted[1]), IgnoreRules())

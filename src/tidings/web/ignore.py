@@ -38,7 +38,7 @@ MOST_RULES = 50
 SECONDS = 0.5  # for one pattern on one text
 # The default: "5 minutes ago", "1,204 views", "updated at 10:15" and session ids in links are others in a minute.
 USUAL = ("relative-times", "counters", "stamps", "link-tokens")
-_LINK_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
+_LINK_ITEM: Final = re.compile(r"[\s>]*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
 
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
 

@@ -142,3 +142,13 @@ def test_new_prose_is_chosen_wherever_it_stands_except_in_the_frame_of_a_page(ar
     page = story(f"<{around} class=z><p>Imprint</p><p>{new}</p></{around}>")
     options = ExtractOptions(prior=first.memory)
     assert (new in extract(page.encode(), "text/html", "https://harbour.example/", options).text) == chosen
+
+
+def test_an_advertisement_beside_a_picture_does_not_decide_about_it() -> None:
+    picture = f"{'<div>' * 5}<img src=/pier.png alt='The pier in winter'>{'</div>' * 5}"
+    page = story().replace("<p>Part 4", f"{picture}<p>Part 4")
+    first = extract(page.encode(), "text/html", "https://harbour.example/")
+    assert "The pier in winter" in first.markdown
+    beside = page.replace(picture, f"{picture}{advertisement(random.Random(1))}")
+    options = ExtractOptions(prior=first.memory)
+    assert extract(beside.encode(), "text/html", "https://harbour.example/", options).markdown == first.markdown

@@ -69,6 +69,7 @@ def _after(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
 
 
 _CLOSE = 3  # Levels up to a container that a picture and a text share.
+_NEAR = 3  # Blocks on each side of a picture: an advertisement beside it must not decide about it.
 _FEW = 30  # Words below which a page may show nothing without scripts.
 _FORM = 200  # Words below which a page with a password field is a login page.
 _FILLED_BY_SCRIPTS = frozenset(("root", "app", "__next", "__nuxt", "main", "svelte", "gatsby"))
@@ -147,8 +148,8 @@ def _with_media(kept: Sequence[PageBlock], page: Blocks) -> list[PageBlock]:
     blocks = page.blocks
     for number in range(len(blocks) + 1):
         while one is not None and place == number:
-            sides = [blocks[side] for side in (number - 1, number) if 0 <= side < len(blocks)]
-            near = [side for side in sides if id(side) in inside]
+            sides = reversed(blocks[max(number - _NEAR, 0) : number]), blocks[number : number + _NEAR]
+            near = [block for side in sides if (block := next((each for each in side if id(each) in inside), None))]
             if len(near) == 2 or any(_together(one.node, side.node) for side in near):
                 found.append(one)
             place, one = next(media, (-1, None))
