@@ -74,15 +74,11 @@ def list_command(options: OneShotOptions) -> None:
     if options.as_json:
         click.echo(dumped(found))
         return
-    kinds = as_dicts(found.get("events"))
-    rows = [
-        (
-            str(each.get("name")),
-            " ".join(f"[{name}]" for name in as_dict(as_dict(each.get("inputSchema")).get("properties"))),
-            str(each.get("description") or ""),
-        )
-        for each in kinds
-    ]
+    rows: list[tuple[str, ...]] = []
+    for each in as_dicts(found.get("events")):
+        arguments = as_dict(as_dict(each.get("inputSchema")).get("properties"))
+        shown = " ".join(f"[{name}]" for name in arguments)
+        rows.append((str(each.get("name")), shown, str(each.get("description") or "")))
     _show_rows(rows, ("name", "", ""), "The server has no events.")
 
 
@@ -229,24 +225,12 @@ def deliveries_command(options: OneShotOptions, subscription: str | None, *, fai
     if options.as_json:
         click.echo(dumped({**found, "deliveries": deliveries}))
         return
-    shown = [
-        [str(each.get(key) or "") for key in ("id", "state", "name", "url", "reason")]
-        for each in as_dicts(found.get("subscriptions"))
-    ]
-    _show_rows([tuple(row) for row in shown], ("name", "", "", "", "bad"), "You have no webhook subscriptions here.")
-    rows = [
-        (
-            str(each.get("eventId")),
-            str(each.get("state")),
-            f"{each.get('tries')}/{each.get('mostTries')}",
-            str(each.get("at")),
-            str(each.get("reason") or ""),
-        )
-        for each in deliveries
-    ]
-    if rows:
-        click.echo()
-        _show_rows(rows, ("name", "", "", "dim", "bad"), "")
+    for rows, keys, otherwise in (
+        (as_dicts(found.get("subscriptions")), ("id", "state", "name", "url", "reason"), "You have none here."),
+        (deliveries, ("eventId", "state", "tries", "at", "reason"), "There are no such deliveries."),
+    ):
+        cells = [tuple(str(each.get(key) or "") for key in keys) for each in rows]
+        _show_rows(cells, ("name", "", "", "dim", "bad"), otherwise)
 
 
 @one_shot("redeliver")

@@ -9,6 +9,7 @@ import tidings
 from tests.server.events.eventing import CREATED, OrderCreated, ask, bearer, get, orders, poll, shop
 from tests.server.events.hooking import guarded, settings
 from tests.server.serving import live
+from tests.server.wire import Json
 from tidings import LiveServer
 from tidings.server import Events
 
@@ -61,7 +62,8 @@ async def test_errors_have_the_numbers_of_the_chosen_draft(codes: Any, missing: 
         assert "Did you mean 'order.created'?" in error["message"]
         wrongs: list[dict[str, Any]] = [{"cursor": "forged"}, {"arguments": {"shp": 1}}, {"arguments": {"shop": 1}}]
         for wrong in wrongs:
-            error = (await ask(port, "events/poll", **({"name": CREATED, "cursor": None} | wrong))).json["error"]
+            asked: Json = {"name": CREATED, "cursor": None} | wrong
+            error = (await ask(port, "events/poll", **asked)).json["error"]
             assert error["code"] == -32602
 
 

@@ -9,11 +9,11 @@ A parked event is among the deliveries, with the reason, and can be delivered ag
 """
 
 import asyncio
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
@@ -193,21 +193,12 @@ class Delivery:
             state = "delivered" if not answer.error else "parked" if gives_up or is_last else "retrying"
             pause = 0.0 if state != "retrying" else jittered(delays[tries - 1], below=_JITTER, above=_JITTER)
             next_try = time.time() + pause
-            progress.note({
-                "subscriptionId": self.grant.id,
-                "eventId": message_id,
-                "name": name,
-                "at": iso(at),
-                "state": state,
-                "tries": tries,
-                "mostTries": len(delays) + 1,
-                "seconds": round(answer.seconds, 3),
-                "nextTry": iso(next_try) if pause else None,
-                "reason": answer.reason,
-                "request": {"headers": headers, "body": body[:_MOST_SHOWN].decode(errors="replace")},
-                "response": {"status": answer.status, "body": answer.body[:_MOST_SHOWN].decode(errors="replace")},
-                "cursor": cursor,
-            })  # fmt: skip
+            shown = {"headers": headers, "body": body[:_MOST_SHOWN].decode(errors="replace")}
+            got = {"status": answer.status, "body": answer.body[:_MOST_SHOWN].decode(errors="replace")}
+            later = {"seconds": round(answer.seconds, 3), "nextTry": iso(next_try) if pause else None}
+            told = {"tries": tries, "mostTries": len(delays) + 1, "reason": answer.reason, **later}
+            about = {"subscriptionId": self.grant.id, "eventId": message_id, "name": name, "cursor": cursor}
+            progress.note({**about, "at": iso(at), "state": state, **told, "request": shown, "response": got})
             self._unsaved = True
             if answer.error:
                 progress.error, progress.failed_since = answer.error, progress.failed_since or time.time()
@@ -288,7 +279,8 @@ async def webhook_reading(
 ) -> AsyncGenerator[tuple[Listener, Reader]]:
     """Registers a subscriber, and yields it with its reader behind `cursor`, or behind everything there is."""
     core = events.core
-    permits = Permits(core.policy.screen(context), core.policy.limits.permission)
+    ask = partial(core.policy.allows, context) if core.policy.asks else None
+    permits = Permits(ask, core.policy.limits.permission)
     listener = events.listener(permits, selection, transport="webhook", **who)
     core.join(listener)
     try:
@@ -320,8 +312,3 @@ def status_of(grant: Grant, progress: Progress) -> Json:
         "lastError": error or None,
         **({"failedSince": iso(progress.failed_since)} if progress.failed_since else {}),
     }
-
-
-def new_id(what: str) -> str:
-    """Returns the id of a message that is not an event."""
-    return f"msg_{what}_{secrets.token_hex(12)}"

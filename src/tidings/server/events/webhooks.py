@@ -24,7 +24,7 @@ from tidings.server import config
 from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
 from tidings.server.events.catalogue import EventCatalogue, Selection
-from tidings.server.events.delivery import Delivery, Means, new_id, status_of, webhook_reading
+from tidings.server.events.delivery import Delivery, Means, status_of, webhook_reading
 from tidings.server.events.grants import PARTS, Grant, GrantStore, Listed, Progress, part_of
 from tidings.server.events.messages import Json, canonical, invalid, iso
 from tidings.server.notify import EVENTS
@@ -105,7 +105,7 @@ class WebhookSubscriptions:
             return
         nonce = secrets.token_urlsafe(24)
         body = canonical({"type": "verification", "challenge": nonce}).encode()
-        answer, _ = await self._post(grant, new_id("verification"), body)
+        answer, _ = await self._post(grant, f"msg_verification_{secrets.token_hex(12)}", body)
         said: Any = None
         with suppress(ValueError, RecursionError, TypeError, KeyError):
             said = json.loads(answer.body)["challenge"]
@@ -313,20 +313,17 @@ class _Part:
             return _LOOK_SECONDS
         if has_lease:
             for grant_id, entry in listed.items():
-                there = self._running.get(grant_id)
-                if (there is None or there[0].grant.mark != entry.mark) and (
-                    grant := await means.store.get(grant_id)
-                ) is not None:
-                    self._begin(grant)
+                there, _ = self._running.get(grant_id, (None, None))
+                if there is not None and there.grant.mark == entry.mark:
+                    continue
+                if (grant := await means.store.get(grant_id)) is None:
+                    continue
+                if there is not None:
+                    there.renew(grant)
+                else:
+                    delivery = Delivery(means, self._lease, grant)
+                    self._running[grant_id] = delivery, asyncio.get_running_loop().create_task(delivery.run())
         return means.settings.lease / 3
-
-    def _begin(self, grant: Grant) -> None:
-        there = self._running.get(grant.id)
-        if there is not None:
-            there[0].renew(grant)
-            return
-        delivery = Delivery(self._means, self._lease, grant)
-        self._running[grant.id] = delivery, asyncio.get_running_loop().create_task(delivery.run())
 
     async def _keep(self, listed: dict[str, Listed]) -> None:
         """Ends the deliveries that have ended by themselves, or are not listed in this life."""
