@@ -1,9 +1,11 @@
 """Messages, requests, logs and sessions: what went over the wire, again and otherwise, and what is kept of it."""
 
 import json
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import anyio
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -182,3 +184,34 @@ async def test_a_session_is_named_exported_imported_and_compared(look: Look, tmp
     await imported.get_by_role("button", name="Delete").click()
     await imported.get_by_role("button", name="Confirm deletion").click()
     await expect(imported).to_have_count(0)
+
+
+async def test_a_kept_session_opens_in_the_same_screens_and_becomes_a_test(look: Look, tmp_path: Path) -> None:
+    await _call(look, "modern", "add", a="20")
+    await _call(look, "modern", "fail")
+    await look.general("sessions")
+    current = look("session").filter(has_text="current")
+    async with look.page.expect_download() as saving:
+        await current.get_by_test_id("session-test").click()
+    path = tmp_path / "test_kept.py"
+    await (await saving.value).save_as(path)
+    await current.get_by_test_id("session-open").click()
+    await expect(look("kept-session")).to_be_visible()
+    await look.screen("modern", "messages")
+    await look.row("messages", "fail").click()
+    await expect(look("json-answer")).to_contain_text("It did not work out.")
+    await look.screen("modern", "tools", "add")
+    await look("call").click()
+    await expect(look("error")).to_contain_text("kept session")
+    await look("moment").fill("2")
+    await look.screen("modern", "messages")
+    await expect(look.row("messages", "fail")).to_have_count(0)
+    await look("close-kept").click()
+    await expect(look("kept-session")).to_have_count(0)
+    await look.connected("modern")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+    tested = await anyio.run_process(command, cwd=tmp_path, check=False)
+    assert b"1 passed" in tested.stdout, tested.stdout.decode()
+    path.write_text(path.read_text().replace("'total': 22", "'total': 23"))
+    tested = await anyio.run_process(command, cwd=tmp_path, check=False)
+    assert b"1 failed" in tested.stdout, "a different answer is noticed"

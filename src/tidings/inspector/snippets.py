@@ -4,6 +4,7 @@ Masked secrets stay masked, or become a variable to set.
 """
 
 import json
+import pprint
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,53 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+_TEST: Final = """\
+\"\"\"The requests of a session, sent again: each must be answered as it was then.\"\"\"
+
+import asyncio
+
+import tidings
+from tidings.errors import TidingsError
+
+TARGET = {target!r}
+# Method, parameters, and the parts of the result that must be the same; or the code of the error.
+EXCHANGES = {exchanges}
+
+
+def test_{name}() -> None:
+    asyncio.run(replay())
+
+
+async def replay() -> None:
+    async with tidings.connect(TARGET) as client:
+        for method, params, expected in EXCHANGES:
+            try:
+                answer = await client.request(method, params)
+            except TidingsError as error:
+                answer = {{"error": error.code}}
+            assert {{key: answer.get(key) for key in expected}} == expected, (method, params)
+"""
+_COMPARED: Final = "content", "structuredContent", "contents", "messages"
+
+
+def as_test(view: "ServerView", name: str) -> str:
+    """Returns a pytest file that sends the user's requests to a server again, and compares the answers."""
+    exchanges: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+    for request in view.requests.values():
+        if request.aside or request.status not in ("completed", "error") or request.task is not None:
+            continue
+        result = as_dict(request.result)
+        expected = {key: result[key] for key in _COMPARED if key in result}
+        expected |= {"isError": True} if result.get("isError") is True else {}
+        if request.error is not None:
+            expected = {"error": request.error.code}
+        params = {key: value for key, value in request.params.items() if key != "_meta"}
+        exchanges.append((request.method, params, expected))
+    entry = view.entry or {}
+    shown = pprint.pformat(exchanges, width=100, sort_dicts=False)
+    return _TEST.format(target=_words(entry) or target_of(entry), exchanges=shown, name=name)
 
 
 def as_json(method: str, params: dict[str, Any]) -> str:

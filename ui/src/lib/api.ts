@@ -31,8 +31,11 @@ let key = ''
 try {
   key = localStorage.getItem(KEY) ?? ''
 } catch { /* no storage: the key lasts until the page is closed */ }
+/** The id of the kept session that the page shows; empty: the running one. */
+let kept = ''
+export const showSession = (id: string) => { kept = id }
 /** An address that the browser fetches by itself. It sends no header, so the key is part of the address. */
-const withKey = (path: string) => `${path}${path.includes('?') ? '&' : '?'}key=${key}`
+const withKey = (path: string) => `${path}${path.includes('?') ? '&' : '?'}key=${key}${kept ? `&session=${kept}` : ''}`
 
 /** A segment of a path. Browsers resolve `.` and `..` even when encoded; the %00 after them prevents that. */
 const segment = (text: string) => (/^\.{1,2}$/.test(text) ? `${text}%00` : encodeURIComponent(text))
@@ -46,7 +49,7 @@ const query = (values: Record<string, string | number | undefined>): string => {
 async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const init: RequestInit = { method, credentials: 'same-origin', cache: 'no-store' }
   if (signal) init.signal = signal
-  init.headers = { 'X-Tidings': key || '1' }
+  init.headers = { 'X-Tidings': key || '1', ...(kept ? { 'X-Tidings-Session': kept } : {}) }
   if (method !== 'GET') {
     init.headers['Content-Type'] = 'application/json'
     init.body = JSON.stringify(body ?? {})
@@ -182,6 +185,10 @@ export const sessionExportUrl = (id: string) => withKey(`/api/sessions/${segment
 export const importSession = (text: string, name = '') =>
   post<{ id: string | null; records: number; passed_over: number; problems: string[]; notice: string | null }>('/api/sessions/import', { text, name })
 export const compareSessions = (a: string, b: string) => post<T.Comparison & T.JsonObject>('/api/sessions/compare', { a, b })
+/** Opens a session for the screens as it was after a record, or at its end. `moments`: [seq, time], to look back to. */
+export const openSession = (id: string, seq?: number) => post<{ moments: [number, number][]; records: number }>(`/api/sessions/${segment(id)}/open`, seq === undefined ? {} : { seq })
+/** Pytest files that send the requests of a session again, by name. */
+export const sessionTest = (id: string) => post<{ files: Record<string, string> }>(`/api/sessions/${segment(id)}/test`)
 export const removeSession = (id: string) => json<void>('DELETE', `/api/sessions/${segment(id)}`)
 
 /** The tour of `tidings demo`. */

@@ -77,6 +77,8 @@ class Store {
   /** counters that rise when the catalog, the saved sessions or the tour changed */
   stale = $state({ catalog: 0, sessions: 0, tour: 0, 'sign-in': 0 })
   hasTour = $state(false)
+  /** the kept session that all screens show, and the moment of it; null: the running one */
+  kept = $state.raw<{ id: string; name: string; moments: [number, number][]; records: number; place: number } | null>(null)
   /** the panel of questions is open */
   questionsOpen = $state(false)
   #close: (() => void) | undefined
@@ -87,7 +89,7 @@ class Store {
   }
 
   async start(): Promise<void> {
-    setInterval(() => (this.now = Date.now() / 1000 + this.#skew), 1000)
+    setInterval(() => { if (!this.kept) this.now = Date.now() / 1000 + this.#skew }, 1000)
     try {
       await exchangeToken()
       await this.load()
@@ -95,6 +97,25 @@ class Store {
       if (error instanceof api.ApiError && error.status === 401) this.connection = 'locked'
       else throw error
     }
+  }
+
+  /** Shows a kept session in all screens, as it was at one of its moments; by default at its end. */
+  async openKept(id: string, name: string, place?: number): Promise<void> {
+    this.#close?.()
+    api.showSession('')
+    const { moments, records } = await api.openSession(id, place === undefined ? undefined : this.kept?.moments[place]?.[0])
+    api.showSession(id)
+    const snapshot = await api.snapshot()
+    this.servers = snapshot.servers.map((facts) => new ServerStore(facts))
+    this.kept = { id, name, moments, records, place: place ?? moments.length - 1 }
+    this.now = moments[this.kept.place]?.[1] ?? snapshot.now
+    this.questionsOpen = false
+    await this.#loadHistory(snapshot.seq)
+  }
+  async closeKept(): Promise<void> {
+    api.showSession('')
+    this.kept = null
+    await this.load()
   }
 
   async load(): Promise<void> {

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -16,8 +16,9 @@ from tidings._kit.bounded_json import as_dict, as_list, weigh
 from tidings.inspector.http.exchange import ApiProblem, one_of
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
-from tidings.inspector.server import InspectedServer
+from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.session import Session, SessionServers
+from tidings.inspector.view.view import SessionView
 
 T = TypeVar("T")
 
@@ -110,6 +111,17 @@ class Running:
     saved: SavedCalls
 
 
+@dataclass(frozen=True)
+class KeptSession:
+    """A kept session as it was at some moment, for the same screens as the running one."""
+
+    view: SessionView
+    changes: dict[str, list[dict[str, Any]]]  # For each server: the rows of its connection.
+
+    def states(self, server: str) -> list[dict[str, Any]]:
+        return self.changes.get(server, [])
+
+
 @dataclass
 class Inspector:
     """The state of an inspector. The page is served a moment before its session is `running`."""
@@ -118,6 +130,7 @@ class Inspector:
     guide: Guide | None = None
     running: Running | None = None
     failure: dict[str, Any] | None = None  # The error because of which there will be no session.
+    kept: dict[str, KeptSession] = field(default_factory=dict[str, KeptSession])  # By id: the last one.
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     # One for each open stream, the oldest first; set to end it (see `feed.FeedResponse`).
     streams: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
@@ -138,7 +151,27 @@ def running_of(request: Request) -> Running:
     raise ApiProblem(503, "starting", "The inspector is starting.", "Try again in a moment.", who="this program")
 
 
+def kept_of(request: Request) -> KeptSession | None:
+    """Returns the kept session that a page shows; None if it shows the running one. Raises `ApiProblem`."""
+    known = request.headers.get("x-tidings-session") or request.query_params.get("session")
+    if not known:
+        return None
+    if request.method != "GET":
+        message = "This is a kept session: it can be looked at, and nothing can be sent."
+        raise ApiProblem(409, "session-kept", message, "Close it to use the servers.")
+    if (kept := inspector_of(request).kept.get(known)) is None:
+        raise ApiProblem(410, "session-closed", "Another kept session was opened since.", "Open this one again.")
+    return kept
+
+
 def server_of(request: Request, name: str | None = None) -> InspectedServer:
     """Returns the server of this name, or the one in the path. Raises `ApiProblem` if there is none."""
-    servers = running_of(request).session.servers
+    servers: Mapping[str, InspectedServer] = running_of(request).session.servers
+    if (kept := kept_of(request)) is not None:
+        views = kept.view.servers.items()
+        servers = {each: InspectedServer(ConnectionSpec(each, None), view, _ignore) for each, view in views}
     return servers[one_of("server", str(request.path_params["server"]) if name is None else name, servers)]
+
+
+def _ignore(_kind: str, _data: dict[str, Any]) -> None:
+    """Records nothing: a kept session does not change."""

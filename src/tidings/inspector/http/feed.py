@@ -186,8 +186,10 @@ class PageFeed:
         for event in self._readers:
             event.set()
 
-    def facts(self, view: ServerView) -> Facts:
-        return self._facts_since(view, self._servers.get(view.name) or _ServerNotes.of(view, self.seq), -1)
+    def facts(self, view: ServerView, *, is_kept: bool = False) -> Facts:
+        """Returns all facts of a server of the running session, or of a kept one."""
+        notes = None if is_kept else self._servers.get(view.name)
+        return self._facts_since(view, notes or _ServerNotes.of(view, self.seq), -1)
 
     def _facts_since(self, view: ServerView, server: _ServerNotes, after: int) -> Facts:
         """Returns the parts of a server's facts that changed after a record; all of them after -1."""

@@ -5,6 +5,7 @@ by method and parameters, in order: the second `search` for "x" with the second.
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -15,15 +16,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tidings._kit.bounded_json import as_dict, dumps, in_order
-from tidings.inspector.http.context import running_of
+from tidings.inspector.http.context import KeptSession, inspector_of, running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, body, is_index
-from tidings.inspector.http.rows import shown_diff
-from tidings.inspector.records import LIST_NAMES
+from tidings.inspector.http.rows import Row, row_of_record, shown_diff
+from tidings.inspector.records import LIST_NAMES, Record
 from tidings.inspector.sessions import saved
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import NotASession, export_lines, import_lines
+from tidings.inspector.snippets import as_test as as_pytest
 from tidings.inspector.view.diffs import diff_values
-from tidings.inspector.view.fold import replay
+from tidings.inspector.view.fold import fold_session, replay
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView, SessionView
 
@@ -114,6 +116,44 @@ def _chunks(path: Path, session: int) -> Iterator[bytes]:
             yield "".join(waiting).encode()
             waiting, size = [], 0
     yield "".join(waiting).encode()
+
+
+@ROUTES.add("POST", "/{id:int}/open")
+async def open_kept(request: Request) -> dict[str, Any]:
+    """Opens a session for requests with `X-Tidings-Session`, as it was after the record number `seq`, or at its end."""
+    journal, known = await _journal(request), request.path_params["id"]
+    upto = (await body(request)).number("seq")
+
+    def opened() -> tuple[KeptSession, list[Record]]:
+        view, states = SessionView(), dict[str, list[Row]]()
+        records = saved.load_session(journal.path, known)
+        for record in records:
+            if upto is not None and record.seq > upto:
+                break
+            fold_session(view, record)
+            if record.kind == "state" and (server := view.servers.get(record.server)) is not None:
+                states.setdefault(record.server, []).append(row_of_record(record, server) or {})
+        return KeptSession(view, states), records
+
+    kept, records = await _in_thread(opened)
+    inspector_of(request).kept = {str(known): kept}
+    # Some moments to look back to: enough for a slider.
+    step = max(1, len(records) // 1_000)
+    moments = [[each.seq, each.at] for each in [*records[::step], *records[-1:]]]
+    return {"moments": moments, "records": len(records)}
+
+
+@ROUTES.add("POST", "/{id:int}/test")
+async def as_test(request: Request) -> dict[str, Any]:
+    """Returns pytest files that send the requests of a session to its servers again."""
+    journal, known = await _journal(request), request.path_params["id"]
+    view = await _in_thread(lambda: replay(saved.load_session(journal.path, known)))
+    files: dict[str, str] = {}
+    for name, server in view.servers.items():
+        word = "_".join(re.findall("[a-z0-9]+", name.lower())) or "server"
+        if any(not each.aside for each in server.requests.values()):
+            files[f"test_{word}.py"] = as_pytest(server, f"{word}_answers_as_before")
+    return {"files": files}
 
 
 @ROUTES.add("POST", "/import")

@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from tidings._version import __version__
 from tidings.inspector.http.api.catalog import catalog_facts
-from tidings.inspector.http.context import Guide, inspector_of, running_of
+from tidings.inspector.http.context import Guide, inspector_of, kept_of, running_of
 from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, error_of, number_of, unknown
-from tidings.inspector.http.feed import FeedResponse, PageFeed, after_of
+from tidings.inspector.http.feed import FeedResponse, after_of
 from tidings.inspector.http.rows import RINGS, Row, row_of
 from tidings.inspector.view.error_report import help_pages
 from tidings.inspector.view.items import ChangeView, MessageView
@@ -63,12 +63,10 @@ async def hello(request: Request) -> dict[str, Any]:
 @ROUTES.add("GET", "/snapshot")
 async def snapshot(request: Request) -> dict[str, Any]:
     """Returns the facts of all servers. The stream continues after `seq`."""
-    running = running_of(request)
-    return {
-        "seq": running.feed.seq,
-        "now": time.time(),
-        "servers": [running.feed.facts(view) for view in running.session.view.servers.values()],
-    }
+    running, kept = running_of(request), kept_of(request)
+    session = running.session.view if kept is None else kept.view
+    servers = [running.feed.facts(view, is_kept=kept is not None) for view in session.servers.values()]
+    return {"seq": running.feed.seq if kept is None else session.seq, "now": time.time(), "servers": servers}
 
 
 @ROUTES.add("GET", "/rows")
@@ -76,22 +74,24 @@ async def rows(request: Request) -> dict[str, Any]:
     """Returns the rows that are kept, oldest first."""
     after = number_of(request, "after", 0)
     limit = min(max(number_of(request, "limit", MOST_ROWS), 1), MOST_ROWS)
-    running = running_of(request)
-    kept = [_kept(view, running.feed, after) for view in running.session.view.servers.values()]
+    feed, shown = running_of(request).feed, kept_of(request)
+    session = running_of(request).session.view if shown is None else shown.view
+    states = (feed if shown is None else shown).states
+    kept = [_kept(view, states(view.name), after) for view in session.servers.values()]
     found = [made() for _, made in islice(heapq.merge(*kept, key=itemgetter(0)), limit)]
     more = len(found) == limit
-    return {"rows": found, "to": found[-1]["seq"] if more else max(after, running.feed.seq), "more": more}
+    return {"rows": found, "to": found[-1]["seq"] if more else max(after, session.seq), "more": more}
 
 
-def _kept(view: ServerView, feed: PageFeed, after: int) -> Iterator[tuple[int, Callable[[], Row]]]:
+def _kept(view: ServerView, states: Iterable[Row], after: int) -> Iterator[tuple[int, Callable[[], Row]]]:
     """Yields the `seq` of each row of a server, and the function that makes the row."""
     requests = sorted((each for each in view.requests.values() if each.seq > after), key=attrgetter("seq"))
     things = heapq.merge(
         *(getattr(view, ring).since(after) for ring in RINGS.values()), requests, key=attrgetter("seq")
     )
     asked = (each for each in things if not isinstance(each, MessageView) or not _is_answer(each, view))
-    states = ((row["seq"], row.copy) for row in feed.states(view.name) if row["seq"] > after)
-    return heapq.merge(((each.seq, partial(row_of, view.name, each)) for each in asked), states, key=itemgetter(0))
+    of_states = ((row["seq"], row.copy) for row in states if row["seq"] > after)
+    return heapq.merge(((each.seq, partial(row_of, view.name, each)) for each in asked), of_states, key=itemgetter(0))
 
 
 def _is_answer(message: MessageView, view: ServerView) -> bool:
@@ -111,11 +111,11 @@ async def stream(request: Request) -> Response:
 async def record(request: Request) -> dict[str, Any]:
     """Returns everything that a row is about."""
     seq = request.path_params["seq"]
-    session = running_of(request).session
-    for view in session.view.servers.values():
+    session, kept = running_of(request).session, kept_of(request)
+    for view in (session.view if kept is None else kept.view).servers.values():
         if (found := _whole(view, seq)) is not None:
             return {"seq": seq, "server": view.name, **found}
-    if (since := session.since(seq - 1)) and since[0].seq == seq:
+    if kept is None and (since := session.since(seq - 1)) and since[0].seq == seq:
         return since[0].to_json()
     raise ApiProblem(404, "no-such-record", f"Record {seq} is not kept any more.", "The oldest are deleted first.")
 
