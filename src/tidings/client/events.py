@@ -4,7 +4,6 @@
 the order in which things happened: when a handler gets `ResourceUpdated`, the old content has left the cache.
 """
 
-import asyncio
 import inspect
 import logging
 from collections import deque
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from tidings._kit.tasks import Background
+from tidings._kit.tasks import Background, Wakeup
 from tidings.changes import Change, ResourceUpdated
 from tidings.client.cache import PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.states import Signal, State
@@ -297,7 +296,8 @@ class EventHub:
         self._everything: list[Handler[Any]] = []
         self._background = Background()
         self.start = self._background.start  # Runs something in the background until `aclose`. A failure is logged.
-        self._on_close: list[Callable[[], None]] = []
+        self._wakeup = Wakeup()
+        self._closes = 0  # Times that it was closed.
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
         handlers = self._handlers.setdefault(kind, [])
@@ -323,17 +323,15 @@ class EventHub:
         At most `limit` events wait for a slow reader. Then the oldest are dropped, and `EventsMissed` says how many.
         """
         waiting: deque[Event] = deque(maxlen=limit)
-        missed = 0
-        wake, on_close = asyncio.Event(), self._on_close
+        missed, closes = 0, self._closes
 
         def hear(event: Event) -> None:
             nonlocal missed
             missed += len(waiting) == limit
             waiting.append(event)
-            wake.set()
+            self._wakeup()
 
         self._everything.append(hear)
-        on_close.append(wake.set)
         try:
             while True:
                 while waiting or missed:
@@ -342,17 +340,14 @@ class EventHub:
                         yield EventsMissed(count)
                     else:
                         yield waiting.popleft()
-                if on_close is not self._on_close:
+                if closes != self._closes:
                     return
-                wake.clear()
-                await wake.wait()
+                await self._wakeup.wait()
         finally:
             self._everything.remove(hear)
-            on_close.remove(wake.set)
 
     async def aclose(self) -> None:
-        on_close, self._on_close = self._on_close, []
-        for wake in on_close:
-            wake()
+        self._closes += 1
+        self._wakeup()
         self._background.cancel()
         await self._background.finished()

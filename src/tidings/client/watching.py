@@ -109,17 +109,17 @@ class Watcher:
         self._news: dict[str, WatchedResource] = {}
         self._seen: dict[str, str | None] = {}  # None for one that is gone.
         self._has_seen_some = False
-        self._wake: asyncio.Future[None] | None = None
+        self._has_news = Wakeup()
+        self._waits = False
 
     def notify(self, watched: WatchedResource) -> None:
         self._news[watched.uri] = watched
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        self._has_news()
 
     @property
     def is_behind(self) -> bool:
         """True if it waits although there is something new, which it will get in a moment."""
-        return self._wake is not None and bool(self._news)
+        return self._waits and bool(self._news)
 
     async def next(self) -> tuple[str, ResourceRead | None]:
         """Returns the next resource with content that differs from what was seen; None for one that is gone.
@@ -138,11 +138,11 @@ class Watcher:
                 if watched.is_gone and self.tells_gone and self._seen.get(watched.uri, "") is not None:
                     self._seen[watched.uri] = None
                     return watched.uri, None
-            self._wake = asyncio.get_running_loop().create_future()
+            self._waits = True
             try:
-                await self._wake
+                await self._has_news.wait()
             finally:
-                self._wake = None
+                self._waits = False
             self.wakeup()  # `is_behind` may have changed.
 
     def _waits_for(self, watched: WatchedResource) -> bool:
