@@ -54,10 +54,7 @@ class CacheLimits:
     """Bytes of content, for all entries together."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ValueError(f"CacheLimits needs {each.name} >= 0, not {value!r}")
+        _check_whole(self, entries=0, size=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +104,12 @@ class ClientConfig:
     answers when the tool has ended, or says that it cannot."""
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("concurrency", 1),
-            ("history", 0),
-            ("max_message", 1024),
-            ("max_pages", 1),
-            ("max_items", 1),
-        ):
-            value: Any = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"ClientConfig needs {name} >= {least}, not {value!r}")
+        _check_whole(self, concurrency=1, history=0, max_message=1024, max_pages=1, max_items=1)
+
+
+def _check_whole(settings: object, **least: int) -> None:
+    """Raises `ValueError` unless these settings are whole numbers, and at least so much."""
+    for name, limit in least.items():
+        value: Any = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < limit:
+            raise ValueError(f"{type(settings).__name__} needs {name} >= {limit}, not {value!r}")
