@@ -1,10 +1,9 @@
 """The server's four lists: all pages, kept current, and what their changes mean for the cache.
 
-When the server announces that a list changed, it is loaded again: one load at a time, and one more if another
-announcement arrives meanwhile. A load that failed leaves the list as it was, and is announced with its error.
+When the server announces that a list changed, it is loaded again, by a `Refresher`: one load at a time, and one more if
+another announcement arrives meanwhile. A load that failed leaves the list as it was, and is announced with its error.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -14,13 +13,14 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast
 from mcp_types import INVALID_PARAMS, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
 from pydantic import BaseModel, ValidationError
 
-from tidings._kit.backoff import Pauses
+from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
 from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.client import events
 from tidings.client.cache import ContentCache
 from tidings.client.config import ClientConfig
+from tidings.client.watching import Refresher
 from tidings.errors import Disconnected, MalformedMessage, RequestFailed, TidingsError
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 ItemT = TypeVar("ItemT", Tool, Resource, ResourceTemplate, Prompt)
 # Sends the request for a page, and returns the answer.
 FetchPage = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-_RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
+_RETRIES: Final = Backoff((0.5, 2.0, 10.0, 60.0), jitter=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,67 +55,41 @@ class Mirror(Generic[ItemT]):
     forget: Callable[[str], None] = lambda _: None  # Drops the content of an item that is gone.
 
     def __post_init__(self) -> None:
-        self._asked = 0
-        self._answered = 0
+        self._answered = 0  # The number of the last `want` that a load followed.
         self._outcome: TidingsError | None = None
-        self._pauses = Pauses(_RETRY_DELAYS, below=0.5)
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self.items: tuple[ItemT, ...] = ()
         self.raw: tuple[Mapping[str, Any], ...] = ()  # As the server sent them: only while they are announced.
         self.malformed: tuple[Malformed, ...] = ()
         self.tried = False  # True if it was loaded, or failed to load, since the last `clear`.
 
     def changed(self) -> None:
-        self._asked += 1
-        self._stop_timer()
-        if self._task is None:
-            self._start()
-
-    def _start(self) -> None:
-        self._task = asyncio.create_task(self._load())
-        self._task.add_done_callback(self._done)
+        self.lists.loads.want(self.name)
 
     async def load(self) -> tuple[ItemT, ...]:
         """Loads the list, and returns it. Raises a `TidingsError` if that failed."""
         self.changed()
-        asked = self._asked
-        await self.lists.wakeup.until(lambda: self._answered >= asked or self._task is None)
+        loads = self.lists.loads
+        asked = loads.wants
+        await self.lists.wakeup.until(lambda: self._answered >= asked or not loads.is_stale(self.name))
         if self._answered < asked:
             raise Disconnected(f"The client was disconnected before {self.method} was done.", method=self.method)
         if self._outcome is not None:
             raise self._outcome
         return self.items
 
-    async def until_loaded(self, given_up: Callable[[], bool]) -> None:
-        """Waits until a load has succeeded, or failed for good, after all changes until now; or until `given_up`."""
-        asked = self._asked
-        await self.lists.wakeup.until(lambda: given_up() or (self._answered >= asked and self._timer is None))
-
-    async def _load(self) -> None:
-        while self._answered < self._asked:
-            asked = self._asked
-            before, error = self.items, None
-            try:
-                self.items, self.raw, self.malformed = await self._pages()
-                self._pauses.reset()
-            except TidingsError as failure:
-                error = failure
-            self._outcome, self._answered, self.tried = error, asked, True
-            self.lists.loaded(self, before, error)
-            self.raw = ()
-            self.lists.wakeup()
-        if self._outcome is not None and self._outcome.retryable:
-            pause = self._pauses.next() + (self._outcome.retry_after or 0)
-            self._timer = asyncio.get_running_loop().call_later(pause, self.changed)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("loading %s failed", self.method, exc_info=error)
-        elif not task.cancelled() and self._answered < self._asked:
-            self._start()  # It changed after the last load, and before this.
+    async def read(self) -> None:
+        """Loads the list once. Raises a `TidingsError` if it should be loaded again later."""
+        asked, before, error = self.lists.loads.wants, self.items, None
+        try:
+            self.items, self.raw, self.malformed = await self._pages()
+        except TidingsError as failure:
+            error = failure
+        self._outcome, self._answered, self.tried = error, asked, True
+        self.lists.loaded(self, before, error)
+        self.raw = ()
         self.lists.wakeup()
+        if error is not None and error.retryable:
+            raise error
 
     async def _pages(self) -> "_Pages[ItemT]":
         try:
@@ -159,7 +133,7 @@ class Mirror(Generic[ItemT]):
 
     def empty(self) -> None:
         """Empties the list, because the server does not offer it, and announces that."""
-        self._stop_timer()
+        self.lists.loads.forget(self.name)
         before, had = self.items, self.items or self.malformed
         self.items, self.malformed = (), ()
         if had:
@@ -167,17 +141,6 @@ class Mirror(Generic[ItemT]):
 
     def clear(self) -> None:
         self.items, self.malformed, self.tried = (), (), False
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    async def aclose(self) -> None:
-        self._stop_timer()
-        if (task := self._task) is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 @dataclass(eq=False, repr=False)
@@ -195,6 +158,7 @@ class Lists:
     def __post_init__(self) -> None:
         self._absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]] = tuple
         self._capabilities = ServerCapabilities()
+        self.loads = Refresher(self._load, failed=lambda _name, _error: None, wakeup=self.wakeup, retries=_RETRIES)
         mirror: Any = partial(Mirror, self)
         self.tools: Mirror[Tool] = mirror("tools", "tools/list", "tools", Tool, events.ToolsChanged)
         self.resources: Mirror[Resource] = mirror(
@@ -261,10 +225,8 @@ class Lists:
             if what.wants(change):
                 self.changed(change)
 
-    async def until_loaded(self, given_up: Callable[[], bool]) -> None:
-        """Waits until each list is loaded as it is now or later, or until `given_up`."""
-        for mirror in self:
-            await mirror.until_loaded(given_up)
+    async def _load(self, name: str) -> None:
+        await next(mirror for mirror in self if mirror.name == name).read()
 
     async def first_loads(self, given_up: Callable[[], bool]) -> None:
         """Waits until each mirrored list was loaded once, or failed to load, or until `given_up`."""
@@ -293,10 +255,6 @@ class Lists:
     def clear(self) -> None:
         for mirror in self:
             mirror.clear()
-
-    async def aclose(self) -> None:
-        for mirror in self:
-            await mirror.aclose()
 
 
 def _each(choose: Callable[[str], bool]) -> Filter:

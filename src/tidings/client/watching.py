@@ -241,6 +241,7 @@ class Refresher:
     wakeup: Wakeup
     at_once: int = 16
     most_waiting: int | None = None
+    retries: Backoff = _RETRIES
 
     def __post_init__(self) -> None:
         self._stale: dict[str, Trace] = {}  # For each resource, the trace of its last `want`.
@@ -249,7 +250,7 @@ class Refresher:
         self._workers: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[str] = set()  # Waits for a connection.
-        self._wants = 0
+        self.wants = 0  # The number of calls of `want`.
         self._unread: dict[str, int] = {}  # For each resource, the number of the first `want` that no read followed.
 
     def want(self, uri: str) -> None:
@@ -257,8 +258,8 @@ class Refresher:
         self._stop_timer(uri)
         self._parked.discard(uri)
         self._stale[uri] = current_trace()
-        self._wants += 1
-        self._unread.setdefault(uri, self._wants)
+        self.wants += 1
+        self._unread.setdefault(uri, self.wants)
         if self.most_waiting is not None and len(self._stale) > self.most_waiting:
             self.forget(next(iter(self._stale)))
         if len(self._workers) < self.at_once and uri not in self._reading:
@@ -281,7 +282,7 @@ class Refresher:
 
     async def until_read(self, given_up: Callable[[], bool]) -> None:
         """Waits until a read has followed each `want` until now, or until `given_up`."""
-        now = self._wants
+        now = self.wants
         for uri in tuple(self._unread):
             await self.wakeup.until(lambda uri=uri: given_up() or self._unread.get(uri, now + 1) > now)
 
@@ -297,7 +298,7 @@ class Refresher:
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _read(self, uri: str) -> None:
-        wants = self._wants
+        wants = self.wants
         try:
             await self.read(uri)
             self._failures.pop(uri, None)
@@ -319,7 +320,7 @@ class Refresher:
             self._parked.add(uri)
         elif error.retryable or isinstance(error, Cancelled):
             failures = self._failures[uri] = self._failures.get(uri, 0) + 1
-            pause = _RETRIES.pause(failures - 1) + (error.retry_after or 0)
+            pause = self.retries.pause(failures - 1) + (error.retry_after or 0)
             self._timers[uri] = asyncio.get_running_loop().call_later(pause, self.want, uri)
         if not isinstance(error, Cancelled):  # The user cancelled this read, not the watch.
             self.failed(uri, error)

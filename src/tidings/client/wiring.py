@@ -172,7 +172,7 @@ class ClientWiring:
         self.queue.reject_all(lambda each: Disconnected(why.format(each), server=self.name, method=each))
         self.pending.close("The client was disconnected.")
         await self.subscriptions.aclose()
-        await self.lists.aclose()
+        await self.lists.loads.aclose()
         await self.connection.disconnect()
         await self.calls.ended()
         self.subscriptions.watches.fail_all(gone)
@@ -206,7 +206,7 @@ class ClientWiring:
                 # What arrives from here on is newer than the question. A quiet moment is better, but may never come.
                 for _ in range(_MOST_ROUNDS):
                     await subscriptions.until_read(lambda link=link: link.over)
-                    await self.lists.until_loaded(lambda link=link: link.over)
+                    await self.lists.loads.until_read(lambda link=link: link.over)
                     if not subscriptions.is_reading:
                         break
                 if connection.connected and subscriptions.are_established and not link.over:
