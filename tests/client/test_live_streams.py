@@ -252,7 +252,7 @@ async def test_the_place_of_a_stream_that_is_still_to_be_opened_is_not_forgotten
 ) -> None:
     """Else a connection that is lost between the first stream and the second would skip what the second missed."""
     link: Any = SimpleNamespace(client=SimpleNamespace(server_capabilities=SimpleNamespace(resources=None)), over=False)
-    feed = ModernFeed(link, cast("Any", None), 1.0, since="old")
+    feed = ModernFeed(link, cast("Any", SimpleNamespace(cursor="old", known=Filter())), 1.0)
     feed._most = 1
     cursors: list[str | None] = []
 

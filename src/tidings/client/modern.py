@@ -12,7 +12,7 @@ another has taken its place.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
@@ -96,11 +96,9 @@ class ModernFeed:
     link: Link
     listener: Subscriptions
     seconds: float
-    _: KW_ONLY
-    since: str | None = None
-    known: Filter = field(default_factory=Filter)
 
     def __post_init__(self) -> None:
+        self.known = self.listener.known
         self._streams: dict[str, _ListenStream] = {}
         self._most: int | None = None  # The number of URIs that this server accepts in one stream, once known.
         self._untold = Filter()  # The lists whose changes this server does not announce, though it said that it would.
@@ -323,7 +321,7 @@ class ModernFeed:
         streams = [stream for stream in self._streams.values() if stream.acknowledged.done()]
         streams += self._reopening
         if not streams:
-            return self.since
+            return self.listener.cursor
         cursors = {*self._opening, *(stream.cursor for stream in streams)}
         known = [cursor for cursor in cursors if cursor is not None]
         lines = {line for cursor in known for line in cursor.split("\n")}
@@ -331,8 +329,7 @@ class ModernFeed:
 
     def _tell_cursor(self) -> None:
         if not self.link.over:  # Streams that ended with it are missing in the cursor.
-            self.since = self.cursor
-            self.listener.moved(self.since)
+            self.listener.moved(self.cursor)
 
     def hear(self, method: str, params: object) -> bool:
         told = as_dict(params)

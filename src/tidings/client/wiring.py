@@ -235,10 +235,8 @@ class ClientWiring:
             subscriptions.begin_anew()
             if self.store is not None:
                 self.store.note_server(identity)
-        if self.server.era == "modern":
-            since, known = subscriptions.cursor, subscriptions.known
-            return link, ModernFeed(link, subscriptions, seconds, since=since, known=known)
-        return link, LegacyFeed(link, subscriptions, seconds)
+        era = ModernFeed if self.server.era == "modern" else LegacyFeed
+        return link, era(link, subscriptions, seconds)
 
     async def _open_sse(self, deadline: float) -> Link | None:
         """Tries the oldest transport: the server accepts no POST, and may offer a stream of events instead."""
