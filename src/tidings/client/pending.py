@@ -340,6 +340,7 @@ class Pending:
         cause = call or self._cause(kind, params)
         entry = PendingRequest(f"ask-{next(self._numbers)}", kind, params, self.server, call=cause)
         about: dict[str, Any] = {"server": self.server or None, "method": METHODS[kind]}
+        outcome: Outcome = RequestCancelled("The request that asked for this was ended.", **about)
         self._waiting[entry.id] = entry
         with self._asking(entry):
             try:
@@ -350,9 +351,11 @@ class Pending:
                         tasks.cancel_scope.cancel()
                 late = "Request timed out waiting for user response"
                 self._settle(entry, AnswerTimedOut(late, elapsed=self.timeout, **about))
-            finally:
-                self._settle(entry, RequestCancelled("The request that asked for this was ended.", **about))
-        return refused(entry.outcome) if isinstance(entry.outcome, Exception) else entry.outcome
+                outcome = entry.outcome
+            finally:  # An answer that was given in the moment in which the request ended reaches nobody.
+                self._waiting.pop(entry.id, None)
+                entry.outcome = outcome
+        return refused(outcome) if isinstance(outcome, Exception) else outcome
 
     async def _respond(self, entry: PendingRequest) -> None:
         first = self._roots_responder if entry.kind == "roots" else None
