@@ -87,6 +87,7 @@ def test_without_a_name_it_says_which_there_are() -> None:
         "bridge",
         "oneshot",
         "inspector",
+        "events",
         "install",
     ]
 
