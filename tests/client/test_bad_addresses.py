@@ -197,6 +197,19 @@ async def test_a_server_of_the_oldest_kind_that_wants_a_token_is_quoted(tmp_path
     assert error.message.endswith("It says: Ask Ann.")
 
 
+async def test_a_server_of_the_oldest_kind_that_answers_with_a_page_is_no_mcp_server(tmp_path: Path) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.answer(200, PAGE, "text/html")
+
+    async with site(answer) as here:
+        servers = tmp_path / "servers.json"
+        servers.write_text(json.dumps({"mcpServers": {"old": {"type": "sse", "url": here.url}}}))
+        error = await refusal(servers)
+    assert type(error) is MalformedMessage
+    assert "answered with no stream of events. Is the path right?" in error.message
+    assert len(here.asked) == 1
+
+
 @pytest.mark.parametrize("retried", [429, 503])
 async def test_only_what_may_pass_is_tried_again(retried: int) -> None:
     async def answer(asked: Asked) -> None:

@@ -199,6 +199,8 @@ def connect_error(
                 return errors.ConnectFailed(_unreachable(name, cause), server=name)
             case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
                 return errors.ConnectFailed(f"{name} is not an address that can be connected to: {cause}", server=name)
+            case httpx2.SSEError():
+                return errors.MalformedMessage(f"{name} answered with no stream of events. {PATH_HINT}", server=name)
             case httpx2.TransportError():
                 return errors.ConnectFailed(
                     f"{name} broke the connection off ({type(cause).__name__}: {cause}). Is it an MCP server, and does "
@@ -207,8 +209,6 @@ def connect_error(
                 )
             case httpx2.HTTPStatusError():
                 return connect_refused(name, cause.response.status_code)
-            case httpx2.SSEError():
-                return errors.MalformedMessage(f"{name} answered with no stream of events. {PATH_HINT}", server=name)
             case MCPError() if is_lost_session(cause):
                 return errors.SessionExpired(f"{name} no longer knows this session.", server=name)
             case MCPError() | ValidationError() | RuntimeError():
