@@ -5,6 +5,7 @@ import base64
 import hashlib
 import hmac
 import json
+import ssl
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -104,9 +105,9 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(port: int = 0) -> AsyncGenerator[Receiver]:
+async def receiving(tls: ssl.SSLContext | None = None) -> AsyncGenerator[Receiver]:
     receiver = Receiver()
-    server = await asyncio.start_server(receiver._serve, "127.0.0.1", port)  # pyright: ignore[reportPrivateUsage]
+    server = await asyncio.start_server(receiver._serve, "127.0.0.1", 0, ssl=tls)  # pyright: ignore[reportPrivateUsage]
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver

@@ -1,12 +1,15 @@
 """One POST to a webhook: to a checked address or to none, bounded in time and size, and each failure in its word."""
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bus.nats_server import certificate
 from tests.server.events.receiving import receiving
 from tidings._kit.event_wire import secret_key
 from tidings.server.events.posting import Answer, Poster
@@ -88,3 +91,23 @@ async def test_what_a_receiver_does_has_a_word() -> None:
         assert (await posted(poster, f"https://127.0.0.1:{port}/")).error == "tls_error"
     assert (await posted(poster, receiver.url())).error == "connection_refused"
     await poster.aclose()
+
+
+async def test_the_certificate_has_to_be_of_the_host_in_the_url(tmp_path: Path) -> None:
+    async def resolver(_: str) -> Sequence[Any]:
+        return [ip_address("127.0.0.1")]
+
+    key, made = certificate(tmp_path)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(made, key)
+    trusting = ssl.create_default_context(cafile=str(made))
+    async with receiving(serving) as receiver:
+        poster = Poster(seconds=5.0, local=True, resolver=resolver, tls=trusting)
+        found = await posted(poster, f"https://localhost:{receiver.port}/hook")
+        assert (found.status, found.error, receiver.posts[0][1]["host"]) == (200, "", f"localhost:{receiver.port}")
+        assert (await posted(poster, f"https://hooks.example:{receiver.port}/")).error == "tls_error"
+        await poster.aclose()
+        distrustful = Poster(seconds=5.0, local=True)
+        assert (await posted(distrustful, f"https://127.0.0.1:{receiver.port}/")).error == "tls_error"
+        await distrustful.aclose()
+        assert len(receiver.posts) == 1
