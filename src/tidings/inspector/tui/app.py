@@ -17,12 +17,14 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
+from tidings._kit.bounded_json import as_dict
+from tidings.client.accounts import default_accounts
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session, SessionServers
 from tidings.inspector.tui import dialogs
-from tidings.inspector.tui.frame import TABS, draw_server, show_facts, show_numbers, show_tabs
+from tidings.inspector.tui.frame import TABS, draw_server, foot_keys, show_facts, show_numbers, show_tabs
 from tidings.inspector.tui.screens.calls import ListedPane, PromptCallee, ToolCallee
 from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.logs import LogsPane
@@ -60,6 +62,12 @@ ACTIONS: Final = (
     ("R", "connection('reconnect')", "Reconnect", "The current server, now"),
     ("X", "remove_server", "Remove the server", "Here, and in the catalog"),
     ("", "send_any", "Send any request", "By its method and parameters"),
+    ("S", "sign_in", "Sign in", "To the current server, with your browser"),
+    ("O", "sign_out", "Sign out", "Revokes the tokens of the current server"),
+    ("slash", "filter", "Find in the list", "Wherever the focus is"),
+    ("z", "zoom", "Zoom", "The list or the detail gets all the room"),
+    ("less_than_sign", "split(-5)", "Narrower list", "Moves the border to the left"),
+    ("greater_than_sign", "split(5)", "Wider list", "Moves the border to the right"),
     ("t", "scheme", "Dark or light", "Switches the color scheme"),
     ("a", "questions", "Questions", "Questions of servers"),
     ("question_mark", "keys", "Keys", "All keys and their actions"),
@@ -134,6 +142,7 @@ class InspectorApp(App[None]):
         self.now = now
         self.tab = "live"
         self.server: InspectedServer | None = None
+        self._split = 40  # The width of lists, in percent.
         self.ticks = 0  # The number of screen updates.
         self._dirty = True
         self._said = 0.0
@@ -201,7 +210,7 @@ class InspectorApp(App[None]):
         show_facts(self._facts, view)
         waiting = sum(len(server.view.questions) for server in servers)
         told = show_tabs(self._tabs, self.tab, view, waiting)
-        show_numbers(self._numbers, view, 0 if told else waiting)
+        show_numbers(self._numbers, view, 0 if told else waiting, foot_keys(self.focused, self.tab))
         self._questions.take()
         self.pane.take()
 
@@ -254,6 +263,19 @@ class InspectorApp(App[None]):
 
     def action_questions(self) -> None:
         self._questions.toggle()
+
+    def action_filter(self) -> None:
+        self.pane.remove_class("zoom-detail")
+        self.pane.column.action_filter()
+
+    def action_zoom(self) -> None:
+        self.pane.zoom(self.focused)
+        self.set_class(self.pane.has_class("zoom-list") or self.pane.has_class("zoom-detail"), "zoomed")
+
+    def action_split(self, by: int) -> None:
+        self._split = max(20, min(self._split + by, 75))
+        for pane in self.panes.values():
+            pane.column.styles.width = f"{self._split}%"
 
     # Actions. None of them waits: long work runs in the background, and a failure is shown as a message.
 
@@ -328,6 +350,36 @@ class InspectorApp(App[None]):
     def action_scheme(self) -> None:
         self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"
         self.touch()
+
+    @in_background
+    async def action_sign_in(self) -> None:
+        server = self.server
+        if server is not None and (url := self._url()) and await self.push_screen_wait(dialogs.SignIn(url)):
+            await server.aclose()  # Its next client uses the account.
+            await server.connect()
+
+    @in_background
+    async def action_sign_out(self) -> None:
+        from tidings.client.sign_in import sign_out  # noqa: PLC0415 - imports the SDK's OAuth, which is slow
+
+        server = self.server
+        if server is None or not (url := self._url()):
+            return
+        if (account := default_accounts().get(url)) is None:
+            self.notify("Nobody is signed in to this server.", timeout=3)
+        elif await self.push_screen_wait(dialogs.Confirm(f"Sign out {one_line(account.name)}?", "signs out")):
+            revoked = await sign_out(account)
+            self.notify("Signed out. " + ("The tokens were revoked." if revoked else "The tokens were forgotten here."))
+            await server.aclose()
+            await server.connect()
+
+    def _url(self) -> str:
+        """Returns the URL of the current server; if it has none, says so."""
+        entry = self.server.view.entry if self.server is not None else None
+        url = str(as_dict(entry).get("url") or "")
+        if not url:
+            self.notify("Only a server at a URL has a sign-in.", timeout=3)
+        return url
 
     def action_keys(self) -> None:
         self.push_screen(dialogs.Keys())

@@ -1,10 +1,11 @@
-"""Dialogs: one line of text, a confirmation, the keys; a request to edit, or to copy as JSON, Python or shell text; for
-servers (add, import, edit) and for saved sessions (list, name, export, delete).
-"""
+"""Dialogs: a confirmation, the keys, a request to edit, a server to add, and the steps of a sign-in."""
 
+import asyncio
 import json
+import os
+import webbrowser
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,11 +14,19 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
+from tidings._kit.process import can_open_browser
 from tidings.client.masking import MASK
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError, ServerEntry
 from tidings.inspector.session import SessionServers
+from tidings.inspector.tui.theme import in_background
+from tidings.inspector.tui.widgets.bars import Line
+from tidings.inspector.tui.widgets.text import TextPage, TextView
 from tidings.inspector.tui.words import one_line
+
+if TYPE_CHECKING:
+    from tidings.client.accounts import Account
+    from tidings.client.sign_in import SigningIn
 
 T = TypeVar("T")
 
@@ -150,3 +159,64 @@ class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
             self.complain(error)
             return
         self.dismiss((entry, not name))
+
+
+class SignIn(Dialog[bool | None]):
+    """Signs in to a server, and shows each step. Where no browser opens, its last address is pasted."""
+
+    def __init__(self, url: str) -> None:
+        hint = "The browser comes back by itself. If it is elsewhere, paste the address that it shows at the end."
+        super().__init__(Static(f"Sign in to {one_line(url)}", markup=False), hint)
+        self._url = url
+        self._signing_in: SigningIn | None = None
+        self._work: asyncio.Task[Account] | None = None
+        self._steps = TextView()
+        self._pasted = Input(placeholder="the address that the browser shows", compact=True)
+
+    def body(self) -> ComposeResult:
+        yield self._steps
+        yield self._pasted
+
+    def on_mount(self) -> None:
+        self._pasted.focus()
+        self._begin()
+
+    @in_background
+    async def _begin(self) -> None:
+        from tidings.client.sign_in import SigningIn  # noqa: PLC0415 - imports the SDK's OAuth, which is slow
+
+        signing_in = SigningIn(self._url, open_browser=self._lead, on_step=lambda _: self._show(signing_in))
+        self._signing_in, self._work = signing_in, asyncio.create_task(signing_in.run())
+        try:
+            await self._work
+            self.dismiss(True)
+        except TidingsError as error:
+            self.complain(error.message)
+
+    def _lead(self, address: str) -> None:
+        if can_open_browser(os.environ):
+            asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
+
+    def _show(self, signing_in: "SigningIn") -> None:
+        lines: list[Line] = []
+        for step in signing_in.steps:
+            lines.append([(f"{step.name}  ", "b-ink"), (one_line(step.words), "soft")])
+            lines += [[("  " + json.dumps(each), "faint")] for each in (step.request, step.answer) if each is not None]
+        if signing_in.address:
+            lines += [[], [("Open: ", "soft"), (signing_in.address, "accent")]]
+        self._steps.show(TextPage(*lines), self._url)
+        self._steps.scroll_end(animate=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._signing_in is None:
+            return
+        try:
+            self._signing_in.finish(event.value)
+            self.complain("")
+        except ValueError as error:
+            self.complain(error)
+
+    def on_unmount(self) -> None:
+        if self._work is not None:
+            self._work.cancel()

@@ -105,6 +105,13 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
         if fact:
             chips += [BarPart("  "), BarPart(f" {one_line(fact)} ", "soft on hover")]
     state = [BarPart("   "), BarPart(shape + " ", ink), BarPart(one_line(view.words), "soft" if ink == "ok" else ink)]
+    if view.error is not None and view.error.code == "sign-in-needed":
+        state = [
+            BarPart("   "),
+            BarPart(" Sign in ", "b-accent on chosen", "app.sign_in"),
+            BarPart(" S", "faint"),
+            *state,
+        ]
     target = [BarPart("   "), BarPart(one_line(target_of(view.entry or {})), "faint")]
     bar.show(
         [*logo, *name, *chips, *state, *target],
@@ -169,9 +176,31 @@ def running_requests(view: ServerView) -> int:
     return len(view.requests) - len(view.ended) - len(view.ended_aside)
 
 
-def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
-    """Shows subscriptions, running requests, kept and dropped records, and questions that did not fit on top."""
-    keys = [BarPart("? ", "accent", "app.keys"), BarPart("keys  ", "faint", "app.keys")]
+_FOOT: Final = {  # The keys of a focused part, and of the list of each tab.
+    "list": "Enter open · / find · z zoom",
+    "text": "w wrap · y copy · z zoom · Tab on",
+    "form": "^r send · ^j JSON · Esc to the list",
+    "input": "Enter to the list · Esc show all",
+    "resources": " · r read · s subscribe",
+    "tasks": " · x cancel · f follow",
+    "messages": " · h HTTP · e edit",
+    "logs": " · s source · l level",
+}
+
+
+def foot_keys(focused: Widget | None, tab: str) -> str:
+    """Returns the keys of the part that has the focus."""
+    parents = [] if focused is None else [type(each).__name__ for each in focused.ancestors_with_self]
+    if "Form" in parents:
+        return _FOOT["form"]
+    if "Input" in parents:
+        return _FOOT["input"]
+    return _FOOT["text"] if "TextView" in parents else _FOOT["list"] + _FOOT.get(tab, "")
+
+
+def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0, foot: str = "") -> None:
+    """Shows the keys of the focused part, what is subscribed, runs and is kept, and questions that are not on top."""
+    keys = [BarPart("? ", "accent", "app.keys"), BarPart(f"{foot or 'keys'}", "faint", "app.keys")]
     if view is None:
         bar.show([*keys, BarPart("n ", "accent"), BarPart("adds a server", "faint")])
         return
@@ -179,12 +208,16 @@ def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0) -> None:
     ink = "warn" if messages.dropped else "soft"
     kept = [BarPart(f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped", ink)]
     few = [BarPart(f"{messages.dropped:,} dropped", ink)] if messages.dropped else []
-    subscriptions = [BarPart(counted(len(view.subscriptions), "subscription"))]
+    subscriptions = [BarPart("   "), BarPart(counted(len(view.subscriptions), "subscription"))]
     running = [BarPart("   "), BarPart(counted(running_requests(view), "request") + " running")]
     notice = question_parts(questions)
-    asked = [*notice, BarPart("  ")] if notice else []
+    asked = [*notice, BarPart(" ")] if notice else []
     bar.show(
-        [*keys, *asked, *subscriptions, *running], kept, ([*keys, *asked, *subscriptions], few), ([*keys, *asked], few)
+        [*asked, *keys, *subscriptions, *running],
+        kept,
+        ([*asked, *keys, *subscriptions], kept),
+        ([*asked, *keys], few),
+        ([*asked, *keys], []),
     )
 
 

@@ -28,7 +28,7 @@ class LivePane(Pane):
 
     def __init__(self, tab: str) -> None:
         feed: ArrivingEntries[ChangeView] = ArrivingEntries(lambda change: change.seq, change_words)
-        super().__init__(tab, feed, draw_change, noun="change", empty=EMPTY)
+        super().__init__(tab, feed, self._draw, noun="change", empty=EMPTY)
         self._versions = Versions()
         self._timeline, self._name, self._hops = Timeline(), Bar("ground"), Bar("ground")
 
@@ -41,6 +41,9 @@ class LivePane(Pane):
             yield self._name
             yield self._hops
             yield self._versions
+
+    def _draw(self, change: ChangeView) -> list[tuple[Line, Line]]:
+        return draw_change(change, narrow=self.inspector.size.width < 120)
 
     def update_list(self) -> None:
         self._timeline.show(self.view, self.inspector.now())
@@ -86,7 +89,7 @@ def list_page(change: ChangeView) -> TextPage:
     return TextPage(*lines or [[("The list was loaded again, and nothing in it is different.", "soft")]])
 
 
-def draw_change(change: ChangeView) -> list[tuple[Line, Line]]:
+def draw_change(change: ChangeView, *, narrow: bool = False) -> list[tuple[Line, Line]]:
     """Draws a row: time, kind, subject, and the time until it was fresh."""
     kind, words = (" ■ ", KINDS.get(change.change, "soft")), (one_line(change_words(change)), "ink")
     if change.away:
@@ -95,7 +98,7 @@ def draw_change(change: ChangeView) -> list[tuple[Line, Line]]:
         right = f"{change.merged + 1} merged"
     else:
         right = took(change.fresh_in)
-    return [([(clock(change.at), "faint"), kind, words], [(right, "faint")] if right else [])]
+    return [([(clock(change.at)[3 if narrow else 0 :], "faint"), kind, words], [(right, "faint")] if right else [])]
 
 
 def hop_parts(change: ChangeView) -> tuple[list[BarPart], list[BarPart], Parts, Parts, Parts]:

@@ -25,6 +25,8 @@ class MessagesPane(SourcesPane):
         super().__init__(tab, {"messages": MessageSource(), "exchanges": ExchangeSource()})
 
     def say(self) -> None:
+        for source in self.sources.values():
+            source.narrow = self.inspector.size.width < 120
         other = "HTTP" if self.source == "messages" else "messages"
         self.column.extra = [BarPart(f"h shows {other}", "faint", "app.pane_do('source')")]
 
@@ -66,7 +68,7 @@ class MessageSource(EntrySource):
         arrow = (" ← ", "updated") if entry.incoming else (" → ", "tools")
         name = entry.method or ("answer" if entry.kind == "response" else entry.kind)
         ink = "bad" if entry.kind == "error" else "ink"
-        left: Line = [(clock(entry.at, millis=True), "faint"), arrow, (one_line(name), ink)]
+        left: Line = [(self.clock(entry.at), "faint"), arrow, (one_line(name.removeprefix("notifications/")), ink)]
         if entry.kind in ("response", "error"):
             left.append((" answered", "soft") if entry.kind == "response" else (" failed", "bad"))
         left.append(("  " + self._summary(entry.body, 160), "faint"))
@@ -102,7 +104,7 @@ class ExchangeSource(EntrySource):
         status = entry.error or (str(entry.status) if entry.status else "waiting")
         failed = bool(entry.error) or (entry.status or 0) >= 400
         left: Line = [
-            (clock(entry.at, millis=True), "faint"),
+            (self.clock(entry.at), "faint"),
             (f" {one_line(entry.method):<5}", "tools"),
             (one_line(status) + " ", "bad" if failed else "soft"),
             (one_line(entry.url), "ink"),

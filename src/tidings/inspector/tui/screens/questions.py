@@ -82,6 +82,7 @@ class Questions(Vertical):
             for name, server in self._inspector.session.servers.items()
             for question in server.view.questions.values()
         ]
+        self.set_class(len(waiting) > 1, "several")
         self.table.update(sorted(waiting, key=lambda asked: asked[1].seq))
         self.list.take()
         words = counted(len(waiting), "question") + (" waits" if len(waiting) == 1 else " wait") + " for you"

@@ -12,6 +12,7 @@ from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Line
 from tidings.inspector.tui.widgets.lists import ArrivingEntries, Column, Draw, RowList, RowSource
 from tidings.inspector.tui.widgets.text import TextPage, TextView
+from tidings.inspector.tui.words import clock
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import ServerView
 
@@ -59,6 +60,13 @@ class Pane(Vertical):
         self.rows.model.reset()
         self.rows.restart()
 
+    def zoom(self, focused: object) -> None:
+        """Gives the part that has the focus all the room, or shows both parts again."""
+        part = "zoom-list" if focused is self.rows else "zoom-detail"
+        zoomed = self.has_class("zoom-list") or self.has_class("zoom-detail")
+        self.remove_class("zoom-list", "zoom-detail")
+        self.set_class(not zoomed, part)
+
     def take(self) -> None:
         if self.has_server:
             self.update_list()
@@ -84,6 +92,11 @@ class EntrySource(ABC):
 
     noun: ClassVar[str]
     empty: ClassVar[str]
+    narrow = False  # There is little room: times are shown without their hours.
+
+    def clock(self, at: float) -> str:
+        """Returns the time of an entry for its row."""
+        return clock(at)[3:] if self.narrow else clock(at, millis=True)
 
     def model(self) -> RowSource[Any]:
         return ArrivingEntries(lambda entry: entry.seq, self.text)

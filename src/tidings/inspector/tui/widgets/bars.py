@@ -23,7 +23,10 @@ def width_of(line: Iterable[tuple[str, ...]]) -> int:
 
 
 def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | None = None) -> Strip:
-    """Returns one line of exactly `width` columns: `left` cut as needed, `right` at its end if both fit."""
+    """Returns one line of exactly `width` columns: `left` cut as needed, `right` at its end if both fit.
+
+    A long word, such as a URI, is cut in its middle: names that begin alike often differ at their end.
+    """
     right = right or []
     reserved = width_of(right) + 1 if right else 0
     if reserved > width - 8:
@@ -32,7 +35,7 @@ def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | 
     segments: list[Segment] = []
     for text, ink in left:
         cells = cell_len(text)
-        shown = text if cells <= room else set_cell_size(text, room - 1) + "…" if room > 0 else ""
+        shown = text if cells <= room else _cut(text, room)
         if shown:
             segments.append(Segment(shown, colors[ground] + colors[ink]))
         room -= cells
@@ -42,6 +45,14 @@ def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | 
         segments.append(Segment(" " * gap, colors[ground]))
     segments += [Segment(text, colors[ground] + colors[ink]) for text, ink in right if text]
     return Strip(segments, width)
+
+
+def _cut(text: str, room: int) -> str:
+    """Returns the part of a text that fits in `room` columns: of a word its ends, otherwise the beginning."""
+    if room <= 0:
+        return ""
+    tail = 0 if room < 8 or " " in text.strip() or len(text) > 1000 else room * 3 // 5
+    return set_cell_size(text, room - 1 - tail) + "…" + (set_cell_size(text[::-1], tail)[::-1] if tail else "")
 
 
 def wrap(text: str, width: int) -> list[str]:

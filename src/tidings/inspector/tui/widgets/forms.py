@@ -57,6 +57,8 @@ def _put(here: Any, path: Path, value: Any) -> Any:
 MOST = 60  # The largest number of fields that are drawn; a larger form begins as JSON.
 MOST_OPTIONS = 400  # A choice of more values becomes a text field.
 
+_NUMBERS = {"integer": r"[-+]?\d*", "number": r"[-+]?\d*\.?\d*([eE][-+]?\d*)?"}  # The input that a field accepts.
+
 Complete = Callable[[str, str, dict[str, str]], Awaitable[list[str]]]
 
 
@@ -153,7 +155,14 @@ class Drawing:
                 text, place = ("", "null" if field.nullable else "") if typed is None else (str(typed), "")
                 asks = self._complete if len(path) == 1 else None
                 suggester = Completer(str(path[-1]), asks, self.typed) if asks is not None else None
-                return Input(text, placeholder=place, password=field.secret, compact=True, suggester=suggester)
+                return Input(
+                    text,
+                    placeholder=place,
+                    password=field.secret,
+                    compact=True,
+                    suggester=suggester,
+                    restrict=_NUMBERS.get(field.kind),
+                )
 
     def _object(self, field: Field, path: Path) -> Iterator[Widget]:
         if path and field.name:

@@ -380,7 +380,6 @@ class Column(Vertical):
     """A list with its head and filter. `noun` names a row in the head. `/` opens the filter, Esc closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", show=False),
         Binding("escape", "unfilter", "All", show=False),
     ]
 

@@ -8,10 +8,13 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from itertools import accumulate
 from typing import Any, ClassVar, Final, cast
 
+from rich.cells import chop_cells
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.style import Style
@@ -22,12 +25,14 @@ from textual.strip import Strip
 
 from tidings._kit.bounded_json import as_dict_or_none, is_cut
 from tidings.inspector.tui.theme import colors_of, inspector_of
-from tidings.inspector.tui.widgets.bars import Line, row, wrap
+from tidings.inspector.tui.widgets.bars import Line, row, width_of, wrap
 from tidings.inspector.tui.words import lines_of, one_line, size
 
 _JSON: Final = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<text>"(?:[^"\\]|\\.)*"?)|(?P<number>-?\d[\d.eE+-]*)|(?P<word>true|false|null)'
 )
+_LONG: Final = 20_000
+MOST_WRAPPED: Final = 50_000  # Lines of a page. More are only read sideways.
 _JSON_INKS: Final = {"key": "updated", "text": "ink", "number": "tools", "word": "prompts"}
 
 
@@ -47,6 +52,10 @@ class TextPage:
         """Returns one line, and the style of its background; empty: that of the view."""
         return self._lines[index], ""
 
+    def text(self, index: int) -> str:
+        """Returns the words of one line."""
+        return "".join(text for text, _ in self.line(index)[0])
+
     def plain(self) -> str:
         return "\n".join("".join(text for text, _ in line) for line in self._lines)
 
@@ -65,6 +74,9 @@ class PlainPage(TextPage):
     def line(self, index: int) -> tuple[Line, str]:
         mark = self._marks.get(index)
         return [(self._texts[index], f"{mark}_ink" if mark else self._ink)], f"on {mark}" if mark else ""
+
+    def text(self, index: int) -> str:
+        return self._texts[index]
 
     def plain(self) -> str:
         return "\n".join(self._texts)
@@ -180,6 +192,7 @@ class TextView(ScrollView, can_focus=True):
         Binding("g,home", "scroll_home", "Top", show=False),
         Binding("G,end", "scroll_end", "End", show=False),
         Binding("y", "copy", "Copy", show=False),
+        Binding("w", "wrap", "Wrap long lines, or not", show=False),
     ]
 
     def __init__(self, classes: str | None = None) -> None:
@@ -187,6 +200,9 @@ class TextView(ScrollView, can_focus=True):
         self.page = TextPage()
         self._key: object = None
         self._shift = 0
+        self._wraps = True
+        self._starts: list[int] | None = None  # The row on which each line begins, if lines are wrapped
+        self._wrapped_at = 1  # … at this width.
 
     @property
     def width(self) -> int:
@@ -194,21 +210,33 @@ class TextView(ScrollView, can_focus=True):
 
     def show(self, page: TextPage, key: object = None) -> None:
         """Shows a page. The scroll position is kept if `key` is that of the previous page."""
-        page.fit(self.width)
         self.page = page
         if key is None or key != self._key:
             self.scroll_to(0, 0, animate=False)
             self._shift = 0
         self._key = key
-        self.virtual_size = Size(self.width, len(page))
-        self.refresh()
+        self._lay_out()
 
     def say(self, words: str) -> None:
         self.show(sentence_page(words))
 
-    def on_resize(self) -> None:
+    def _lay_out(self) -> None:
+        self._wrapped_at = width = max(1, self.width)
         self.page.fit(self.width)
-        self.virtual_size = Size(self.width, len(self.page))
+        self._starts, rows = None, len(self.page)
+        if self._wraps and rows <= MOST_WRAPPED:
+            heights = (len(_row_ends(self.page.text(index), width)) for index in range(rows))
+            *self._starts, rows = accumulate(heights, initial=0)
+        self.virtual_size = Size(self.width, rows)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def action_wrap(self) -> None:
+        """Wraps lines that are wider than the view, or lets them be read sideways."""
+        self._wraps, self._shift = not self._wraps, 0
+        self._lay_out()
 
     def action_sideways(self, by: int) -> None:
         self._shift = max(0, self._shift + by)
@@ -219,11 +247,38 @@ class TextView(ScrollView, can_focus=True):
         inspector_of(self).notify("Copied, if your terminal permits it.", timeout=2)
 
     def render_line(self, y: int) -> Strip:
-        index = y + int(self.scroll_y)
-        line, ground = self.page.line(index) if index < len(self.page) else ([], "")
+        if self._wrapped_at != max(1, self.width):  # A scrollbar has come or gone.
+            self.call_later(self._lay_out)
+        index, start, width = y + int(self.scroll_y), self._shift, max(1, self.width)
+        end = start + width
+        if index >= self.virtual_size.height:
+            return row(colors_of(self), "on pane" if self.has_focus else "on ground", width, [])
+        if self._starts is not None:
+            place = bisect_right(self._starts, index) - 1
+            ends, part = _row_ends(self.page.text(place), self._wrapped_at), index - self._starts[place]
+            index, start, end = place, ends[part - 1] if part else 0, ends[part]
+        line, ground = self.page.line(index)
+        parts = _between(line, start, end)
         ground = ground or ("on pane" if self.has_focus else "on ground")
-        end = self._shift + self.width
-        return row(colors_of(self), ground, end, line).crop(self._shift, end)
+        return row(colors_of(self), ground, max(width, width_of(parts)), parts).crop(0, width)
+
+
+def _row_ends(text: str, width: int) -> Sequence[int]:
+    """Returns where each row of a wrapped line ends, as an index of its characters."""
+    if text.isascii() or len(text) > _LONG:
+        step = width if text.isascii() else max(1, width // 2)  # A character has two columns at most.
+        return range(step, max(len(text), 1) + step, step)
+    return list(accumulate(map(len, chop_cells(text, width))))
+
+
+def _between(line: Line, start: int, end: int) -> Line:
+    """Returns the parts of a line between two of its characters."""
+    parts: Line = []
+    for text, ink in line:
+        if start < len(text) and end > 0:
+            parts.append((text[max(0, start) : end], ink))
+        start, end = start - len(text), end - len(text)
+    return parts
 
 
 MARKDOWN_LIMIT: Final = 200_000  # A longer Markdown text is shown as source: its layout would take too long.

@@ -1,0 +1,162 @@
+"""Little room: words cut in their middle, wrapped texts, parts that are zoomed or moved, and the keys at the foot."""
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tests.inspector.tui.inspector import inspector, opened, screen
+from tests.inspector.tui.sample import sample
+from tidings.inspector.forms import form
+from tidings.inspector.tui.theme import SCHEMES, theme
+from tidings.inspector.tui.widgets.bars import row
+from tidings.inspector.tui.widgets.forms import Form
+from tidings.inspector.tui.widgets.text import PlainPage, TextView
+
+pytestmark = pytest.mark.anyio
+COLORS = SCHEMES["tidings-dark"]
+
+
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[None]]:
+    async with opened(await sample(), size=(80, 24)) as pilot:
+        yield pilot
+
+
+async def press(pilot: Pilot[None], *keys: str) -> str:
+    for key in keys:
+        await pilot.press(key)
+    inspector(pilot).touch()
+    inspector(pilot).tick()
+    await pilot.pause()
+    return screen(pilot)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("demo://resource/static/document/one.md", "demo://…ent/one.md"),
+        ("two words that are too long for it", "two words that ar…"),
+        ("short", "short             "),
+        ("\u65e5\u672c\u8a9e" * 9, None),
+    ],
+)
+def test_a_long_word_is_cut_in_its_middle(text: str, shown: str | None) -> None:
+    strip = row(COLORS, "on ground", 18, [(text, "ink")])
+    assert strip.cell_length == 18
+    assert shown is None or strip.text == shown
+
+
+async def test_resources_that_begin_alike_can_be_told_apart(pilot: Pilot[None]) -> None:
+    shown = await press(pilot, "3", "j")
+    assert "2024/0004.md" in shown
+    assert "2024/0005.md" in shown
+
+
+async def test_a_part_is_zoomed_and_the_border_moved(pilot: Pilot[None]) -> None:
+    await press(pilot, "3", "j")
+    pane = inspector(pilot).pane
+    list_, detail = pane.column, pane.query_one(".detail")
+    before = list_.size.width
+    await press(pilot, "greater_than_sign")
+    assert list_.size.width > before
+    await press(pilot, "less_than_sign", "less_than_sign")
+    assert list_.size.width < before
+    await press(pilot, "z")
+    assert (list_.size.width >= 78, detail.display) == (True, False)
+    await press(pilot, "z", "tab", "z")
+    assert (list_.display, detail.size.width >= 78) == (False, True)
+    await press(pilot, "z")
+    assert list_.display
+
+
+async def test_slash_finds_wherever_the_focus_is(pilot: Pilot[None]) -> None:
+    await press(pilot, "3", "j", "tab", "z")
+    shown = await press(pilot, "slash", *"0017")
+    assert "2024/0017.md" in shown
+    assert "2024/0018.md" not in shown
+    assert inspector(pilot).tab == "resources"
+
+
+async def test_the_foot_names_the_keys_of_the_part_with_the_focus(pilot: Pilot[None]) -> None:
+    assert "s subscribe" in (await press(pilot, "3", "j")).splitlines()[-1]
+    assert "w wrap" in (await press(pilot, "tab")).splitlines()[-1]
+    assert "Esc to the list" in (await press(pilot, "2", "enter")).splitlines()[-1]
+    assert "Enter open" in (await press(pilot, "escape")).splitlines()[-1]
+
+
+async def test_the_answer_to_a_question_is_visible_in_little_room(pilot: Pilot[None]) -> None:
+    shown = await press(pilot, "a")
+    assert "calendar*" in shown
+    assert "Accept" in shown
+
+
+class _Reader(App[None]):
+    """A text alone."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.register_theme(theme("tidings-dark"))
+        self.theme = "tidings-dark"
+        self.view, self.text = TextView(), text
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        self.view.show(PlainPage(self.text))
+        self.view.focus()
+
+    @property
+    def lines(self) -> list[str]:
+        return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 70 + "END", "https://example.com/" + "a/" * 30 + "END", "\u65e5\u672c" * 20 + "END"]
+)
+async def test_a_long_line_is_wrapped_without_loss_and_can_be_read_sideways(text: str) -> None:
+    app = _Reader(f"{text}\nnext")
+    async with app.run_test(size=(31, 10)) as pilot:
+        await pilot.pause()
+        whole = "".join(line.strip() for line in app.lines)
+        assert whole == f"{text}next"
+        await pilot.press("w")
+        await pilot.pause()
+        assert app.lines[1].strip() == "next"
+        for _ in range(9):
+            await pilot.press("l")
+        await pilot.pause()
+        assert text[72:].startswith(app.lines[0].strip())
+
+
+async def test_a_line_of_eight_megabytes_is_drawn_at_once() -> None:
+    app = _Reader("{" + "x" * 8 * 2**20 + "END")
+    async with app.run_test(size=(80, 24)) as pilot:
+        began = time.process_time()
+        app.view.scroll_end(animate=False)
+        await pilot.pause()
+        assert time.process_time() - began < 5
+        assert "END" in "".join(app.lines)
+
+
+async def test_a_number_field_refuses_letters() -> None:
+    root = form({"type": "object", "properties": {"n": {"type": "integer"}, "x": {"type": "number"}}})
+    made = Form()
+
+    class Alone(App[None]):
+        def compose(self) -> ComposeResult:
+            yield made
+
+    async with Alone().run_test() as pilot:
+        made.show(root)
+        await pilot.pause()
+        whole, fraction = made.query(Input)
+        whole.focus()
+        await pilot.press(*"-1a2.b")
+        fraction.focus()
+        await pilot.press(*"1.5ex3")
+        assert (whole.value, fraction.value) == ("-12", "1.5e3")
