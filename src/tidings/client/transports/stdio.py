@@ -5,6 +5,7 @@ length.
 """
 
 import asyncio
+import logging
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -28,6 +29,8 @@ from tidings.client.sdk_seam import TransportStreams
 from tidings.client.targets import CommandTarget
 from tidings.client.transports.tap import TapReporter
 from tidings.errors import CommandFailed, MessageTooLarge
+
+logger = logging.getLogger(__name__)
 
 _ENDS: Final = 1024  # Bytes that are kept of the beginning and of the end of a line that is skipped.
 _IDLE: Final = 0.25
@@ -239,7 +242,7 @@ class RunningCommand:
             message = SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             if garbage := _shown(line, self.target.clean):
-                self.on_garbage(garbage[:200])
+                self._report(self.on_garbage, garbage[:200])
             return
         if self.tap is not None:
             self.tap.message(line, incoming=True)
@@ -262,7 +265,13 @@ class RunningCommand:
         text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else _shown(line, self.target.clean)
         if text:
             self._stderr.append(text)
-            self.on_stderr(text)
+            self._report(self.on_stderr, text)
+
+    def _report(self, listener: OnText, text: str) -> None:
+        try:
+            listener(text)
+        except Exception:
+            logger.exception("A listener to the output of %s failed; the connection goes on", self.target.name)
 
     # Input.
 
