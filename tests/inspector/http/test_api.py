@@ -44,6 +44,34 @@ async def test_a_snapshot_says_what_is_known(page: Page) -> None:
     assert snapshot["seq"] >= facts["counts"]["message"]["total"]
 
 
+async def test_messages_are_searched_by_what_is_in_their_bodies(page: Page) -> None:
+    started = await page.post("/api/servers/demo/call", {"tool": "add", "arguments": {"a": 4711}})
+    await finished(page, "demo", started["id"])
+    found = await page.get("/api/servers/demo/search", text="4711")
+    (seq,) = found["hits"]
+    record = await page.get(f"/api/record/{seq}")
+    assert record["data"]["body"]["params"]["arguments"] == {"a": 4711}
+    assert record["data"]["answer"]["result"]["structuredContent"] == {"total": 4713}
+    assert found["searched"] > 1
+    assert (await page.get("/api/servers/demo/search", text="no-such-text-anywhere"))["hits"] == {}
+
+
+async def test_a_call_has_the_metadata_that_the_user_gives_it(page: Page) -> None:
+    given = {"tool": "add", "arguments": {"a": 1}, "meta": {"example.org/trace": "abc"}}
+    started = await page.post("/api/servers/demo/call", given)
+    await finished(page, "demo", started["id"])
+    assert (await page.get("/api/servers/demo/search", text="example.org/trace"))["hits"]
+
+
+async def test_rules_with_a_mistake_are_refused_and_the_old_ones_stay(page: Page) -> None:
+    rules = [{"sampling": "*", "reply": "Paris"}]
+    await page.post("/api/servers/demo/rules", {"rules": rules})
+    problem = await page.post("/api/servers/demo/rules", {"rules": [{"sampling": "*"}]}, 400)
+    assert "rule 1" in problem["error"]["message"]
+    assert await page.get("/api/servers/demo/rules") == {"rules": rules, "roots": []}
+    await page.post("/api/servers/demo/rules", {"rules": []})
+
+
 async def test_lists_have_all_items(page: Page) -> None:
     for name, length in (("tools", 4), ("resources", 4), ("templates", 1), ("prompts", 1)):
         found = await page.get(f"/api/servers/demo/list/{name}")

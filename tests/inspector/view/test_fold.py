@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.inspector.recorded import Writer, sessions
+from tidings.inspector.http.rows import row_of_record
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.fold import fold, fold_session, replay
 from tidings.inspector.view.items import Hop, ListDifference, TaskView
@@ -281,3 +282,91 @@ def test_a_server_that_was_removed_is_gone_and_may_come_again() -> None:
     writer("server", what="added", entry={"name": "vault"})
     view = replay(writer.records)
     assert len(view.servers["vault"].logs) == 0
+
+
+def rows(writer: Writer, **limits: int) -> list[dict[str, Any] | None]:
+    """The rows that the page gets for each record."""
+    view = ServerView(writer.server, limits=SessionLimits(**limits), clock=lambda: 1100.0)
+    made: list[dict[str, Any] | None] = []
+    for record in writer.records:
+        fold(view, record)
+        made.append(row_of_record(record, view))
+    assert view.faults == 0
+    return made
+
+
+def test_a_request_and_its_answer_are_one_row_which_says_how_it_ended() -> None:
+    writer = Writer()
+    call = {"id": 1, "method": "tools/call", "params": {"name": "add"}}
+    writer("message", 1.0, incoming=False, body=call, size=40)
+    progress = {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 2}}
+    writer("message", 1.1, incoming=True, body=progress, size=20)
+    writer("message", 1.5, incoming=True, body={"id": 1, "result": {"isError": True}}, size=60)
+    writer(
+        "message", 2.0, incoming=False, body={"id": 2, "method": "resources/read", "params": {"uri": "a://1"}}, size=9
+    )
+    writer("message", 2.1, incoming=True, body={"id": 2, "error": {"code": -32002}}, size=9)
+    writer("message", 3.0, incoming=False, body={"id": 3, "method": "tools/list"}, size=9)
+    writer(
+        "message", 3.1, incoming=False, body={"method": "notifications/cancelled", "params": {"requestId": 3}}, size=9
+    )
+    asked, told, ended, _, refused, _, _ = rows(writer)
+    assert asked is not None
+    assert told is not None
+    assert (asked["subject"], told["subject"]) == ("add", "add")
+    assert "outcome" not in asked
+    assert ended == asked | {"outcome": "isError", "answer_size": 60, "ms": 500.0}
+    assert refused is not None
+    assert (refused["subject"], refused["outcome"]) == ("a://1", "-32002")
+    assert folded(writer).messages[5].outcome == "cancelled"
+
+
+@pytest.mark.parametrize("token", [{}, [1], None, True, 1.5])
+def test_a_token_that_is_none_breaks_nothing(token: object) -> None:
+    writer = Writer()
+    for name in ("progress", "cancelled"):
+        params = {"progressToken": token, "requestId": token}
+        writer("message", incoming=True, body={"method": f"notifications/{name}", "params": params}, size=1)
+    assert len(folded(writer).messages) == 2
+
+
+def test_large_bodies_are_cut_before_a_message_is_dropped() -> None:
+    writer = Writer()
+    for number in range(80):
+        writer("message", float(number), incoming=True, body={"id": number, "result": "x" * 50_000}, size=50_000)
+        writer("message", float(number), incoming=False, body={"id": number, "method": "ping"}, size=40)
+    view = folded(writer, message_bytes=1_000_000)
+    assert view.messages.dropped == 0
+    assert view.messages.bytes <= 1_000_000
+    assert view.messages[0].body["cut"] is True
+    assert view.messages[0].body["id"] == 0
+    assert view.messages[-2].body["result"] == "x" * 50_000
+    assert view.whole_since is not None
+    assert view.messages.since(0)[-1].at > view.whole_since
+
+
+def test_changes_that_one_read_answers_are_one_row() -> None:
+    writer = Writer()
+    writer("change", 1.0, change="resource-updated", uri="a://1", times={"received": 1.0})
+    writer("change", 1.2, change="resource-updated", uri="a://1", times={"received": 1.2}, merged=1)
+    writer("change", 1.3, change="resource-updated", uri="a://1", times={"received": 1.3}, merged=2)
+    writer("content", 1.5, uri="a://1", contents=[], hash="h", size=1, change=3, changes=3)
+    writer("change", 2.0, change="resource-updated", uri="a://1", times={"received": 2.0})
+    first, second, third, read, later = rows(writer)
+    assert first is not None
+    assert later is not None
+    assert [each and each["seq"] for each in (first, second, third, read, later)] == [1, 1, 1, 1, 5]
+    assert read == first | {"merged": 2, "fresh_ms": 500.0}
+    assert len(folded(writer).changes) == 2
+
+
+def test_the_first_list_is_no_difference() -> None:
+    writer = Writer()
+    writer("state", 1.0, state="connected")
+    writer("change", 1.1, change="tools-list-changed")
+    writer("list", 1.2, list="tools", added=[{"name": "a"}], total=1)
+    writer("change", 1.3, change="tools-list-changed")
+    writer("list", 1.4, list="tools", added=[{"name": "b"}], total=2)
+    first, second = folded(writer).changes
+    assert first.different == "nothing is different"
+    assert second.different == "b added"

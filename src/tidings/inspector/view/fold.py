@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_ASKED: Final = 10_000  # Requests on the wire without a response. The oldest beyond that are forgotten.
 _LARGE_BODY: Final = 16_384  # Bytes of a message.
+_HEAD: Final = 2_000  # Characters that are kept of its body if there is no room.
 _HELLO: Final = "transport", "era", "protocol_version", "server_info", "capabilities", "instructions", "pid"
 _SEPARATOR: Final = re.compile(r"[/?#]")
 _METHODS: Final[dict[str, str]] = {change: method for method, change in CHANGE_METHODS.items()}
@@ -137,13 +138,15 @@ def _message(view: ServerView, record: Record) -> None:
 
 def _about_request(view: ServerView, notification: items.MessageView, params: dict[str, Any]) -> None:
     """Connects a notification with the request that it is about."""
-    if notification.method == "notifications/progress":
-        asked = view.asked.get((not notification.incoming, params.get("progressToken", "")))
-        notification.about = None if asked is None else asked.subject
-    elif notification.method == "notifications/cancelled":
-        asked = view.asked.get((notification.incoming, params.get("requestId", "")))
-        if asked is not None:
-            asked.outcome = "cancelled"
+    is_progress = notification.method == "notifications/progress"
+    if not is_progress and notification.method != "notifications/cancelled":
+        return
+    token: Any = params.get("progressToken" if is_progress else "requestId")
+    asked = view.asked.get((notification.incoming != is_progress, token)) if isinstance(token, str | int) else None
+    if asked is not None and is_progress:
+        notification.about = asked.subject
+    elif asked is not None:
+        asked.outcome = "cancelled"
 
 
 def _cut_bodies(view: ServerView, coming: int) -> None:
@@ -153,7 +156,7 @@ def _cut_bodies(view: ServerView, coming: int) -> None:
         if (message := messages.get(view.large.popleft())) is not None:
             body = message.body
             outer = {key: body[key] for key in ("jsonrpc", "id", "method") if key in body}
-            message.body = {**outer, **cut(body, message.size)}
+            message.body = {**outer, **cut(body, message.size, _HEAD)}
             messages.resize(message.seq, len(message.body["head"]))
             view.whole_since = message.at
 
