@@ -96,3 +96,20 @@ def test_a_command_that_is_not_in_quotes_is_told_to_be() -> None:
     done = tidings("watch", "tidings", "vault", "Notes", "vault://recent")
     assert done.code == 2
     assert "'Notes' is not a URI: it has no scheme. Put a command in quotes" in done.err
+
+
+def test_a_subscription_that_is_refused_is_told(tmp_path: Path) -> None:
+    server = tmp_path / "picky.py"
+    server.write_text(
+        "from tidings import LiveServer\n"
+        "from tidings.errors import NotSubscribable\n"
+        "mcp = LiveServer('picky')\n"
+        "@mcp.resource('n://a')\n"
+        "def a() -> str: return 'x'\n"
+        "@mcp.on_first_subscriber('n://a')\n"
+        "async def refuse(*_): raise NotSubscribable('not this one')\n"
+        "mcp.run()\n"
+    )
+    with started("watch", str(server), "n://a") as process:
+        assert line_of(process) == "x\n"
+        assert "The server refuses a subscription: " in line_of(process, "stderr")

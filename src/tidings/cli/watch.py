@@ -15,7 +15,7 @@ import click
 from tidings._kit.diff import unified
 from tidings._kit.text import clock, harmless
 from tidings.cli.contents import Content, bytes_of, described
-from tidings.cli.exits import OneShotFailed
+from tidings.cli.exits import OneShotFailed, in_the_shell
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.terminal import styled
@@ -66,7 +66,7 @@ class _Watch:
 
         from tidings.cli.live_conversation import NO_LISTS, live_client, plain, timeouts
         from tidings.client.config import Backoff, ClientConfig
-        from tidings.client.events import RefreshFailed, StateChanged
+        from tidings.client.events import RefreshFailed, StateChanged, SubscriptionFailed
 
         config = ClientConfig(
             timeouts=replace(timeouts(self.options), ping_interval=10.0, ping=5.0),
@@ -76,6 +76,7 @@ class _Watch:
         client = live_client(self.options, config)
         client.on(StateChanged, self._log_state)
         client.on(RefreshFailed, lambda event: logger.info("Cannot read %s now: %s", event.uri, event.error.message))
+        client.on(SubscriptionFailed, self._log_refusal)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(client.aclose)
             await client.connect()
@@ -86,6 +87,12 @@ class _Watch:
                     await self._take(read.uri, plain(read.result).get("contents") or [])
                     if count is not None and (count := count - 1) == 0:
                         return
+
+    @staticmethod
+    def _log_refusal(event: Any) -> None:
+        if event.error.code != "not-supported":  # Said once, of the whole server.
+            cause = in_the_shell(event.error.message).removesuffix(" Use `watch`, which polls.")
+            logger.info("The server refuses a subscription: %s It is polled every few seconds.", cause)
 
     def _log_state(self, event: Any) -> None:
         if event.error is not None and not self._away and event.old == "connected":

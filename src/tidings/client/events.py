@@ -128,7 +128,7 @@ class ChangesMissed:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFailed:
-    """A subscription could not be established again. The resource's content is not kept current."""
+    """The server refuses a subscription that it had accepted, or one that `watch` needs. `watch` then polls."""
 
     uri: str
     error: TidingsError

@@ -265,7 +265,7 @@ class Subscriptions:
         before, self._refused = self._refused, refused
         for uri, error in refused.items():
             self._uncover(uri)
-            if uri not in before and uri in self._established:
+            if uri not in before and (uri in self._established or uri in self.watches.resources):
                 self.events.emit(SubscriptionFailed(uri, error))
         self.known = without(wanted, Filter.of(refused))
         self._established = self.known.subscriptions
