@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -193,16 +192,6 @@ def test_chromium_is_the_systems_or_playwrights(place: CheckedPath) -> None:
     program = write(place, ".cache/ms-playwright/chromium-1200/chrome-linux/chrome", "")
     [brought] = machine.chromium(having(place, PATH=""))
     assert (brought.verdict, str(program) in brought.words) == ("ok", True)
-
-
-def test_a_port_in_use_is_told_with_another(place: CheckedPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        monkeypatch.setattr(machine, "PORTS", {port: ("where something serves", "Choose another")})
-        [busy] = machine.ports(place)
-    assert (busy.verdict, busy.cure) == ("look", "Choose another")
-    [free] = machine.ports(place)
-    assert free.verdict == "ok"
 
 
 def test_low_limits_of_watching_come_with_the_line_that_raises_them(

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -151,31 +150,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 # The system
 
 
-PORTS: Final = {
-    8000: ("the default of `--http`", "Choose another port, for example --http 127.0.0.1:8001"),
-    6280: ("the default of `tidings inspect`", ""),
-}
 INOTIFY: Final = Path("/proc/sys/fs/inotify")
-
-
-def ports(_: CheckedPath) -> Iterator[Finding]:
-    """Checks whether the default ports are free."""
-    for port, (use, cure) in PORTS.items():
-        what = f"port {port}"
-        try:
-            with socket.socket() as probe:
-                if os.name != "nt":  # As servers do, so that a port of closed connections counts as free.
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-                probe.listen(1)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                # Without a cure, the command takes the next free port by itself.
-                yield Finding(what, "look" if cure else "ok", f"in use; it is {use}.", cure)
-            else:
-                yield Finding(what, "wrong", f"not available ({error.strerror}); it is {use}.")
-        else:
-            yield Finding(what, "ok", f"free; it is {use}.")
 
 
 def watch_limits(place: CheckedPath) -> list[Finding]:
@@ -231,7 +206,7 @@ def clients(place: CheckedPath) -> Iterator[Finding]:
     found = find_clients(place.home, place.cwd, place.platform, place.environ)
     if not found:
         words = "no servers in Claude Desktop, Claude Code, VS Code or Cursor."
-        cure = "`tidings vault PATH --config CLIENT` prints the configuration for a client."
+        cure = "`tidings install vault PATH --client CLIENT` adds a server to one."
         yield Finding("AI clients", "ok", words, cure)
     for each in found:
         where = tidied(each.path, place)
@@ -309,7 +284,6 @@ CHECKS: Final[dict[str, Check]] = {
     "Python": python,
     "packages": packages,
     "Chromium": chromium,
-    "ports": ports,
     "file watching": watch_limits,
     "AI clients": clients,
 }

@@ -5,7 +5,6 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -85,18 +84,11 @@ def call_command(
 
     If the server runs the tool as a task, the command waits for its end; Ctrl-C cancels the task.
     """
-    given = document_of(pairs, document)
-
-    def arguments(found: Item) -> dict[str, Any]:
-        schema = found.get("inputSchema", {"type": "object"})
-        return arguments_for(tool, schema, pairs, given, checked=not no_check)
-
+    call = _OneCall(options, tool, pairs, document_of(pairs, document), is_checked=not no_check)
     with closing(ProgressLine(options, lines=progress)) as line:
-        result = None
-        if options.suits_wire_client and not detach:
-            result = _call_by_wire(options, tool, arguments, line, listed=not no_check)
+        result = call.by_wire(line) if options.suits_wire_client and not detach else None
         if result is None:
-            result = _call_live(options, tool, arguments, line, listed=not no_check, detach=detach)
+            result = call.live(line, detach=detach)
     if not isinstance(result, dict):
         show_detached(options, result)
         return
@@ -105,52 +97,55 @@ def call_command(
     show_result(result, output, as_json=options.as_json, events=progress)
 
 
-def _call_by_wire(
-    options: OneShotOptions, tool: str, arguments: Callable[[Item], dict[str, Any]], line: ProgressLine, *, listed: bool
-) -> dict[str, Any] | None:
-    """Returns the result of a call by the wire client. None, before anything is called: the live client is needed."""
-    from tidings.cli.wire_client import Unusual, WireClient
+@dataclass(frozen=True)
+class _OneCall:
+    """A call of a tool, with its arguments as they were typed."""
 
-    with suppress(Unusual), WireClient(options) as client:
-        if "io.modelcontextprotocol/tasks" in as_dict(client.server.capabilities.get("extensions")):
-            return None  # The server may run any tool as a task.
-        found = Conversation(client).load(LISTS["tools"]).find(tool) if listed else {}
-        if as_dict(found.get("execution")).get("taskSupport") == "required":
-            return None
-        result = client.call(tool, arguments(found), line.show)
-        if complaint := _complaint(tool, found, result):
-            raise malformed(complaint, result)
-        return result
-    return None
+    options: OneShotOptions
+    tool: str
+    pairs: tuple[str, ...]
+    given: dict[str, Any] | None
+    is_checked: bool
 
+    def _arguments(self, found: Item) -> dict[str, Any]:
+        schema = found.get("inputSchema", {"type": "object"})
+        return arguments_for(self.tool, schema, self.pairs, self.given, checked=self.is_checked)
 
-def _call_live(
-    options: OneShotOptions,
-    tool: str,
-    arguments: Callable[[Item], dict[str, Any]],
-    line: ProgressLine,
-    *,
-    listed: bool,
-    detach: bool,
-) -> "dict[str, Any] | RemoteTask":
-    """Returns the result of a call by the live client; with `detach`, the task that it has become."""
-    from tidings.cli.live_conversation import LiveConversation
+    def by_wire(self, line: ProgressLine) -> dict[str, Any] | None:
+        """Returns the result by the wire client. None, before anything is called: the live client is needed."""
+        from tidings.cli.wire_client import Unusual, WireClient
 
-    with LiveConversation(options) as conversation:
-        if detach and conversation.server.era == "legacy":
-            raise no_tasks_by_id()
-        found = conversation.run(tools_of(conversation.client)).find(tool) if listed else {}
-        given = arguments(found)
-        try:
-            return follow(
-                conversation,
-                lambda client: client.start_call(tool, given, timeout=options.timeout),
-                line,
-                detach=detach,
-            )
-        except MalformedMessage as error:
-            answer = conversation.raw_answer
-            raise malformed(_complaint(tool, found, answer) or error.message, answer) from error
+        with suppress(Unusual), WireClient(self.options) as client:
+            if "io.modelcontextprotocol/tasks" in as_dict(client.server.capabilities.get("extensions")):
+                return None  # The server may run any tool as a task.
+            found = Conversation(client).load(LISTS["tools"]).find(self.tool) if self.is_checked else {}
+            if as_dict(found.get("execution")).get("taskSupport") == "required":
+                return None
+            result = client.call(self.tool, self._arguments(found), line.show)
+            if complaint := _complaint(self.tool, found, result):
+                raise malformed(complaint, result)
+            return result
+        return None
+
+    def live(self, line: ProgressLine, *, detach: bool) -> "dict[str, Any] | RemoteTask":
+        """Returns the result by the live client; with `detach`, the task that the call has become."""
+        from tidings.cli.live_conversation import LiveConversation
+
+        with LiveConversation(self.options) as conversation:
+            if detach and conversation.server.era == "legacy":
+                raise no_tasks_by_id()
+            found = conversation.run(tools_of(conversation.client)).find(self.tool) if self.is_checked else {}
+            given, timeout = self._arguments(found), self.options.timeout
+            try:
+                return follow(
+                    conversation,
+                    lambda client: client.start_call(self.tool, given, timeout=timeout),
+                    line,
+                    detach=detach,
+                )
+            except MalformedMessage as error:
+                answer = conversation.raw_answer
+                raise malformed(_complaint(self.tool, found, answer) or error.message, answer) from error
 
 
 def _complaint(tool: str, found: Item, result: Any) -> str | None:
