@@ -11,7 +11,7 @@ from tests.inspector.tui.inspector import inspector, screen, until
 from tidings.inspector.catalog import ServerEntry
 from tidings.inspector.session import Session
 from tidings.inspector.tui.app import InspectorApp
-from tidings.inspector.tui.dialogs import SignIn
+from tidings.inspector.tui.dialogs import SignInDialog
 
 pytestmark = pytest.mark.anyio
 
@@ -36,15 +36,15 @@ async def test_one_key_signs_in_and_another_signs_out(authorization: Authorizati
             await until(pilot, lambda: view.error is not None and view.error.code == "sign-in-needed")
             await until(pilot, lambda: "Sign in" in screen(pilot))
             await pilot.press("S")
-            await until(pilot, lambda: isinstance(app.screen, SignIn) and "Open: http" in screen(pilot))
+            await until(pilot, lambda: isinstance(app.screen, SignInDialog) and "Open: http" in screen(pilot))
             dialog = app.screen
-            assert isinstance(dialog, SignIn)
+            assert isinstance(dialog, SignInDialog)
             shown = dialog._steps.page.plain()
             assert all(step in shown for step in ("challenge", "metadata", "registration"))
             assert dialog._signing_in is not None
             await asyncio.create_task(agree(dialog._signing_in.address))
             await until(pilot, lambda: view.state == "connected")
-            assert not isinstance(app.screen, SignIn)
+            assert not isinstance(app.screen, SignInDialog)
 
             await pilot.press("O")
             await until(pilot, lambda: "Sign out" in screen(pilot))

@@ -354,7 +354,7 @@ class InspectorApp(App[None]):
     @in_background
     async def action_sign_in(self) -> None:
         server = self.server
-        if server is not None and (url := self._url()) and await self.push_screen_wait(dialogs.SignIn(url)):
+        if server is not None and (url := self._url()) and await self.push_screen_wait(dialogs.SignInDialog(url)):
             await server.aclose()  # Its next client uses the account.
             await server.connect()
 

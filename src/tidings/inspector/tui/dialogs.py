@@ -161,7 +161,7 @@ class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
         self.dismiss((entry, not name))
 
 
-class SignIn(Dialog[bool | None]):
+class SignInDialog(Dialog[bool | None]):
     """Signs in to a server, and shows each step. Where no browser opens, its last address is pasted."""
 
     def __init__(self, url: str) -> None:
