@@ -5,12 +5,13 @@ waits for more than a batch of a long build.
 """
 
 import asyncio
+import ctypes
 import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -201,6 +202,8 @@ class Indexer:
                 if not self.index.is_built:
                     await self.in_thread(self.index.keep_built)
                     await self._listener.index_built(self.index)
+                if self._is_long and not self.complete.is_set():
+                    await self.in_thread(_give_memory_back)
                 await self._become(IndexStatus("watching" if by == "events" else "polling", notes=self._notes(note)))
                 if not self.complete.is_set():
                     self.complete.set()
@@ -392,3 +395,9 @@ class Indexer:
                     pass
             except (IndexBlocked, IndexDamaged) as error:
                 logger.info("The index cannot be maintained now: %s", error)
+
+
+def _give_memory_back() -> None:
+    """Gives the memory that a long build has freed back to the system, which not every C library does by itself."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
