@@ -43,7 +43,7 @@ class LivePane(Pane):
             yield self._versions
 
     def _draw(self, change: ChangeView) -> list[tuple[Line, Line]]:
-        return draw_change(change, narrow=self.inspector.size.width < 120)
+        return draw_change(change, narrow=self.inspector.size.width < 140)
 
     def update_list(self) -> None:
         self._timeline.show(self.view, self.inspector.now())

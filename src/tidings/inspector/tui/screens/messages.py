@@ -26,7 +26,7 @@ class MessagesPane(SourcesPane):
 
     def say(self) -> None:
         for source in self.sources.values():
-            source.narrow = self.inspector.size.width < 120
+            source.narrow = self.inspector.size.width < 140
         other = "HTTP" if self.source == "messages" else "messages"
         self.column.extra = [BarPart(f"h shows {other}", "faint", "app.pane_do('source')")]
 
