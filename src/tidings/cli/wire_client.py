@@ -419,6 +419,8 @@ class WireClient:
         self._send({"id": message["id"], **answer})
 
     def _answer_to(self, question: dict[str, Any]) -> dict[str, Any]:
+        if question.get("method") == "roots/list":  # With roots to offer, the live client speaks.
+            return {"result": {"roots": []}}
         from tidings.cli.asking import answered
 
         return answered(self._options, self._name, question)
