@@ -141,6 +141,8 @@ class _Run:
                     restart = False
                     await self.server.kill()
                     await self.server.start()
+                    for page in pages:  # A look that was broken off is made again, and has to end.
+                        page.answered = page.settled = -1
                 told |= await self._changed()
                 await asyncio.sleep(_POLL)
         return told
