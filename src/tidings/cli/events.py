@@ -268,7 +268,7 @@ def receive_command(port: int, host: str, secret: str | None, program: str | Non
         receiver = EventReceiver(secret, handle, state=None if state is None else Path(state))
     except ValueError as error:
         raise Refusal(str(error)) from None
-    http = begin("a receiver of webhooks", HttpAddress(host, port), None, for_clients=False)
+    http = begin("a receiver of webhooks", HttpAddress(host, port, path="/"), None, for_clients=False)
     if http is not None:
         until_stopped(lambda: serve_app(receiver, http))
 

@@ -77,6 +77,7 @@ class HttpAddress:
 
     host: str
     port: int
+    path: str = "/mcp"
 
     @property
     def beyond(self) -> bool:
@@ -86,7 +87,7 @@ class HttpAddress:
     @property
     def url(self) -> str:
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self.path}"
 
 
 def parse_address(text: str) -> HttpAddress | None:

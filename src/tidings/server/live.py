@@ -91,7 +91,7 @@ class Live:
             else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
         channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
-        self.legacy = LegacyEra(self._core, self._sessions, channel=channel, lighten=partial(lighten, self._server))
+        self._legacy = LegacyEra(self._core, self._sessions, channel=channel, lighten=partial(lighten, self._server))
         self._waking_settings = waking
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
@@ -109,8 +109,8 @@ class Live:
         adapter.watch(self.notify.soon)
         server = self._server
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._modern.listen)
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self.legacy.subscribe)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self.legacy.unsubscribe)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._legacy.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._legacy.unsubscribe)
         server.middleware.append(self._middleware)
         server.middleware.insert(0, self._admit_session)
         theirs = server.lifespan
@@ -128,7 +128,7 @@ class Live:
     async def _admit_session(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         # Before all other middleware: the SDK keeps a session whose handshake was refused by any.
         if ctx.method == "initialize":
-            self.legacy.admit(ctx)
+            self._legacy.admit(ctx)
         return await call_next(ctx)
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -147,12 +147,12 @@ class Live:
             result = self._events.with_capability(result)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
-            self.legacy.advertise(ctx, answer)
-            await self.legacy.begin(ctx, answer)
+            self._legacy.advertise(ctx, answer)
+            await self._legacy.begin(ctx, answer)
         elif ctx.method == "logging/setLevel":
-            await self.legacy.set_level(ctx)
+            await self._legacy.set_level(ctx)
         elif ctx.method == "notifications/initialized":
-            self.legacy.initialized(ctx)
+            self._legacy.initialized(ctx)
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
@@ -162,7 +162,7 @@ class Live:
             self._events.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
-            self.legacy.revoked(principal)
+            self._legacy.revoked(principal)
             self._core.revoked(principal)
         elif self._sessions is not None and (uri is None or not uri.startswith((TASKS, EVENTS))):
             self._sessions.noticed(uri)
