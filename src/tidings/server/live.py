@@ -30,7 +30,7 @@ from tidings.changes import FEATURES, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TransportError
 from tidings.server import legacy
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, lighten, standalone_channel
-from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests
+from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests, Register
 from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Events, Waking
 from tidings.server.core import Core, invalid_params
@@ -260,6 +260,11 @@ class Live:
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
         """Allows subscriptions to what `owns` returns true for, a URI or prefix; `names` lists the templates."""
         self._core.policy.also_serves(owns, names)
+
+    @property
+    def legacy(self) -> Register:
+        """Returns the register of streams that belong to legacy sessions."""
+        return self._legacy
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """Returns `app`, which serves this server over HTTP, so that Tidings writes to its streams directly.
