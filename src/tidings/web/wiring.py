@@ -70,7 +70,7 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
             )
         )
         workers = await stack.enter_async_context(
-            ExtractionPool(count=settings.workers or None, timeout=settings.read_timeout, memory=settings.read_memory)
+            ExtractionPool(count=settings.workers, timeout=settings.read_timeout, memory=settings.read_memory)
         )
         renderer: Renders | None = None
         if settings.render:

@@ -30,7 +30,7 @@ class ExtractionPool:
     def __init__(
         self,
         *,
-        count: int | None = None,
+        count: int = 0,
         timeout: float = 20.0,
         memory: int = 1024**3,
         wait: float = 60.0,
