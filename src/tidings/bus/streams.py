@@ -61,7 +61,7 @@ class StreamPage:
     events: Sequence[StreamEvent]
     cursor: str
     truncated: bool = False
-    """What was asked for begins earlier than these, and is gone."""
+    """The events asked for begin earlier than these, and are gone."""
     more: bool = False
     """There were more events than were asked for."""
 

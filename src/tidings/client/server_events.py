@@ -60,7 +60,7 @@ class EventsTruncated:
 
 
 _News = tuple[ServerEvent | EventsTruncated | None, str | None]
-"""What has happened, and the cursor after it."""
+"""An event that happened, and the cursor after it."""
 
 
 @dataclass(eq=False, repr=False)
