@@ -4,7 +4,6 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.web.agent import ERAS, SIGNED, STORY, Agent, at, html
-from tidings.web.prompts import known
 
 pytestmark = pytest.mark.anyio
 
@@ -69,11 +68,6 @@ async def test_what_is_brought_along_is_bounded_and_says_so() -> None:
         every = [agent.site.url(f"/{number}?v={v}") for number in range(4) for v in range(5)]
         _, brought = await got(agent, "extract_facts", urls=" ".join(every), facts="length")
         assert len(brought) == 20
-        page = (await agent.call("fetch", urls=urls[:1]))["pages"][0]
-        brought = await known(agent.server.store, page["page_id"])
-        assert brought.entry
-        link = brought.block(brought.entry, 50)
-        assert (link.type, link.uri) == ("resource_link", f"webfetch://content/{page['source_id']}")
 
 
 async def test_a_page_that_vanished_is_to_be_fetched_again() -> None:

@@ -1,7 +1,7 @@
 """`WebServer`: fetched pages as resources that can be watched, to run or to embed."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final
 import mcp_types as types
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from pydantic import AnyUrl
 
 from tidings._kit.bounded_json import as_dict, as_dicts
@@ -23,14 +22,14 @@ from tidings.bus.sqlite import SqliteBus
 from tidings.bus.urls import bus_from_url
 from tidings.errors import NotSubscribable, ResourceNotFound, SourceUnavailable, StateUnusable
 from tidings.server.exact_calls import ExactServer
-from tidings.server.families import BadAddress, ResourceMissing
+from tidings.server.families import BadAddress
 from tidings.server.live import not_found_in_era
 from tidings.server.waking.changes import ChangedItem
 from tidings.web import prompts
 from tidings.web.library import WebLibrary
 from tidings.web.refresh import PageUnknown
-from tidings.web.resources import listing, reading
-from tidings.web.resources.addresses import FAMILY, SCHEME, address, is_ours, parse_address
+from tidings.web.resources.addresses import SCHEME, address, is_ours, parse_address
+from tidings.web.resources.reading import OURS, WebResources, complete
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
@@ -49,8 +48,6 @@ _WORKS_LOCALLY: Final = types.ToolAnnotations(read_only_hint=True, open_world_hi
 _WATCHES: Final = types.ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
-
-_OURS: Final = (SCHEME, "http:", "https:")  # URIs that are read here, or refused with what to do instead
 
 _INSTRUCTIONS = """\
 Pages of the web. `fetch` gets them as markdown, up to 20 at once; long ones go on with `start`. Every version stays \
@@ -92,7 +89,12 @@ class WebServer(ExactServer):
         if durable is not None and bus is None and settings.store is None:
             self.web_settings = settings = replace(settings, store=durable / "pages.db")
             bus = self._log = LocalBus(durable / "changes.db", edition=f"{__version__} {settings.render}")
-        bus = bus_from_url(bus) if isinstance(bus, str) else bus if bus is not None else _default_bus(settings)
+        if isinstance(bus, str):
+            bus = bus_from_url(bus)
+        elif bus is None and settings.store is not None:
+            store = settings.store.resolve()  # The same for all processes, by whichever link they name it.
+            bus = SqliteBus(store.with_name(f"{store.name}-bus"), private=True)
+        bus = bus or MemoryBus()
         if settings.store is None and not isinstance(bus, MemoryBus):
             raise BadSetting(
                 "Processes that share a bus must share their pages, too. Give --store FILE, the same for all, or leave "
@@ -101,15 +103,30 @@ class WebServer(ExactServer):
         options = {"title": "Web pages", "instructions": _INSTRUCTIONS, "version": __version__} | options
         super().__init__(name, bus=bus, lifespan=Shared(self._run).use, **options)
         self._parts: WebWiring | None = None
-        for prefix in _OURS:
+        for prefix in OURS:
             self.on_first_subscriber(f"{prefix}*")(self._begin_watch)
         self.on_last_subscriber(f"{SCHEME}*")(self._end_watch)
-        self._resources = _WebResources(lambda: self.store)
+        self._resources = WebResources(lambda: self.store)
         self.provide(self._resources)
         self.completion()(self._complete)
-        self._add_tools()
-        changes = self._live.changes_tool(_is_page, self._describe)
-        self.add_documented_tool(changes, "See what changed since", _WORKS_LOCALLY, refusals_told)
+        fetch, text = FetchTools(self._running_parts), TextTools(self._running_parts)
+        watch, page_uris = WatchTools(self._running_parts), address("page", "")
+        for function, title, hints in (
+            (fetch.fetch, "Fetch pages", _FETCHES),
+            (fetch.extract, "Read bytes that you have", _FETCHES),
+            (fetch.map, "List the pages of a site", _FETCHES),
+            (text.chunk, "Cut a page into chunks", _WORKS_LOCALLY),
+            (text.compact, "Shorten a page", _WORKS_LOCALLY),
+            (text.diff, "See what changed on a page", _WORKS_LOCALLY),
+            (watch.watch, "Watch a page", _WATCHES),
+            (watch.unwatch, "Stop watching a page", _WATCHES),
+            (
+                self._live.changes_tool(lambda uri: uri.startswith(page_uris), self._describe),
+                "See what changed since",
+                _WORKS_LOCALLY,
+            ),
+        ):
+            self.add_documented_tool(function, title, hints, refusals_told)
         prompts.register(self, lambda: self.store)
 
     @property
@@ -132,57 +149,35 @@ class WebServer(ExactServer):
             raise RuntimeError("The web server has no pages before it runs. Serve it, or connect to it.")
         return self._parts
 
-    def _add_tools(self) -> None:
-        fetch = FetchTools(self.web_settings, self._running_parts)
-        text = TextTools(self.web_settings, self._running_parts)
-        watch = WatchTools(self.web_settings, self._running_parts)
-        for function, title, hints in (
-            (fetch.fetch, "Fetch pages", _FETCHES),
-            (fetch.extract, "Read bytes that you have", _FETCHES),
-            (fetch.map, "List the pages of a site", _FETCHES),
-            (text.chunk, "Cut a page into chunks", _WORKS_LOCALLY),
-            (text.compact, "Shorten a page", _WORKS_LOCALLY),
-            (text.diff, "See what changed on a page", _WORKS_LOCALLY),
-            (watch.watch, "Watch a page", _WATCHES),
-            (watch.unwatch, "Stop watching a page", _WATCHES),
-        ):
-            self.add_documented_tool(function, title, hints, refusals_told)
-
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents] | types.InputRequiredResult:
         """Returns the contents of the resource at `uri`. See `LiveServer`."""
         with not_found_in_era(context, str(uri)):
-            if str(uri).startswith(_OURS):
+            if str(uri).startswith(OURS):
                 return await self._resources.read(str(uri))
             return await super().read_resource(uri, context)
 
     @asynccontextmanager
     async def _run(self) -> AsyncGenerator[None]:
-        async with AsyncExitStack() as stack:
-            self._parts = await stack.enter_async_context(self._opened())
-            try:
-                yield
-            finally:
-                self._parts = None
-
-    @asynccontextmanager
-    async def _opened(self) -> AsyncGenerator[WebWiring]:
         """Runs the parts. Processes that do not share a log must not share a store either."""
         log, settings = self._log, self.web_settings
         in_memory = replace(settings, store=None)
+        if log is not None and not log.is_shared:
+            settings = in_memory
         async with AsyncExitStack() as stack:
-            if log is not None and not log.is_shared:
-                settings = in_memory
             try:
-                parts = await stack.enter_async_context(running(settings, self._publish))
+                self._parts = await stack.enter_async_context(running(settings, self._publish))
             except StoreError as error:
                 if log is None or settings.store is None:
                     raise StateUnusable(str(error)) from error
                 logger.warning("Pages are kept in memory: %s", error)
                 log.leave_file(error)
-                parts = await stack.enter_async_context(running(in_memory, self._publish))
-            yield parts
+                self._parts = await stack.enter_async_context(running(in_memory, self._publish))
+            try:
+                yield
+            finally:
+                self._parts = None
 
     async def _publish(self, uris: Sequence[str], listed: bool) -> None:
         await self._announce(uris, listed=listed)
@@ -228,14 +223,13 @@ class WebServer(ExactServer):
         items: list[ChangedItem] = []
         for uri in uris:
             item = ChangedItem(uri=uri)
-            page = await self.store.page_of(parse_address(uri).id)
-            if page is None:
+            if (page := await self.store.page_of(parse_address(uri).id)) is None:
                 item["gone"] = True
+            elif page.versions:
+                item["title"] = f"{page.versions[0].title or ''} {page.address}".strip()
+                item["changed_at"] = page.versions[0].retrieved_at
             else:
-                title = (page.versions[0].title if page.versions else None) or ""
-                item["title"] = f"{title} {page.address}".strip()
-                if page.versions:
-                    item["changed_at"] = page.versions[0].retrieved_at
+                item["title"] = page.address
             items.append(item)
         return items
 
@@ -245,41 +239,4 @@ class WebServer(ExactServer):
         argument: types.CompletionArgument,
         context: types.CompletionContext | None,
     ) -> types.Completion:
-        return await reading.complete(self.store, argument, (context and context.arguments) or {})
-
-
-def _default_bus(settings: Settings) -> Bus:
-    """Returns a bus in memory, or, if the store is a file, one beside it for all processes that share the store."""
-    if settings.store is None:
-        return MemoryBus()
-    store = settings.store.resolve()  # The same for all processes, by whichever link they name it.
-    return SqliteBus(store.with_name(f"{store.name}-bus"), private=True)
-
-
-def _is_page(uri: str) -> bool:
-    return uri.startswith(address("page", ""))
-
-
-class _WebResources:
-    """The resources of the server; see `ResourceProvider`."""
-
-    def __init__(self, store: Callable[[], Store]) -> None:
-        self._store = store
-
-    def owns(self, uri: str) -> bool:
-        # URLs, too: subscribing to one is refused with what to do instead, as reading is.
-        return uri.startswith(_OURS) if not uri.endswith("*") else is_ours(uri)
-
-    def templates(self) -> Sequence[types.ResourceTemplate]:
-        return FAMILY.templates()
-
-    async def page(self, cursor: str | None) -> tuple[Sequence[types.Resource], str | None]:
-        return await listing.page(self._store(), cursor)
-
-    async def read(self, uri: str) -> Sequence[ReadResourceContents]:
-        try:
-            return [await reading.read(self._store(), uri)]
-        except (BadAddress, ResourceMissing) as error:
-            raise ResourceNotFoundError(str(error)) from error
-        except StoreError as error:
-            raise ResourceError(str(error)) from error
+        return await complete(self.store, argument, (context and context.arguments) or {})

@@ -35,8 +35,9 @@ _SHORTEST_REST: Final = 0.1
 
 @dataclass(frozen=True)
 class WebWiring:
-    """The parts of a running server."""
+    """The parts of a running server, and what they were made from."""
 
+    settings: Settings
     store: Store
     library: WebLibrary
     watcher: PageWatcher
@@ -96,7 +97,7 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         )
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_prune, store, settings.keep, on_change)
-        yield WebWiring(store, library, watcher)
+        yield WebWiring(settings, store, library, watcher)
         tasks.cancel_scope.cancel()
 
 

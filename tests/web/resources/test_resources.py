@@ -214,5 +214,5 @@ async def test_a_version_that_goes_while_it_is_read_is_not_found(monkeypatch: py
             return None
 
         monkeypatch.setattr(agent.server.store, "get", gone)
-        assert "is kept any more" in (await refusal(agent, page["page_uri"])).error.message
+        assert "has just expired" in (await refusal(agent, page["page_uri"])).error.message
         assert "has just expired" in (await refusal(agent, f"webfetch://diff/{page['page_id']}")).error.message

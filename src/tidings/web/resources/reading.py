@@ -1,7 +1,7 @@
-"""The contents of resources, the page or version that an argument names, and completions. Nothing here fetches.
+"""The resources: contents, the list, completions; and the page or version that an argument names. Nothing here fetches.
 
-The content of a page's resource depends on its versions alone, not on when it was looked at: a client that compares
-what it reads sees a change when there is one. When the page was looked at is in `_meta`.
+The content of a page's resource, and of its diff, depends on versions alone, not on when the page was looked at: a
+client that compares what it reads sees a change when there is one. When the page was looked at is in `_meta`.
 
 A page or version may be named by an id, a URI or a URL. The two kinds of ids look alike, so tools accept each in place
 of the other: a page stands for its newest version, a version for its page. URIs that are read or subscribed to are
@@ -9,25 +9,33 @@ taken literally.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
+from anyio import to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp_types import Completion, CompletionArgument
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp_types import Annotations, Completion, CompletionArgument, Resource, ResourceTemplate
 
+from tidings._kit.text import one_line, shortened
 from tidings.server.families import MOST_COMPLETIONS, BadAddress, ResourceMissing, completion
+from tidings.web.documents.difference import diff, diff_feeds
 from tidings.web.documents.invisible import disarm
+from tidings.web.documents.model import LLMPacket
 from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
-from tidings.web.resources.addresses import SCHEME, address, is_id, parse_address, source_id_of
-from tidings.web.resources.differences import difference, newest_of, spoken_for
-from tidings.web.resources.listing import claimed, shown_title
-from tidings.web.store.model import StoredPage, Summary
+from tidings.web.resources.addresses import FAMILY, SCHEME, address, is_id, is_ours, parse_address, source_id_of
+from tidings.web.store.model import StoreCursorInvalid, StoredPage, StoredVersion, StoreError, Summary, Version
 from tidings.web.store.store import Store
+from tidings.web.watch.state import WatchPlan, WatchState
+
+OURS: Final = (SCHEME, "http:", "https:")  # URIs that are read here, or refused with what to do instead
+PAGE: Final = 50  # resources in one page of the list
 
 _ABOUT: Final = "dev.tidings/page"  # the key in `_meta` for facts about the page that do not belong to its content
-
+_LONGEST_TITLE: Final = 200
 _KEPT: Final = {
     "screenshot": "No screenshot was taken of it. Fetch the page with mode 'render' and render.screenshot.",
     "raw": "Its bytes were not kept. Fetch the page with format.output 'raw'.",
@@ -35,40 +43,63 @@ _KEPT: Final = {
 _SEARCHED: Final = 500  # the number of newest versions that are searched for a title or a URL
 
 
+class WebResources:
+    """The resources of the server; see `ResourceProvider`."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    def owns(self, uri: str) -> bool:
+        # URLs, too: subscribing to one is refused with what to do instead, as reading is.
+        return uri.startswith(OURS) if not uri.endswith("*") else is_ours(uri)
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return FAMILY.templates()
+
+    async def page(self, cursor: str | None) -> tuple[list[Resource], str | None]:
+        """Returns the packets of some versions: their content, bytes and screenshots have the same ids."""
+        try:
+            summaries, following = await self._store().listing(cursor, PAGE)
+        except StoreCursorInvalid as error:
+            raise ValueError(str(error)) from error
+        resources = [
+            Resource(
+                name=summary.source_id,
+                uri=address("packet", summary.source_id),
+                title=shown_title(summary.title, summary.address),
+                description=f"{urlsplit(summary.address).hostname or 'given'}, {summary.retrieved_at}",
+                mime_type="application/json",
+                size=summary.packet_size,
+                annotations=Annotations(last_modified=summary.retrieved_at),
+            )
+            for summary in summaries
+        ]
+        return resources, following
+
+    async def read(self, uri: str) -> Sequence[ReadResourceContents]:
+        try:
+            return [await read(self._store(), uri)]
+        except (BadAddress, ResourceMissing) as error:
+            raise ResourceNotFoundError(str(error)) from error
+        except StoreError as error:
+            raise ResourceError(str(error)) from error
+
+
 async def read(store: Store, uri: str) -> ReadResourceContents:
     """Returns the content of the resource at a URI. Raises `BadAddress`, `ResourceMissing` or `StoreError`."""
     asked = parse_address(uri)
-    match asked.kind:
-        case "page":
-            return await _page(store, await _known_page(store, asked.id))
-        case "diff":
-            found = await difference(store, await _known_page(store, asked.id), asked.since)
-            return ReadResourceContents(found.text, "text/x-diff")
-        case kind:
-            part = await store.part(asked.id, kind)
-            if part is None and kind in _KEPT and await store.part(asked.id, "content") is not None:
-                raise ResourceMissing(f"{uri}: {_KEPT[kind]}")
-            if part is None:
-                raise ResourceMissing(f"{uri} is not kept, or no longer: versions expire. `fetch` the page again.")
+    if asked.kind not in ("page", "diff"):
+        part = await store.part(asked.id, asked.kind)
+        if part is not None:
             return ReadResourceContents(*part)
-
-
-async def _known_page(store: Store, page_id: str) -> StoredPage:
-    found = await store.page_of(page_id)
-    if found is None:
-        raise ResourceMissing(_unknown_page(page_id))
-    return found
-
-
-def _unknown_page(named: str) -> str:
-    return f"No page {disarm(named.strip()[:300])!r} is known here. `fetch` it first."
-
-
-async def _page(store: Store, page: StoredPage) -> ReadResourceContents:
-    versions = await spoken_for(store, page)
-    entry = await store.get(versions[0].source_id)
-    if entry is None:
-        raise ResourceMissing(f"No version of {page.address} is kept any more. `fetch` it again.")
+        if asked.kind in _KEPT and await store.part(asked.id, "content") is not None:
+            raise ResourceMissing(f"{uri}: {_KEPT[asked.kind]}")
+        raise ResourceMissing(f"{uri} is not kept, or no longer: versions expire. `fetch` the page again.")
+    page = known_page(await store.page_of(asked.id), asked.id)
+    if asked.kind == "diff":
+        return ReadResourceContents((await difference(store, page, asked.since)).text, "text/x-diff")
+    versions = await _spoken_for(store, page)
+    entry = await _entry(store, page, versions[0].source_id)
     packet = entry.packet
     content = {
         "page_id": page.page_id,
@@ -76,10 +107,7 @@ async def _page(store: Store, page: StoredPage) -> ReadResourceContents:
         **claimed(packet),
         "title": shown_title(packet["metadata"].get("title"), page.address),
         "facts": packet.get("facts", {}),
-        "source_id": packet["source_id"],
-        "retrieved_at": packet["retrieved_at"],
-        "warnings": packet["warnings"],
-        "unsafe_instructions_detected": packet["unsafe_instructions_detected"],
+        **{name: packet[name] for name in ("source_id", "retrieved_at", "warnings", "unsafe_instructions_detected")},
         "content": packet["content"],
         "versions": [
             {
@@ -92,9 +120,31 @@ async def _page(store: Store, page: StoredPage) -> ReadResourceContents:
         ],
         "diff": address("diff", page.page_id),
     }
-    text = json.dumps(content, ensure_ascii=False, indent=1)
-    about = {"checked_at": timestamp(page.checked_at), "watched": page.watched}
-    return ReadResourceContents(text, "application/json", meta={_ABOUT: about})
+    about = {_ABOUT: {"checked_at": timestamp(page.checked_at), "watched": page.watched}}
+    return ReadResourceContents(json.dumps(content, ensure_ascii=False, indent=1), "application/json", meta=about)
+
+
+def claimed(packet: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the other URLs of a page, if there are any: `final_url` of redirects, `canonical_url` that it claims."""
+    asked = packet["original_url"]
+    final = packet.get("final_url", asked)
+    urls = {"final_url": final} if final != asked else {}
+    return urls if packet["canonical_url"] in (asked, final) else {**urls, "canonical_url": packet["canonical_url"]}
+
+
+def signed(packet: Mapping[str, Any]) -> dict[str, str]:
+    """Returns `author` and `published_at`, as far as the page says them, made as harmless as its title."""
+    facts = {name: _plain(packet["metadata"].get(name)) for name in ("author", "published_at")}
+    return {name: value for name, value in facts.items() if value}
+
+
+def shown_title(title: str | None, url: str) -> str:
+    """Returns a page's title, or its URL, made harmless: people and models read it."""
+    return _plain(title) or _plain(url)
+
+
+def _plain(text: str | None) -> str:
+    return shortened(one_line(disarm(text or "")), _LONGEST_TITLE + 1)
 
 
 def timestamp(seconds: float) -> str:
@@ -102,56 +152,44 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-async def found_page(store: Store, named: str) -> StoredPage | None:
-    """Returns the page that is meant, if it is known. Raises `BadAddress` for a broken URI of this server."""
-    name = _name(named)
-    page = await store.page_of(name)
-    if page is None and is_id(name) and (entry := await store.get(name)):
-        page = await store.page_of(entry.page_id)
-    return page
+async def meant(store: Store, named: str) -> tuple[StoredPage | None, StoredVersion | None]:
+    """Returns the page that is meant, if it is known, and its version: the one that is named, or else the newest.
 
-
-async def page_meant(store: Store, named: str) -> StoredPage:
-    """Returns the page that is meant. Raises `ResourceMissing` if it is not known, or as `found_page` does."""
-    page = await found_page(store, named)
-    if page is None:
-        raise ResourceMissing(_unknown_page(named))
-    return page
-
-
-async def content_meant(store: Store, named: str) -> tuple[str, str]:
-    """Returns the source_id of the version that is meant, and its content. Raises the same errors as `page_meant`."""
-    name = _name(named)
-    part = await store.part(name, "content") if is_id(name) else None
-    if part is None and (page := await store.page_of(name)):
-        name = newest_of(page).source_id
-        part = await store.part(name, "content")
-    if part is None:
-        if "://" not in name:
-            source_id_of(name)
-        shown = disarm(named.strip()[:300])
-        raise ResourceMissing(
-            f"{shown} is not kept, or no longer. `fetch` the page, and give the source_id of the answer."
-        )
-    return name, str(part[0])
-
-
-def _name(named: str) -> str:
+    Raises `BadAddress` for a broken URI of this server.
+    """
     named = named.strip()
     if named.startswith(SCHEME):
-        return parse_address(named).id
-    try:
-        return named if is_id(named) else str(parse(named))
-    except FetchError:
-        return named
+        named = parse_address(named).id
+    entry = await store.get(named) if is_id(named) else None
+    if entry is None and not is_id(named):
+        try:
+            named = str(parse(named))
+        except FetchError:
+            return None, None
+    page = await store.page_of(entry.page_id if entry else named)
+    if entry is None and page and page.versions:
+        entry = await store.get(_newest_of(page).source_id)
+    return page, entry
+
+
+def known_page(found: StoredPage | None, named: str) -> StoredPage:
+    """Returns a page that was looked for. Raises `ResourceMissing` if it was not found."""
+    if found is None:
+        raise ResourceMissing(f"No page {disarm(named.strip()[:300])!r} is known here. `fetch` it first.")
+    return found
 
 
 async def complete(store: Store, argument: CompletionArgument, given: Mapping[str, str]) -> Completion:
     """Completes an argument; `given` are the others. An id is also found by the title or the URL of its page."""
     typed = argument.value.strip().lower()
     match argument.name:
-        case "from" | "since" if page := given.get("page_id") or given.get("url"):
-            return completion(each for each in await _versions(store, page) if each.startswith(typed))
+        case "from" | "since" if named := given.get("page_id") or given.get("url"):
+            try:
+                page, _ = await meant(store, named)
+            except BadAddress:
+                page = None
+            ids = [each.source_id for each in page.versions] if page else []
+            return completion(each for each in ids if each.startswith(typed))
         case "source_id" | "from" | "since":
             ids = await store.source_ids(typed, MOST_COMPLETIONS + 1)
             return completion([*ids, *(each.source_id for each in await _matching(store, typed))])
@@ -162,20 +200,11 @@ async def complete(store: Store, argument: CompletionArgument, given: Mapping[st
             return completion(each.address for each in await _matching(store, typed))
         case "urls":
             # Several, separated by spaces: the last one is being typed.
-            before, _, last = argument.value.rpartition(" ")
+            before, space, last = argument.value.rpartition(" ")
             found = await _matching(store, last.strip().lower())
-            begun = f"{before} " if before else ""
-            return completion(begun + each.address for each in found if each.address not in before)
+            return completion(before + space + each.address for each in found if each.address not in before)
         case _:
             return completion([])
-
-
-async def _versions(store: Store, named: str) -> Iterable[str]:
-    try:
-        page = await found_page(store, named)
-    except BadAddress:
-        return []
-    return [each.source_id for each in page.versions] if page else []
 
 
 async def _matching(store: Store, typed: str) -> list[Summary]:
@@ -187,3 +216,109 @@ async def _matching(store: Store, typed: str) -> list[Summary]:
             pages.setdefault(each.page_id, each)
     plain = typed.removeprefix("https://").removeprefix("http://")
     return sorted(pages.values(), key=lambda each: not each.address.lower().partition("://")[2].startswith(plain))
+
+
+class VersionDifference(NamedTuple):
+    """The difference from one version to another."""
+
+    text: str
+    after: str  # the newest version's source_id
+    before: str | None = None
+    added: int = 0
+    removed: int = 0
+
+
+async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
+    """Returns the difference from `since`, or the last other content, to the newest. Raises `ResourceMissing`.
+
+    If there is no version before the newest, the text says so.
+    """
+    newest, *older_ones = await _spoken_for(store, page)
+    after = await _entry(store, page, newest.source_id)
+    if since:
+        source_id = source_id_of(since)
+        older = next((each for each in page.versions if each.source_id == source_id), None)
+        if older is None:
+            known = ", ".join(each.source_id for each in page.versions[:10])
+            what = f"{source_id} is not a version of {page.address}, or no longer"
+            raise ResourceMissing(f"{what}. There are: {known}.")
+    else:
+        older = next((each for each in older_ones if each.content_hash != newest.content_hash), None)
+    if older is None or older.content_hash == newest.content_hash:
+        why = f"there is no version before {_named(after)} with another content"
+        if older is not None:
+            why = f"{_named(after)} has the same content"
+        text = f"{page.address}\nNothing changed: {why}.\n"
+        return VersionDifference(text, newest.source_id, older and older.source_id)
+    before = await _entry(store, page, older.source_id)
+    counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
+    head = [
+        shown_title(after.packet["metadata"].get("title"), page.address),
+        f"{page.address}: {counted}",
+        f"--- {_named(before)}",
+        f"+++ {_named(after)}",
+    ]
+    return VersionDifference("\n".join([*head, text]), newest.source_id, older.source_id, added, removed)
+
+
+def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, int, int]:
+    """Returns the changes counted and as text: of a feed by its entries, otherwise by lines."""
+    if before.entries and after.entries:
+        feed = diff_feeds(before.entries, after.entries)
+        if not feed.same:
+            added, removed, changed = len(feed.added), len(feed.removed), len(feed.changed)
+            counted = f"entries added: {added:,}, changed: {changed:,}, removed: {removed:,}"
+            return counted, disarm(feed.text()), added + changed, removed + changed
+    # Whether the last line ends with a newline matters to no reader.
+    old, new = (f"{entry.packet['content'].rstrip()}\n" for entry in (before, after))
+    found = diff(old, new)
+    text = disarm(_changed_facts(before.packet, after.packet)) + found.text
+    return f"lines added: {found.added:,}, removed: {found.removed:,}", text, found.added, found.removed
+
+
+def _changed_facts(before: LLMPacket, after: LLMPacket) -> str:
+    """Returns a line for the title and each fact that changed: `price 49.90 → 44.90 EUR`."""
+    if "facts" not in before:
+        return ""
+    was, now = ({"title": each["metadata"].get("title", ""), **each.get("facts", {})} for each in (before, after))
+    text = ""
+    for name in {**was, **now}:
+        if was.get(name) != now.get(name):
+            unit = f" {now['currency']}" if name == "price" and "currency" in now else ""
+            text += f"{name} {was.get(name) or '(none)'} → {now.get(name) or '(none)'}{unit}\n"
+    return text
+
+
+def _newest_of(page: StoredPage) -> Version:
+    """Returns the newest fetched version, or else a given one. Raises `ResourceMissing` if none is kept any more."""
+    if not page.versions:
+        raise ResourceMissing(f"No version of {page.address} is kept any more. `fetch` it again.")
+    return next((each for each in page.versions if each.variant), page.versions[0])
+
+
+async def _spoken_for(store: Store, page: StoredPage) -> list[Version]:
+    """Returns the versions that stand for a page, the newest first: those of one variant.
+
+    It is the variant that is watched, if the page is; otherwise that of the newest version. Raises `ResourceMissing`
+    if no version is kept any more.
+    """
+    newest, known = _newest_of(page), None
+    variant = newest.variant
+    if watch := await store.watch_of(page.page_id) if page.watched else None:
+        plan = WatchPlan.from_json(watch.options, watch.url)
+        known = WatchState.from_json(watch.state).seen or plan.since
+        variant = plan.options.variant(plan.url)
+    # The announced version is one of them, though another fetch may have changed its variant since.
+    alike = [each for each in page.versions if each.variant == variant or (known and each.source_id == known.source_id)]
+    return alike or [newest]
+
+
+async def _entry(store: Store, page: StoredPage, source_id: str) -> StoredVersion:
+    entry = await store.get(source_id)
+    if entry is None:
+        raise ResourceMissing(f"The version {source_id} of {page.address} has just expired. `fetch` the page again.")
+    return entry
+
+
+def _named(entry: StoredVersion) -> str:
+    return f"{address('packet', entry.packet['source_id'])} ({entry.packet['retrieved_at']})"

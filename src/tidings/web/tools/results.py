@@ -1,142 +1,40 @@
-"""The results of the tools: data for programs beside a text to read; the words for errors; and the progress of a call.
+"""The parts of all tools: common arguments, answers, the words for errors, and the progress of a call.
 
-Keys without a value are left out. What does not fit into the answer is counted, with the way to get it.
+An answer has data for programs beside a text to read. Keys without a value are left out. What does not fit into the
+answer is counted, with the way to get it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, NotRequired
+from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from tidings._kit.text import one_line, shortened
 from tidings.server import exact_calls
 from tidings.server.families import BadAddress, ResourceMissing
 from tidings.web.documents.invisible import disarm
-from tidings.web.documents.model import Chunk, PacketWarning, Unsafe
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.fetch.request import FetchError
 from tidings.web.refresh import PageUnknown
 from tidings.web.store.model import StoreError
-from tidings.web.tools.arguments import BadArgument
 from tidings.web.watch.watcher import TooManyWatches
 
-
-class PageRead(TypedDict):
-    """A page that was fetched or given: as much of it as fits."""
-
-    url: str
-    final_url: NotRequired[str]
-    canonical_url: NotRequired[str]
-    source_id: str
-    page_id: str
-    title: str
-    author: NotRequired[str]
-    published_at: NotRequired[str]
-    status: int
-    content_type: str
-    retrieved_at: str
-    from_cache: bool
-    uri: str
-    page_uri: str
-    diff_uri: str
-    content: str
-    start: int
-    end: int
-    total: int
-    left_out: NotRequired[str]
-    facts: NotRequired[dict[str, str]]
-    warnings: NotRequired[list[PacketWarning]]
-    unsafe_instructions_detected: NotRequired[list[Unsafe]]
-    packet: NotRequired[dict[str, Any]]
+MaxTokens = Annotated[
+    int | None, Field(ge=50, le=1_000_000, description="Of the answer; the rest is named, not cut silently")
+]
+Start = Annotated[int, Field(ge=0, description="Character to begin with, to go on reading")]
 
 
-class PageProblem(TypedDict):
-    """A page that failed: a word for programs, and a sentence."""
-
-    url: str
-    kind: str
-    message: str
+def as_list(value: Any) -> Any:
+    """Returns a text as a list of one: models write one where several are allowed."""
+    return [value] if isinstance(value, str) else value
 
 
-class PagesRead(TypedDict):
-    """The pages, and those that failed."""
-
-    pages: list[PageRead]
-    problems: NotRequired[list[PageProblem]]
-    notes: NotRequired[list[str]]
-
-
-class Chunks(TypedDict):
-    """The chunks of a text: as many as fit into the answer, from `start` on."""
-
-    source_id: str
-    total: int
-    start: int
-    chunks: list[Chunk]
-    next_start: NotRequired[int]
-
-
-class WatchedPage(TypedDict):
-    """A page that is watched."""
-
-    page_id: str
-    url: str
-    page_uri: str
-    diff_uri: str
-    next_look: NotRequired[str]
-    failures: NotRequired[int]
-    problem: NotRequired[str]
-    note: NotRequired[str]
-
-
-class WatchResult(TypedDict):
-    """The pages that are watched now."""
-
-    watched: list[WatchedPage]
-    left_out: NotRequired[int]
-
-
-class Unwatched(TypedDict):
-    """A page whose watch by this tool has ended."""
-
-    page_id: str
-    url: str
-    still_watched: bool
-
-
-class DiffResult(TypedDict):
-    """The changes of a page."""
-
-    page_id: str
-    url: str
-    diff_uri: str
-    before: NotRequired[str]
-    after: str
-    added: int
-    removed: int
-    diff: str
-    left_out: NotRequired[str]
-
-
-class MappedPage(TypedDict):
-    """A page of a site."""
-
-    url: str
-    title: NotRequired[str]
-    modified: NotRequired[str]
-    source: str
-
-
-class Mapped(TypedDict):
-    """Pages of a site: as many as were asked for."""
-
-    url: str
-    total: int
-    pages: list[MappedPage]
-    notes: NotRequired[list[str]]
+class BadArgument(ValueError):
+    """A tool does not take an argument. The message says what it takes."""
 
 
 DATA_KEY: Final = "dev.tidings/data"  # In the `_meta` of an answer of `fetch` and `extract`: its data for programs.
@@ -169,19 +67,19 @@ _KINDS: Final[dict[type[Exception], str]] = {  # The errors that callers are tol
 NAMED: Final = tuple(_KINDS)
 
 
-def problem_of(url: str, error: Exception) -> PageProblem:
+def problem_of(url: str, error: Exception) -> dict[str, str]:
     """Returns the problem with a page: the kind of the error as a word for programs, and a sentence."""
     kind = next(kind for known, kind in _KINDS.items() if isinstance(error, known))
     kind = error.kind if isinstance(error, FetchError) else kind
-    return PageProblem(url=url, kind=kind, message=message_of(error))
+    return {"url": url, "kind": kind, "message": _message_of(error)}
 
 
-def message_of(error: Exception) -> str:
-    """Returns the message of an error, harmless and not too long: it may quote a site."""
+def _message_of(error: Exception) -> str:
+    # Harmless and not too long: it may quote a site.
     return shortened(one_line(disarm(str(error))), 1001)
 
 
-refusals_told = partial(exact_calls.refusals_told, NAMED, message_of)
+refusals_told = partial(exact_calls.refusals_told, NAMED, _message_of)
 """Turns the errors of the web server into messages for the caller of a tool. The SDK hides and logs all others."""
 
 

@@ -1,40 +1,93 @@
-"""The tools that work on stored pages and on texts: `chunk`, `compact` and `diff`.
+"""The tools that work with stored pages, or with a text that the caller has: `chunk`, `compact` and `diff`.
 
 The docstrings of the tools and the descriptions are read by language models, which pay for each word.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from anyio import to_thread
 from mcp_types import CallToolResult
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, Field
+from typing_extensions import TypedDict
 
+from tidings.server.families import ResourceMissing
 from tidings.web.documents.budget import fit, past_end
 from tidings.web.documents.chunk import Strategy, chunk
 from tidings.web.documents.compact import Mode, compact
+from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import Chunk, Compacted
+from tidings.web.page_options import STRICT
 from tidings.web.resources.addresses import address, source_id_of
-from tidings.web.resources.differences import difference
-from tidings.web.resources.reading import content_meant, page_meant
-from tidings.web.settings import Settings
-from tidings.web.tools.arguments import BadArgument, MaxTokens, Packet, Start, chunks_of
-from tidings.web.tools.arguments import Chunks as ChunksGiven
-from tidings.web.tools.results import Chunks, DiffResult, answer
+from tidings.web.resources.reading import difference, known_page, meant
+from tidings.web.tools.results import BadArgument, MaxTokens, Start, answer
 from tidings.web.wiring import WebWiring
 
+
+class GivenChunk(BaseModel):
+    """A chunk from the answer of `chunk`; one that the caller made needs only the text."""
+
+    text: str
+    chunk_id: str = ""
+    headings_path: str = ""
+    est_tokens: int = 0
+    start_char: Annotated[int, Field(ge=0)] | None = None
+    end_char: int = 0
+
+
+class Packet(BaseModel):
+    """A stored version, or a text."""
+
+    model_config = STRICT
+
+    source_id: str = ""
+    content: str = ""
+
+
+def _as_chunks(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [{"text": each} if isinstance(each, str) else each for each in cast("list[Any]", value)]
+
+
+ChunksGiven = Annotated[
+    list[GivenChunk], BeforeValidator(_as_chunks), Field(max_length=1000, description="From `chunk`, instead")
+]
 SourceId = Annotated[str, Field(description="From `fetch`")]
 Content = Annotated[str, Field(description="A text of your own, instead")]
 Preserve = Literal["numbers", "dates", "names", "definitions", "procedures"]
 NO_PACKET = Packet()
 
 
+class Chunks(TypedDict):
+    """The chunks of a text: as many as fit into the answer, from `start` on."""
+
+    source_id: str
+    total: int
+    start: int
+    chunks: list[Chunk]
+    next_start: NotRequired[int]
+
+
+class DiffResult(TypedDict):
+    """The changes of a page."""
+
+    page_id: str
+    url: str
+    diff_uri: str
+    before: NotRequired[str]
+    after: str
+    added: int
+    removed: int
+    diff: str
+    left_out: NotRequired[str]
+
+
 @dataclass(frozen=True)
 class TextTools:
     """The tools `chunk`, `compact` and `diff`."""
 
-    _settings: Settings
     _parts: Callable[[], WebWiring]
 
     async def chunk(
@@ -52,14 +105,32 @@ class TextTools:
         """Cut a fetched page into chunks within a budget of tokens, at headings, with exact offsets."""
         _check_one(source_id=source_id, content=content, packet=packet.source_id or packet.content)
         name, text = await self._text_of(source_id or packet.source_id, content or packet.content)
-        most = max_tokens or self._settings.chunk_tokens
+        settings = self._parts().settings
+        most = max_tokens or settings.chunk_tokens
         try:
             made = await to_thread.run_sync(
                 lambda: chunk(name, text, max_tokens=most, margin_ratio=margin_ratio, strategy=strategy)
             )
         except ValueError as error:
             raise BadArgument(str(error)) from error
-        return _chunks(name, made, start, answer_tokens or max(self._settings.answer_tokens, most))
+        room = answer_tokens or max(settings.answer_tokens, most)
+        shown: list[Chunk] = []
+        for each in made[start:]:
+            room -= each["est_tokens"]
+            if room < 0 and shown:
+                break
+            shown.append(each)
+        data = Chunks(source_id=name, total=len(made), start=start, chunks=shown)
+        lines = [
+            f"[{each['chunk_id']}] {each['headings_path']} ({each['est_tokens']:,} tokens, characters "
+            f"{each['start_char']}-{each['end_char']})\n{each['text']}"
+            for each in shown
+        ]
+        end = start + len(shown)
+        if end < len(made):
+            data["next_start"] = end
+            lines.append(f"[Chunks {start} to {end - 1} of {len(made)}: go on with start={end}.]")
+        return answer("\n\n".join(lines) or f"There is no chunk {start}: there are {len(made)}.", data)
 
     async def compact(
         self,
@@ -85,13 +156,21 @@ class TextTools:
             mode = "question_focused"
         if mode == "question_focused" and not question.strip():
             raise BadArgument("question_focused needs a `question`.")
-        given = chunks_of(chunks) or await self._text_of(source_id or packet.source_id, content or packet.content)
-        text = given[1] if isinstance(given, tuple) else given
+        text: str | list[Chunk] = _placed(chunks)
+        if not text:
+            _, text = await self._text_of(source_id or packet.source_id, content or packet.content)
 
         made = await to_thread.run_sync(
             lambda: compact(text, max_tokens=max_tokens, mode=mode, question=question or None, preserve=preserve)
         )
-        return _compacted(made)
+        parts = [
+            made["summary"],
+            "\n".join(f"- {point}" for point in made["key_points"]),
+            "\n".join(f"> {quote['text']}" for quote in made["important_quotes"]),
+            "\n".join(f"[{omission}]" for omission in made["omissions"]),
+            "\n".join(f"[{warning['message']}]" for warning in made["warnings"]),
+        ]
+        return answer("\n\n".join(filter(None, parts)), made)
 
     async def diff(
         self,
@@ -102,9 +181,10 @@ class TextTools:
         start: Start = 0,
     ) -> Annotated[CallToolResult, DiffResult]:
         """See what changed on a fetched or watched page, between two stored versions. Fetches nothing."""
-        known = await page_meant(self._parts().store, page)
-        found = await difference(self._parts().store, known, source_id_of(since) if since else None)
-        part = fit(found.text, max_tokens or self._settings.answer_tokens, start)
+        parts = self._parts()
+        known = known_page((await meant(parts.store, page))[0], page)
+        found = await difference(parts.store, known, source_id_of(since) if since else None)
+        part = fit(found.text, max_tokens or parts.settings.answer_tokens, start)
         data = DiffResult(
             page_id=known.page_id,
             url=known.address,
@@ -128,7 +208,15 @@ class TextTools:
             return source_id_of(source_id) if source_id else "given", content
         if not source_id:
             raise BadArgument("There is no text. Give the source_id of a fetched page, or a text as `content`.")
-        return await content_meant(self._parts().store, source_id)
+        _, entry = await meant(self._parts().store, source_id)
+        if entry is None:
+            if "://" not in source_id:
+                source_id_of(source_id)
+            raise ResourceMissing(
+                f"{disarm(source_id.strip()[:300])} is not kept, or no longer. `fetch` the page, and give the "
+                "source_id of the answer."
+            )
+        return entry.packet["source_id"], entry.packet["content"]
 
 
 def _check_one(**given: object) -> None:
@@ -138,32 +226,14 @@ def _check_one(**given: object) -> None:
         raise BadArgument(f"Give {' or '.join(named)}, not both.")
 
 
-def _chunks(name: str, made: Sequence[Chunk], start: int, room: int) -> CallToolResult:
-    shown: list[Chunk] = []
-    for each in made[start:]:
-        room -= each["est_tokens"]
-        if room < 0 and shown:
-            break
-        shown.append(each)
-    data = Chunks(source_id=name, total=len(made), start=start, chunks=shown)
-    lines = [
-        f"[{each['chunk_id']}] {each['headings_path']} ({each['est_tokens']:,} tokens, characters "
-        f"{each['start_char']}-{each['end_char']})\n{each['text']}"
-        for each in shown
-    ]
-    end = start + len(shown)
-    if end < len(made):
-        data["next_start"] = end
-        lines.append(f"[Chunks {start} to {end - 1} of {len(made)}: go on with start={end}.]")
-    return answer("\n\n".join(lines) or f"There is no chunk {start}: there are {len(made)}.", data)
-
-
-def _compacted(made: Compacted) -> CallToolResult:
-    parts = [
-        made["summary"],
-        "\n".join(f"- {point}" for point in made["key_points"]),
-        "\n".join(f"> {quote['text']}" for quote in made["important_quotes"]),
-        "\n".join(f"[{omission}]" for omission in made["omissions"]),
-        "\n".join(f"[{warning['message']}]" for warning in made["warnings"]),
-    ]
-    return answer("\n\n".join(filter(None, parts)), made)
+def _placed(given: Sequence[GivenChunk]) -> list[Chunk]:
+    """Gives chunks that the caller made a name and a place: they follow each other."""
+    made: list[Chunk] = []
+    end = 0
+    for number, each in enumerate(given):
+        start = end if each.start_char is None else each.start_char
+        end = start + len(each.text)
+        place = {"chunk_id": each.chunk_id or f"given:c{number}", "start_char": start, "end_char": end}
+        made.append(cast("Chunk", each.model_dump() | place))
+        end += each.start_char is None  # A gap: they need not be one text.
+    return made

@@ -5,35 +5,75 @@ The docstrings of the tools and the descriptions are read by language models, wh
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, Field
+from typing_extensions import TypedDict
 
 from tidings.web.documents.invisible import disarm
-from tidings.web.ignore import BadRule, IgnoreRules
-from tidings.web.page_options import FetchOptions, kept_openly
+from tidings.web.ignore import USUAL, BadRule, IgnoreRules
+from tidings.web.page_options import STRICT, FetchOptions, kept_openly
 from tidings.web.resources.addresses import SCHEME, address, is_id
-from tidings.web.resources.differences import newest_of
-from tidings.web.resources.reading import found_page, page_meant, timestamp
-from tidings.web.settings import Settings
-from tidings.web.store.model import StoredPage, StoredWatch
-from tidings.web.tools.arguments import NO_IGNORE, BadArgument, IgnoreArgument
-from tidings.web.tools.results import Steps, Unwatched, WatchedPage, WatchResult, answer
+from tidings.web.resources.reading import known_page, meant, timestamp
+from tidings.web.store.model import StoredPage, StoredVersion, StoredWatch
+from tidings.web.tools.results import BadArgument, Steps, answer, as_list
 from tidings.web.watch.condition import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
-_MOST = 200
+_MOST: Final = 200
 
-Which = Annotated[str, Field(description="URL, page_id or webfetch:// URI")]
+
+class IgnoreArgument(BaseModel):
+    """Differences that are not a change."""
+
+    model_config = STRICT
+
+    selectors: Annotated[list[str], Field(description="CSS selectors")] = []
+    patterns: Annotated[list[str], Field(description="Regular expressions")] = []
+    ready: Annotated[
+        list[Literal["dates", "counters", "relative-times", "stamps", "link-tokens", "tokens"]],
+        BeforeValidator(as_list),
+        Field(description="Things that differ each time"),
+    ] = list(USUAL)
+
+
+class WatchedPage(TypedDict):
+    """A page that is watched."""
+
+    page_id: str
+    url: str
+    page_uri: str
+    diff_uri: str
+    next_look: NotRequired[str]
+    failures: NotRequired[int]
+    problem: NotRequired[str]
+    note: NotRequired[str]
+
+
+class WatchResult(TypedDict):
+    """The pages that are watched now."""
+
+    watched: list[WatchedPage]
+    left_out: NotRequired[int]
+
+
+class Unwatched(TypedDict):
+    """A page whose watch by this tool has ended."""
+
+    page_id: str
+    url: str
+    still_watched: bool
+
+
+NO_IGNORE: Final = IgnoreArgument()
 
 
 @dataclass(frozen=True)
 class WatchTools:
     """The tools `watch` and `unwatch`."""
 
-    _settings: Settings
     _parts: Callable[[], WebWiring]
 
     async def watch(
@@ -54,9 +94,10 @@ class WatchTools:
         """Watch a page until `unwatch`: changes are stored, and `diff` shows them. To be woken instead, subscribe to
         its page_uri or diff_uri.
         """
+        parts = self._parts()
         if not page.strip():
-            return _listed(await self._parts().store.watches(explicit=True))
-        least, most = self._settings.watch_min, self._settings.watch_max
+            return _listed(await parts.store.watches(explicit=True))
+        least, most = parts.settings.watch_min, parts.settings.watch_max
         if interval_s is not None and not least <= interval_s <= most:
             raise BadArgument(f"interval_s can be {least:g} to {most:g} here. Give that, or leave it out.")
         try:
@@ -69,12 +110,11 @@ class WatchTools:
                 f"headers: the value of {name[:80]!r} would be stored. Put it into the server's environment, and "
                 "write $NAME; the operator allows it with --secrets NAME@DOMAIN."
             )
-        robots = self._settings.robots != "ignore"
+        robots = parts.settings.robots != "ignore"
         options = FetchOptions(respect_robots=robots, part=part, login=headers, body=body)
-        known = await self._known(ctx, page.strip(), options)
-        watch = await self._parts().watcher.begin(known.page_id, ignore=rules, every=interval_s, when=when)
+        known, entry = await self._known(ctx, page.strip(), options)
+        watch = await parts.watcher.begin(known.page_id, ignore=rules, every=interval_s, when=when)
         watched = _watched(watch)
-        entry = await self._parts().store.get(newest_of(known).source_id) if known.versions else None
         why = [each["message"] for each in entry.packet["warnings"] if each["type"] == "empty"] if entry else []
         note = f"There is no text on it to watch so far: {disarm(why[0])}" if why else ""
         if when and watch.options.get("held"):
@@ -85,29 +125,32 @@ class WatchTools:
         then = f"Look at `diff` later, or subscribe to {watched['diff_uri']}."
         return answer(" ".join(filter(None, [text, note, then])), WatchResult(watched=[watched]))
 
-    async def unwatch(self, *, page: Which) -> Annotated[CallToolResult, Unwatched]:
+    async def unwatch(
+        self, *, page: Annotated[str, Field(description="URL, page_id or webfetch:// URI")]
+    ) -> Annotated[CallToolResult, Unwatched]:
         """End what `watch` began. Subscriptions go on."""
-        known = await page_meant(self._parts().store, page)
+        known = known_page((await meant(self._parts().store, page))[0], page)
         still = await self._parts().watcher.end(known.page_id)
         after = "a client is still subscribed to it" if still else "it is not watched now"
         data = Unwatched(page_id=known.page_id, url=known.address, still_watched=still)
         return answer(f"Not watching {known.address} any more: {after}.", data)
 
-    async def _known(self, ctx: Context[Any, Any], page: str, options: FetchOptions) -> StoredPage:
-        """Returns the page, or the part of it, fetched first if it is a URL that was never fetched."""
-        store = self._parts().store
-        name = page
-        is_url = not page.startswith(SCHEME) and not is_id(page)
-        special = bool(options.part or options.login or options.body)
-        if special and not is_url:
+    async def _known(
+        self, ctx: Context[Any, Any], page: str, options: FetchOptions
+    ) -> tuple[StoredPage, StoredVersion | None]:
+        """Returns the page, or the part of it, fetched first if it is a URL that was never fetched; and its version."""
+        parts, name = self._parts(), page
+        if not page.startswith(SCHEME) and not is_id(page):
+            special = options.part or options.login or options.body
+            known, _ = (None, None) if special else await meant(parts.store, page)
+            if known is None or known.address != known.url:
+                steps = Steps(ctx, 1)
+                name = (await parts.library.fetch(page, options, steps.of(page))).entry.page_id
+                await steps.done(page)
+        elif options.part or options.login or options.body:
             raise BadArgument("part, headers and body need the URL of the page.")
-        known = await found_page(store, page) if is_url and not special else None
-        if is_url and (known is None or known.address != known.url):
-            steps = Steps(ctx, 1)
-            fetched = await self._parts().library.fetch(page, options, steps.of(page))
-            await steps.done(page)
-            name = fetched.entry.page_id
-        return await page_meant(store, name)
+        found, entry = await meant(parts.store, name)
+        return known_page(found, name), entry
 
 
 def _check(part: str, when: str) -> None:
