@@ -11,7 +11,6 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitRes
 
 from tests.client.asking import FORM, SAMPLE, URL, Asking, Desk, connected, text
 from tidings._kit.lazy import install_command
-from tidings.client import responders
 from tidings.client.pending import ASK, PendingRequest, Responder, refusal
 from tidings.client.responders import roots_responder, script_responder
 
@@ -39,8 +38,9 @@ def script(tmp_path: Path) -> Any:
     return load
 
 
-def test_the_script_in_the_description_does_what_it_says(script: Any) -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", responders.__doc__ or "", re.DOTALL)
+def test_the_script_in_the_documentation_does_what_it_says(script: Any) -> None:
+    guide = Path(__file__).parents[2] / "docs/client.md"
+    (example,) = re.findall(r"```yaml\n(- elicitation.*?)```", guide.read_text("utf-8"), re.DOTALL)
     answer = script(example)
     assert answer(question("What is YOUR name?")) == {"name": "Ada", "age": 36}
     assert answer(question("Delete Inbox.md?", server="web")) == ElicitResult(action="decline")

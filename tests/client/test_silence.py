@@ -17,7 +17,7 @@ from tidings import LiveClient, LiveServer, connect
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.client import Backoff, ClientConfig, Timeouts
 from tidings.client.events import StateChanged
-from tidings.client.silence import StreamSilence, stated_interval
+from tidings.client.http_health import StreamSilence, stated_interval
 from tidings.errors import ConnectionLost
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")

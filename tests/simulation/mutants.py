@@ -16,8 +16,8 @@ from tests.simulation.run import quiet, run
 from tidings.changes import ToolsListChanged
 from tidings.client import modern as client_modern
 from tidings.client.cache import ContentCache
+from tidings.client.http_health import StreamSilence
 from tidings.client.legacy import LegacyFeed
-from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.watching import Refresher
 from tidings.server.coalesce import Coalescer

@@ -2,19 +2,25 @@
 
 In the legacy era, notifications arrive on a stream of their own, which the SDK opens, and opens again when it ends. If
 it cannot, it does not say so. That is noticed here, from the HTTP answers and from streams that never open.
+
+A connection can be dead without either end being told: a proxy has forgotten it, or the server's process is stopped.
+Only the keep-alives that do not come show that (`StreamSilence`). A Tidings server states their interval with each
+stream. That of any other server is learned from two keep-alives in a row. A stream without any has `Timeouts.silence`.
+The time in which this process itself stood still does not count: what was sent meanwhile is about to arrive.
 """
 
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from tidings._kit.backoff import retry_after
 from tidings._kit.telemetry import measure
+from tidings.client.config import Timeouts
 from tidings.client.failures import AWAY
 from tidings.client.queue import QueueEntry
-from tidings.client.silence import StreamSilence, WatchStream
 from tidings.errors import ConnectionLost, SessionExpired
 
 if TYPE_CHECKING:
@@ -25,14 +31,94 @@ _MOST_FAILURES: Final = 2  # To open the first stream of notifications. Then the
 _LONGEST_WAIT: Final = 3600.0  # Seconds. A server that asks to wait for longer is asked again sooner.
 LISTEN: Final = "subscriptions/listen"  # The modern request whose answer is a stream of changes.
 _TELLING: Final = (401, 403, 429, *AWAY)  # Statuses that explain a failure best: a later status does not replace them.
+_OVERDUE: Final = 1.25  # After so many intervals, nobody vouches for what the stream has announced.
+_LOST: Final = 2.5  # After so many, the stream is lost.
+_LEAST_INTERVAL: Final = 2.0  # Seconds. Keep-alives that come more often are delayed by a busy machine.
+_LONGEST_INTERVAL: Final = 3600.0  # Seconds. A server that states a longer one would not be watched.
+_STANDSTILL: Final = 1.0  # Seconds. A timer that fires later than that shows that this process stood still.
+_EARLY: Final = 0.01  # Seconds by which a timer may fire too early.
+_BUSY_PAUSE: Final = 1.0  # Seconds until a server is looked at again that is busy with a request.
+
+
+def stated_interval(header: str | None) -> float | None:
+    """Returns the seconds between keep-alives that a server states; None if it does not."""
+    try:
+        seconds = float(header or "")
+    except ValueError:
+        return None
+    return seconds if 0 < seconds <= _LONGEST_INTERVAL else None
+
+
+@dataclass(eq=False, repr=False)
+class StreamSilence:
+    """Watches one stream until `stop` is called. `heard_again` is called when it is overdue no more.
+
+    A server that `is_busy` with a request may be silent for twice the limit, or for the time of a request if that is
+    more: many servers do one thing at a time.
+    """
+
+    interval: float | None
+    lost: Callable[[float], None]
+    _: KW_ONLY
+    timeouts: Timeouts
+    is_busy: Callable[[], bool]
+    heard_again: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._learns = self.interval is None
+        self._was_keep_alive = False
+        self._last = self._loop.time()
+        self._stood_still = False
+        self.is_overdue = False
+        self._timer = self._loop.call_at(self._last + self._after(_OVERDUE), self._look)
+
+    def _after(self, intervals: float) -> float:
+        return self.timeouts.silence if self.interval is None else max(self.interval, _LEAST_INTERVAL) * intervals
+
+    def heard(self, data: bytes) -> None:
+        """Takes note of what has arrived. Anything shows that the stream lives."""
+        now, is_keep_alive = self._loop.time(), data.startswith(b":")
+        if self._learns and is_keep_alive and self._was_keep_alive:
+            self.interval = min(max(self.interval or 0.0, now - self._last), _LONGEST_INTERVAL)
+        self._last, self._was_keep_alive, self._stood_still = now, is_keep_alive, False
+        if self._timer.when() > now + self._after(_LOST):
+            self._wait_until(now + self._after(_OVERDUE))
+        if self.is_overdue:
+            self.is_overdue = False
+            self.heard_again()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _wait_until(self, when: float) -> None:
+        self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._look)
+
+    def _look(self) -> None:
+        now, limit = self._loop.time(), self._after(_LOST)
+        silent = now - self._last + _EARLY
+        self.is_overdue = silent >= self._after(_OVERDUE)
+        if not self.is_overdue:
+            self._wait_until(self._last + self._after(_OVERDUE))
+        elif now > self._timer.when() + _STANDSTILL and not self._stood_still:
+            self._stood_still = True
+            self._wait_until(now + _STANDSTILL)
+        elif silent < limit:
+            self._wait_until(self._last + limit)
+        elif self.is_busy() and silent < max(2 * limit, self.timeouts.request):
+            self._wait_until(now + _BUSY_PAUSE)
+        else:
+            self.lost(silent)
 
 
 class HttpHealth:
     """Gets the outcome of each exchange with the web server. Of signing in, only the outcome is reported."""
 
-    def __init__(self, owner: "Link", *, has_stream: bool, watch_stream: WatchStream) -> None:
-        self._owner = owner
-        self._watch_stream = watch_stream
+    def __init__(
+        self, owner: "Link", *, has_stream: bool, is_busy: Callable[[], bool], heard_again: Callable[[], None]
+    ) -> None:
+        self._owner, self._is_busy, self._heard_again = owner, is_busy, heard_again
         self._silences: list[StreamSilence] = []  # Of the streams that carry changes.
         self._waiting: asyncio.TimerHandle | None = None
         self._signing_in = 0
@@ -68,7 +154,6 @@ class HttpHealth:
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
-            self._waiting = None
 
     def asked_to_wait(self, status: int, header: str | None) -> None:
         if status in (429, 503):
@@ -77,13 +162,13 @@ class HttpHealth:
         elif status < 400:
             self.retry_after = None
 
-    def responded(self, call: object, method: str, status: int, *, has_session: bool) -> None:
+    def responded(self, call: QueueEntry | None, method: str, status: int, *, has_session: bool) -> None:
         """Notes an answer. `has_session`: the request named a session."""
         if self.status not in _TELLING:
             self.status = status
         if self.first_status is None:
             self.first_status = status
-        if isinstance(call, QueueEntry):
+        if call is not None:
             call.http_status = status
         if method == "POST" and not has_session and self._owner.is_open and not self.stream_opened.is_set():
             self.deaf = True  # In the legacy era, a server without sessions has no stream.
@@ -96,16 +181,16 @@ class HttpHealth:
             else:
                 self._not_opened(f"does not open its stream of notifications (HTTP {status}).")
         elif status == 404 and has_session:
-            if isinstance(call, QueueEntry):
+            if call is not None:
                 call.may_have_arrived = False
             name = self._owner.name
             self._owner.lose(SessionExpired(f"{name} no longer knows this session.", server=name))
         elif method == "GET" and status >= 400:
             self._lose(f"offers no stream any more (HTTP {status}).")
 
-    def failed(self, call: object, method: str, error: Exception, *, sent: bool) -> None:
+    def failed(self, call: QueueEntry | None, method: str, error: Exception, *, sent: bool) -> None:
         """Notes that there is no complete answer. `sent` is false if the request certainly did not reach the server."""
-        if isinstance(call, QueueEntry) and not sent:
+        if call is not None and not sent:
             call.may_have_arrived = False
         self.broken = error
         if method == "GET":
@@ -124,16 +209,16 @@ class HttpHealth:
         if self._failures >= _MOST_FAILURES:
             self._lose(how)
 
-    def signing_in(self, call: object, *, busy: bool) -> None:
+    def signing_in(self, call: QueueEntry | None, *, busy: bool) -> None:
         """Notes that the `auth` object signs in, which may involve a person, or has done so."""
         self._signing_in += 1 if busy else -1
-        if isinstance(call, QueueEntry):
+        if call is not None:
             call.hold() if busy else call.release()
         self._owner.stop_clock(is_so=self.somebody_signs_in)
 
-    def held_back(self, call: object, *, is_so: bool) -> None:
+    def held_back(self, call: QueueEntry | None, *, is_so: bool) -> None:
         """Notes that a request waits for an `auth` object, or does so no more."""
-        if isinstance(call, QueueEntry):
+        if call is not None:
             call.held_back = is_so
 
     @contextmanager
@@ -150,7 +235,10 @@ class HttpHealth:
             self._unwatch(silence)
 
     def _watch(self, interval: float | None) -> StreamSilence:
-        silence = self._watch_stream(interval, self._silent)
+        timeouts, heard_again = self._owner.config.timeouts, self._heard_again
+        silence = StreamSilence(
+            interval, self._silent, timeouts=timeouts, is_busy=self._is_busy, heard_again=heard_again
+        )
         self._silences.append(silence)
         return silence
 
@@ -158,7 +246,7 @@ class HttpHealth:
         silence.stop()
         self._silences.remove(silence)
 
-    def stream_open(self, call: object, method: str, interval: float | None) -> StreamSilence | None:
+    def stream_open(self, call: QueueEntry | None, method: str, interval: float | None) -> StreamSilence | None:
         """Notes that the answer is a stream of events, with keep-alives at an `interval`, and has begun.
 
         If it carries changes, returns what watches it. The stream of any other call ends with the time of that call.
@@ -169,7 +257,7 @@ class HttpHealth:
             if self.stream_opened.is_set():
                 self.on_stream_again()
             self.stream_opened.set()
-        elif not isinstance(call, QueueEntry) or call.method != LISTEN:
+        elif call is None or call.method != LISTEN:
             return None
         return self._watch(interval)
 

@@ -38,9 +38,7 @@ from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable, with_wait
 from tidings.client.http_health import HttpHealth
-from tidings.client.queue import QueueEntry
 from tidings.client.sdk_seam import InMemoryTransport, quiet
-from tidings.client.silence import WatchStream
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.task_wire import TasksDeclared
 from tidings.client.transports.http import current_call, open_transport
@@ -97,7 +95,8 @@ class LinkHooks:
     """The functions of a client that its connections call."""
 
     hear: Hear
-    watch_stream: WatchStream
+    is_busy: Callable[[], bool]
+    heard_again: Callable[[], None]
     sampling: SamplingFnT | None
     elicitation: ElicitationFnT | None
     roots: ListRootsFnT | None
@@ -137,7 +136,7 @@ class Link:
         self.ended = asyncio.Event()  # Set when nothing of the connection is left.
         # The state of the connection as far as HTTP answers show it.
         has_stream = not isinstance(setup.target, HttpTarget)
-        self.http = HttpHealth(self, has_stream=has_stream, watch_stream=hooks.watch_stream)
+        self.http = HttpHealth(self, has_stream=has_stream, is_busy=hooks.is_busy, heard_again=hooks.heard_again)
 
     @property
     def client(self) -> Client:
@@ -323,7 +322,7 @@ class Link:
         async def extended(method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
             options, call = cast("CallOptions", {**(opts or {})}), current_call.get()
             # Another request may be sent within a call. Its progress says nothing about the call.
-            if isinstance(call, QueueEntry) and call.method == method and call.on_progress is not None:
+            if call is not None and call.method == method and call.on_progress is not None:
                 options["on_progress"] = call.on_progress
             if method == "server/discover" and not self._ready.done():
                 options.pop("timeout", None)

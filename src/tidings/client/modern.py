@@ -368,7 +368,7 @@ class ModernFeed:
             self.link.check_server(await self.link.send_raw("server/discover", {}))
         except MCPError as error:
             call = current_call.get()
-            status = (isinstance(call, QueueEntry) and call.http_status) or 200
+            status = (call and call.http_status) or 200
             is_vague = status < 400 and error.code in (CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT)
             if not is_vague and status < 500 and status not in (401, 403, 429):
                 self.link.lose_to_another()  # No server of this era answers like this.

@@ -1,27 +1,7 @@
 """Questions of the server to the user, from asked to answered, in both eras.
 
-The SDK calls `sampling`, `elicitation` and `roots` of a `Pending`. Each makes an entry that waits until a person
-answers it (`resolve`, `reject`, `decline`, `cancel`), a responder does, the time is up, or the request has ended:
-
-| outcome                            | the server gets                 | `outcome` of the entry |
-|------------------------------------|---------------------------------|------------------------|
-| answered                           | the answer                      | the answer             |
-| rejected                           | an error with the reason        | the same `ErrorData`   |
-| not answered in time               | an error                        | `AnswerTimedOut`       |
-| the connection was closed          | an error, if it still listens   | `Disconnected`         |
-| the responder failed               | an error without details        | what it raised         |
-| the request that asked was ended   | nothing                         | `RequestCancelled`     |
-
-An answer is a value of the SDK, or a plain one:
-
-| asked for   | the SDK's type                                        | or plainly                                  |
-|-------------|-------------------------------------------------------|---------------------------------------------|
-| elicitation | `ElicitResult`                                        | a dict: accepted, with this content         |
-| sampling    | `CreateMessageResult`, `CreateMessageResultWithTools` | a string: the assistant's, of model "tidings" |
-| roots       | `ListRootsResult`                                     | a list of `file://` URIs, paths and `Root`s |
-
-A form that is accepted gets its defaults for fields that were left out (SEP-1034), and is checked. A URL that a person
-agrees to open is accepted without content: `{}`.
+A question waits until a person answers it (`resolve`, `reject`, `decline`, `cancel`), a responder does, the time is up,
+or the request that led to it has ended. docs/client.md has the forms of answers, and the outcomes.
 """
 
 import inspect
@@ -72,7 +52,7 @@ class PendingRequest:
     call: QueueEntry | None = None
     """The request that led to it, such as a tool call. None if that is not certain."""
     outcome: Any = None
-    """The answer, the refusal, or the reason why there is none: see `tidings.client.pending`. None while it waits."""
+    """The answer, the refusal, or the reason why there is none: see docs/client.md. None while it waits."""
     settled: anyio.Event = field(default_factory=anyio.Event, init=False, repr=False, compare=False)
 
     @property
@@ -120,8 +100,8 @@ Responder = Callable[[PendingRequest], Awaitable[Any] | Any]
 It runs on the event loop, so a slow one is a coroutine function. A person may still be quicker."""
 
 
-Sampled = types.CreateMessageResult | types.CreateMessageResultWithTools
-Answer = Sampled | ElicitResult | types.ListRootsResult
+Answer = types.CreateMessageResult | types.CreateMessageResultWithTools | ElicitResult | types.ListRootsResult
+Outcome = Answer | ErrorData | Exception
 
 _CODES: Final[dict[type[Exception], int]] = {
     AnswerTimedOut: types.REQUEST_TIMEOUT,
@@ -130,26 +110,30 @@ _CODES: Final[dict[type[Exception], int]] = {
 }
 
 
-def sampled(value: object) -> Sampled:
-    """Returns the answer to a request for a sample."""
-    match value:
-        case types.CreateMessageResult() | types.CreateMessageResultWithTools():
+def answer_to(request: Params, value: object) -> Answer:
+    """Returns an answer as a value of the SDK, from one or from a plain value. Raises `ValueError` if it does not fit.
+
+    A form that is accepted gets its defaults for fields that were left out (SEP-1034), and is checked.
+    """
+    match request, value:
+        case (None, types.ListRootsResult()) | (
+            types.CreateMessageRequestParams(),
+            types.CreateMessageResult() | types.CreateMessageResultWithTools(),
+        ):
             return value
-        case str():
+        case None, list() | tuple():
+            return types.ListRootsResult(roots=[_root(each) for each in cast("list[Any]", value)])
+        case None, _:
+            raise ValueError(f"Roots are a list of paths and file:// URIs, or a ListRootsResult, not {_kind(value)}.")
+        case types.CreateMessageRequestParams(), str():
             content = types.TextContent(text=value)
             return types.CreateMessageResult(role="assistant", content=content, model="tidings", stop_reason="endTurn")
-        case _:
+        case types.CreateMessageRequestParams(), _:
             raise ValueError(f"Sampling is answered with a string or a CreateMessageResult, not with {_kind(value)}.")
-
-
-def elicited(request: types.ElicitRequestParams, value: object) -> ElicitResult:
-    """Returns the answer to a form, or to the request to open a URL."""
-    match value:
-        case ElicitResult(action="accept"):
-            return value.model_copy(update={"content": _content(request, value.content or {})})
-        case ElicitResult():
-            return value.model_copy(update={"content": None})
-        case Mapping():
+        case _, ElicitResult():
+            content = _content(request, value.content or {}) if value.action == "accept" else None
+            return value.model_copy(update={"content": content})
+        case _, Mapping():
             return ElicitResult(action="accept", content=_content(request, cast("Mapping[str, Any]", value)))
         case _:
             raise ValueError(f"Elicitation is answered with a dict or an ElicitResult, not with {_kind(value)}.")
@@ -161,17 +145,6 @@ def _content(request: types.ElicitRequestParams, content: Mapping[str, Any]) -> 
     if content:
         raise ValueError("The question is to open a URL. Accept it without content ({}), decline or cancel.")
     return None
-
-
-def rooted(value: object) -> types.ListRootsResult:
-    """Returns the answer to a request for roots."""
-    match value:
-        case types.ListRootsResult():
-            return value
-        case list() | tuple():
-            return types.ListRootsResult(roots=[_root(each) for each in cast("list[Any]", value)])
-        case _:
-            raise ValueError(f"Roots are a list of paths and file:// URIs, or a ListRootsResult, not {_kind(value)}.")
 
 
 def _root(value: object) -> types.Root:
@@ -190,16 +163,6 @@ def _root(value: object) -> types.Root:
             raise ValueError(f"A root is a path or a file:// URI, not {_kind(value)}.")
 
 
-def _answer(entry: PendingRequest, value: object) -> Answer:
-    match entry.request:
-        case types.CreateMessageRequestParams():
-            return sampled(value)
-        case None:
-            return rooted(value)
-        case form_or_url:
-            return elicited(form_or_url, value)
-
-
 def refusal(reason: str) -> ErrorData:
     """Returns what a responder returns to refuse. The server gets the reason."""
     return refused(RequestCancelled(reason))
@@ -216,11 +179,6 @@ def refused(error: Exception) -> ErrorData:
 
 def _kind(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__!r}" if value != "" else "an empty text"
-
-
-# The questions that wait.
-
-Outcome = Answer | ErrorData | Exception
 
 
 class NotPending(LookupError):
@@ -273,14 +231,14 @@ class Pending:
             raise NotPending(f"No request {request_id!r} waits for an answer. Waiting: {ids}.") from None
 
     def resolve(self, request_id: str, result: object) -> None:
-        """Answers with a result of the SDK or with a plain value: see `tidings.client.pending`.
+        """Answers with a result of the SDK or with a plain value: see docs/client.md.
 
         Raises:
             NotPending: No such request waits.
             ValueError: The answer does not fit the question. The request goes on waiting.
         """
         entry = self[request_id]
-        self._settle(entry, _answer(entry, result))
+        self._settle(entry, answer_to(entry.request, result))
 
     def reject(self, request_id: str, reason: str = "The user rejected the request") -> None:
         """Refuses to answer. The server gets the reason."""
@@ -365,7 +323,7 @@ class Pending:
                 if inspect.isawaitable(answer):
                     answer = await answer
                 if answer is not ASK:
-                    self._settle(entry, answer if isinstance(answer, ErrorData) else _answer(entry, answer))
+                    self._settle(entry, answer if isinstance(answer, ErrorData) else answer_to(entry.request, answer))
                     return
         except Exception as error:
             logger.exception("the responder failed to answer %s (%s)", entry.id, entry.kind)

@@ -1,33 +1,8 @@
 """Answers without a person: from a script, or a fixed list of roots.
 
-A script is a list of rules in YAML or JSON, tried in order. The first that fits answers; if none fits, the person is
-asked. A rule names the kind of question with a pattern (`*` any text, `?` any character, `[abc]` one of these; case
-does not matter), and then the answer:
-
-```yaml
-- elicitation: "*your name*"          # the message of a question to the user
-  accept: {name: Ada, age: 36}        # fields that are left out get the form's defaults
-- elicitation: "Delete *"
-  server: "vault*"                    # only for servers with such a name
-  times: 1                            # only the first time; then later rules answer
-  accept:
-- elicitation: "Delete *"
-  decline:                            # or `cancel:`, which closes the form without a choice
-- elicitation: "Sign in*"
-  url: "https://example.com/*"        # a rule accepts a URL only if it names it
-  accept:
-- sampling: "*capital of France*"     # the text of the last message to the model
-  reply: Paris
-- sampling: "*"
-  reject: This machine has no model.  # an error, with the reason
-- elicitation: "*urgent*"
-  ask:                                # ask the person
-- roots: [~/notes, file:///srv/docs]  # paths (relative to the working directory) and file:// URIs
-```
-
-In JSON, `null` or `true` stands for the empty value of `accept`, `decline`, `cancel`, `reject` and `ask`. `roots` with
-no list takes `reject` or `ask`. A script with a mistake is refused when it is loaded, with the file, the rule and what
-to do.
+A script is a list of rules in YAML or JSON, tried in order: docs/client.md has the format. The first rule that fits
+answers; if none fits, the person is asked. A script with a mistake is refused when it is loaded, with the file, the
+rule and what to do.
 """
 
 import json
@@ -42,7 +17,7 @@ from mcp_types import ElicitResult, Root
 
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.lazy import install_command
-from tidings.client.pending import ASK, Kind, PendingRequest, Responder, refusal, rooted
+from tidings.client.pending import ASK, Kind, PendingRequest, Responder, answer_to, refusal
 
 _ANSWERS: Final[dict[Kind, tuple[str, ...]]] = {
     "elicitation": ("accept", "decline", "cancel", "reject", "ask"),
@@ -72,37 +47,14 @@ class Rule:
         return request.kind == self.kind and fits_names and fits_url
 
 
-def _parsed(file: Path) -> object:
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"The script {file} is not in UTF-8: save it in that encoding.") from None
-    except OSError as error:
-        raise ValueError(f"The script {file} cannot be read ({error.strerror}): check the path.") from None
-    if file.suffix.lower() != ".json":
-        return _yaml(file, text)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"The script {file} is not JSON: {error}. Correct it there.") from None
-
-
-def _yaml(file: Path, text: str) -> object:
-    try:
-        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra that not everyone has
-        from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - see above
-    except ImportError:
-        text = f"To read {file}, install the YAML parser: {install_command('inspector')}. Or write the script as .json."
-        raise ValueError(text) from None
-    parser: Any = YAML(typ="safe", pure=True)
-    try:
-        return parser.load(text)
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"The script {file} is not YAML. Patterns need quotes. The parser says: {error}") from None
-
-
 def _rule(rule: Mapping[str, Any], where: str) -> Rule:
-    kind = _kind(rule, where)
+    kinds: list[Kind] = [kind for kind in _ANSWERS if kind in rule]
+    if len(kinds) != 1:
+        raise ValueError(f"{where} must name the kind of question. Use one of the keys {', '.join(_ANSWERS)}.")
+    kind = kinds[0]
+    known = (kind, *_ANSWERS[kind], "server", "times", *(("url",) if kind == "elicitation" else ()))
+    if unknown := [key for key in rule if key not in known]:
+        raise ValueError(f"{where} has {unknown[0]!r}, which no rule for {kind} has. It may have: {', '.join(known)}.")
     listed = kind == "roots" and rule["roots"] is not None
     answers = [key for key in _ANSWERS[kind] if key in rule]
     if len(answers) + listed != 1:
@@ -110,7 +62,7 @@ def _rule(rule: Mapping[str, Any], where: str) -> Rule:
         raise ValueError(f"{where} must have exactly one answer. Choose from: {choices}.")
     if listed:
         try:
-            answer: object = rooted(rule["roots"])
+            answer: object = answer_to(None, rule["roots"])
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
     else:
@@ -129,17 +81,6 @@ def _rule(rule: Mapping[str, Any], where: str) -> Rule:
         url=url,
         times=times,
     )
-
-
-def _kind(rule: Mapping[str, Any], where: str) -> Kind:
-    kinds: list[Kind] = [kind for kind in _ANSWERS if kind in rule]
-    if len(kinds) != 1:
-        raise ValueError(f"{where} must name the kind of question. Use one of the keys {', '.join(_ANSWERS)}.")
-    kind = kinds[0]
-    known = (kind, *_ANSWERS[kind], "server", "times", *(("url",) if kind == "elicitation" else ()))
-    if unknown := [key for key in rule if key not in known]:
-        raise ValueError(f"{where} has {unknown[0]!r}, which no rule for {kind} has. It may have: {', '.join(known)}.")
-    return kind
 
 
 def _answer(key: str, value: object, where: str) -> object:
@@ -199,14 +140,36 @@ def responder_for(answer: Responder | str | Path | None) -> Responder | None:
 
 def roots_responder(roots: Iterable[str | os.PathLike[str] | Root]) -> Responder:
     """Returns a responder for these roots, which leaves other questions to the person. Raises `ValueError`."""
-    answer = rooted(roots if isinstance(roots, str) else list(roots))
+    answer = answer_to(None, roots if isinstance(roots, str) else list(roots))
     return lambda request: answer if request.kind == "roots" else ASK
 
 
 def script_responder(path: str | os.PathLike[str]) -> Responder:
     """Returns a responder that follows the script at `path`. Raises `ValueError` if there is a mistake in it."""
     file = Path(path)
-    return rules_responder(_parsed(file), f"The script {file}")
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"The script {file} is not in UTF-8: save it in that encoding.") from None
+    except OSError as error:
+        raise ValueError(f"The script {file} cannot be read ({error.strerror}): check the path.") from None
+    if file.suffix.lower() == ".json":
+        try:
+            return rules_responder(json.loads(text), f"The script {file}")
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"The script {file} is not JSON: {error}. Correct it there.") from None
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra that not everyone has
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - see above
+    except ImportError:
+        cure = f"install the YAML parser: {install_command('inspector')}. Or write the script as .json."
+        raise ValueError(f"To read {file}, {cure}") from None
+    parser: Any = YAML(typ="safe", pure=True)
+    try:
+        rules = parser.load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"The script {file} is not YAML. Patterns need quotes. The parser says: {error}") from None
+    return rules_responder(rules, f"The script {file}")
 
 
 def rules_responder(listed: object, name: str) -> Responder:

@@ -36,7 +36,6 @@ from tidings.client.pending import Pending, PendingRequest, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import Requests
 from tidings.client.server_events import EVENTS_KEPT, ServerEvents
-from tidings.client.silence import StreamSilence
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.targets import HttpTarget, Target
 from tidings.client.tasks import TASKS_KEPT, Tasks
@@ -93,9 +92,8 @@ class ClientWiring:
         )
         self._hooks = LinkHooks(
             hear=self._hear,
-            watch_stream=partial(
-                StreamSilence, timeouts=config.timeouts, is_busy=self.queue.is_busy, heard_again=self.wakeup
-            ),
+            is_busy=self.queue.is_busy,
+            heard_again=self.wakeup,
             sampling=None if answer is None else self.pending.sampling,
             elicitation=None if answer is None else self.pending.elicitation,
             roots=None if answer is None and roots is None else self.pending.roots,

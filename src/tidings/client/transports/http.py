@@ -28,9 +28,9 @@ from mcp_types import INTERNAL_ERROR
 from tidings.changes import KEEP_ALIVE_HEADER
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig, Timeouts
-from tidings.client.http_health import HttpHealth
+from tidings.client.http_health import HttpHealth, stated_interval
+from tidings.client.queue import QueueEntry
 from tidings.client.sdk_seam import Clean, TransportStreams, WriteStream, quiet
-from tidings.client.silence import stated_interval
 from tidings.client.targets import HttpTarget
 from tidings.client.transports.bodies import ENCODING, BoundedTransport, body_of, words_in
 from tidings.client.transports.sse import sse_streams
@@ -40,7 +40,7 @@ from tidings.errors import ConnectFailed, NotAuthorized, SignInNeeded
 logger = logging.getLogger(__name__)
 
 # The call for which a message is sent. The sender sets it; a `HttpHealth` gets it with the outcome.
-current_call: ContextVar[Any | None] = ContextVar("tidings_client_call", default=None)
+current_call: ContextVar[QueueEntry | None] = ContextVar("tidings_client_call", default=None)
 _CONNECT_SECONDS: Final = 30.0
 _ENDING_SECONDS: Final = 1.5  # To end the sessions, and before that for the answer that names one.
 _MOST_SESSIONS: Final = 8  # A server that opens more than one, such as by mistake for each request, is odd.
