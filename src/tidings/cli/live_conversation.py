@@ -20,9 +20,10 @@ from tidings.cli.oneshot import OneShotOptions, ServerSummary
 from tidings.cli.terminal import styled
 from tidings.client.config import Backoff, ClientConfig, ListChanged, Timeouts
 from tidings.client.events import GarbageReceived, StderrReceived
-from tidings.client.live import LiveClient, connect
+from tidings.client.live import LiveClient
 from tidings.client.targets import target_of
 from tidings.client.transports.tap import Exchange, Message
+from tidings.client.wiring import connect
 from tidings.errors import RequestTimedOut
 
 T = TypeVar("T")

@@ -1,23 +1,7 @@
 """The live client: `connect()` and `LiveClient`.
 
-| files | contents |
-|---|---|
-| `live`, `wiring` | `connect()` and `LiveClient`; its parts, made and connected |
-| `config`, `states`, `events` | settings, states and events as values |
-| `targets`, `servers_file`, `masking` | what to connect to, and the secrets that are never shown |
-| `transports` | HTTP, SSE, commands, and the tap on what goes over the wire |
-| `connection`, `link`, `http_health`, `failures` | one link after another, and the errors by name |
-| `sdk_seam` | the SDK's private parts, and its log kept quiet |
-| `calls`, `requests`, `queue`, `schema` | requests, and checks of what tools return |
-| `tasks`, `task_wire`, `task_stream` | calls that the server runs as tasks, in both eras |
-| `server_events`, `event_receiver` | the events of the server (MCP Events), and its webhooks |
-| `feed`, `legacy`, `modern` | changes that the server announces, one file for each era |
-| `subscriptions`, `watching`, `batches` | what is subscribed to, known to be current, read again, and handed out |
-| `mirrors`, `cache`, `state_file` | the server's lists and content; what outlives the process |
-| `pending`, `responders` | questions of the server, and their answers |
-
 An update passes through `link`, the feed of its era, `subscriptions` (which drops the cached content), `events`, and
-`watching`, which reads it again and passes it on.
+`watching`, which reads it again and passes it on. CONTRIBUTING.md says which file does what.
 
 Names are imported at first use: `servers_file` and `masking` must not cost what the SDK costs.
 """
@@ -32,7 +16,7 @@ if TYPE_CHECKING:
     from tidings.client.calls import StartedCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
     from tidings.client.event_receiver import EventReceiver
-    from tidings.client.live import LiveClient, connect
+    from tidings.client.live import LiveClient
     from tidings.client.mirrors import Malformed
     from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
@@ -40,6 +24,7 @@ if TYPE_CHECKING:
     from tidings.client.states import Signal, State
     from tidings.client.tasks import RemoteTask
     from tidings.client.transports.tap import Exchange, Message, Tap
+    from tidings.client.wiring import connect
 
 __all__ = [
     "ASK",
@@ -86,7 +71,7 @@ _NAMES = {
     "calls": ("StartedCall",),
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
     "event_receiver": ("EventReceiver",),
-    "live": ("LiveClient", "connect"),
+    "live": ("LiveClient",),
     "mirrors": ("Malformed",),
     "pending": ("ASK", "Pending", "PendingRequest", "Responder", "refusal"),
     "queue": ("QueueEntry", "QueueStatus", "RequestQueue", "Status"),
@@ -94,6 +79,7 @@ _NAMES = {
     "states": ("Signal", "State"),
     "tasks": ("RemoteTask",),
     "transports.tap": ("Exchange", "Message", "Tap"),
+    "wiring": ("connect",),
 }
 _HOMES = {name: f"tidings.client.{file}" for file, names in _NAMES.items() for name in names}
 

@@ -11,13 +11,14 @@ import json
 import math
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidings._kit.bounded_json import as_dict, as_float, as_list, as_text
 from tidings._kit.diff import unified
 from tidings.client.cache import ResourceRead
-from tidings.client.watching import Watcher, Watches
+from tidings.client.watching import Watches
 
 if TYPE_CHECKING:
     from tidings.client.state_file import StateFile
@@ -128,53 +129,40 @@ def _handed(read: ResourceRead | None) -> _Handed:
     return _Handed(None, None) if read is None else _Handed(read.digest, read.text)
 
 
-@dataclass(eq=False, repr=False)
-class ChangeLoop:
-    """One loop over the changes of some resources. With `first`, content that is new to it is a change, too."""
+async def change_loop(
+    watches: Watches,
+    record: HandedOut,
+    uris: Sequence[str],
+    *,
+    name: str,
+    at_most_every: float,
+    first: bool,
+    patient: bool,
+) -> AsyncGenerator[ChangeBatch]:
+    """Yields the changes of some resources, in batches. With `first`, content that is new to the loop is a change."""
+    news: dict[str, ResourceRead | None] = {}
 
-    watches: Watches
-    record: HandedOut
-    uris: Sequence[str]
-    _: KW_ONLY
-    name: str
-    at_most_every: float
-    first: bool
-    patient: bool
-
-    def __post_init__(self) -> None:
-        self._news: dict[str, ResourceRead | None] = {}
-
-    async def run(self) -> AsyncGenerator[ChangeBatch]:
-        is_known = any(self.record.find(self.name, uri) is not None for uri in self.uris)
-        with self.watches.watching(self.uris, patient=self.patient or is_known, tells_gone=True) as watcher:
-            while True:
-                await self._gather(watcher)
-                if batch := self._batch():
-                    self._news.clear()
-                    await self.record.note_time(self.name)
-                    yield batch
-                    await batch.confirm()
-
-    async def _gather(self, watcher: Watcher) -> None:
-        self._note(*await watcher.next())
-        due = max(_GATHER, self.at_most_every - self.record.seconds_since(self.name))
-        try:
-            async with asyncio.timeout(due):
-                while True:
-                    self._note(*await watcher.next())
-        except TimeoutError:
-            pass
-
-    def _note(self, uri: str, read: ResourceRead | None) -> None:
-        if self.record.find(self.name, uri) is None and not self.first:
-            self.record.note(self.name, uri, read)  # This is where it begins.
+    def note(uri: str, read: ResourceRead | None) -> None:
+        if record.find(name, uri) is None and not first:
+            record.note(name, uri, read)  # This is where it begins.
         else:
-            self._news[uri] = read
+            news[uri] = read
 
-    def _batch(self) -> ChangeBatch:
-        changes: list[ResourceChange] = []
-        for uri, read in self._news.items():
-            handed = self.record.find(self.name, uri)
-            if _handed(read).digest != (None if handed is None else handed.digest):
-                changes.append(ResourceChange(uri, read, None if handed is None else handed.text))
-        return ChangeBatch(changes, self.record, self.name)
+    is_known = any(record.find(name, uri) is not None for uri in uris)
+    with watches.watching(uris, patient=patient or is_known, tells_gone=True) as watcher:
+        while True:
+            note(*await watcher.next())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(_GATHER, at_most_every - record.seconds_since(name))):
+                    while True:
+                        note(*await watcher.next())
+            changes: list[ResourceChange] = []
+            for uri, read in news.items():
+                before = record.find(name, uri) or _Handed(None, None)
+                if _handed(read).digest != before.digest:
+                    changes.append(ResourceChange(uri, read, before.text))
+            if changes:
+                news.clear()
+                await record.note_time(name)
+                yield (batch := ChangeBatch(changes, record, name))
+                await batch.confirm()

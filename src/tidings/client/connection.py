@@ -22,10 +22,10 @@ from tidings._kit.telemetry import measure
 from tidings.client.config import ClientConfig
 from tidings.client.events import EventHub, StateChanged
 from tidings.client.failures import AWAY, is_broken_off
-from tidings.client.feed import ChangeFeed
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
 from tidings.client.states import Signal, State, next_state
+from tidings.client.subscriptions import ChangeFeed
 from tidings.client.transports.http import current_call
 from tidings.errors import TidingsError
 

@@ -13,9 +13,8 @@ from mcp.shared.subscriptions import event_from_wire
 from mcp_types import LoggingLevel
 
 from tidings.changes import Filter
-from tidings.client.feed import without
 from tidings.client.link import Link
-from tidings.client.subscriptions import Subscriptions
+from tidings.client.subscriptions import Subscriptions, without
 from tidings.errors import ConnectionLost, RequestTimedOut, TidingsError
 
 # Seconds for the server to open the session's stream. After that, it counts as a server without one.

@@ -1,38 +1,34 @@
-"""`connect()` and `LiveClient`: a client that stays current."""
+"""`LiveClient`: a client that stays current."""
 
 import asyncio
 import contextlib
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import anyio
-import httpx2
 import mcp_types as types
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tidings._kit.backoff import is_number
-from tidings.client.batches import ChangeBatch, ChangeLoop
+from tidings.client.batches import ChangeBatch, change_loop
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.calls import StartedCall
-from tidings.client.config import ClientConfig
 from tidings.client.events import Event, EventT, Handler
-from tidings.client.link import Era, Setup
+from tidings.client.link import Era
 from tidings.client.mirrors import Malformed
-from tidings.client.pending import Pending, Responder
+from tidings.client.pending import Pending
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import OnProgress
-from tidings.client.responders import responder_for, roots_responder
 from tidings.client.server_events import EventsTruncated, ServerEvent
 from tidings.client.states import State
-from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
+from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget
 from tidings.client.tasks import RemoteTask
-from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import check_watched
-from tidings.client.wiring import ClientWiring
 from tidings.errors import NotSupported, RequestTimedOut, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client.wiring import ClientWiring
 
 YieldT = TypeVar("YieldT")
 
@@ -141,13 +137,7 @@ class LiveClient:
         Raises:
             TidingsError: All attempts failed.
         """
-        await self._wiring.restore()
-        self._subscriptions.resume()
-        await self._connection.connect()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._wiring.config.timeouts.connect):
-                await self._lists.first_loads(lambda: self._connection.state is State.DISCONNECTED)
-        self._connection.check()  # It may have been disconnected meanwhile.
+        await self._wiring.begin()
 
     async def reconnect(self) -> None:
         """Tries to connect again now: after the client gave up, or before a pause is over."""
@@ -156,12 +146,7 @@ class LiveClient:
 
     async def disconnect(self) -> None:
         """Ends the connection on purpose. Waiting requests fail, and content and subscriptions are dropped."""
-        await self._wiring.end()
-        self._lists.clear()
-        self._subscriptions.clear()
-        self._wiring.cache.clear_all()
-        if self._wiring.store is not None:
-            await self._wiring.store.clear()
+        await self._wiring.end(forget=True)
 
     async def aclose(self) -> None:
         """Ends the connection and closes the client. A `state` file keeps its content for the next process."""
@@ -198,7 +183,7 @@ class LiveClient:
     ) -> AsyncIterator[Any]:
         """Yields every event of this client until it is closed; or with a name, events of the server (MCP Events).
 
-        Events of the client: `EventsMissed` if the loop is more than `limit` behind.
+        Of the client, `EventsMissed` says that the loop was more than `limit` behind.
 
         Events of the server come by stream where it has streams, else by polls, and go on after lost connections.
         `EventsTruncated` says that some are gone. With `state`, a loop over the same name and arguments goes on where
@@ -208,7 +193,7 @@ class LiveClient:
             name: The name of an event of the server, for example "order.created".
             arguments: The arguments by which its events are chosen.
             since: The cursor of an event: what came after it comes first. Without it and `state`, from now on.
-            limit: See above.
+            limit: The events of the client that may wait for the loop.
 
         Raises:
             EventNotFound: The server has no such event for this user.
@@ -383,15 +368,8 @@ class LiveClient:
             TidingsError: Anything else that went wrong.
             ValueError: It cannot be sent: `params` is not JSON, or `method` is that of a notification.
         """
-        return await self._calls.request(
-            method,
-            params,
-            timeout,
-            safe=safe,
-            on_progress=on_progress,
-            started=started,
-            capabilities=capabilities,
-        )
+        more: Any = {"on_progress": on_progress, "started": started, "capabilities": capabilities}
+        return await self._calls.request(method, params, timeout, safe=safe, **more)
 
     async def send_notification(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Sends any notification. Raises a `TidingsError` if there is no connection."""
@@ -483,7 +461,7 @@ class LiveClient:
             ResourceNotFound: None of them exists at the beginning.
             TidingsError: There will be no more content: one of them cannot be read, or the client gave up connecting.
         """
-        return self._begun(self._subscriptions.watches.watch(_watched(uris), patient=_is_patient(missing)))
+        return self._begun(self._subscriptions.watches.watch(*check_watched(uris, missing)))
 
     def changes(
         self,
@@ -513,20 +491,21 @@ class LiveClient:
             ResourceNotFound: None of them exists at the beginning, or ever did for this loop.
             TidingsError: There will be no more changes: one of them cannot be read, or the client gave up connecting.
         """
-        if not (watched := _watched(uris)):
+        watched, patient = check_watched(uris, missing)
+        if not watched:
             raise ValueError("changes() needs one URI or several, and got none")
         if not is_number(at_most_every) or not 0 <= at_most_every < math.inf:
             raise ValueError(f"at_most_every= is a number of seconds that is not negative, not {at_most_every!r}")
-        loop = ChangeLoop(
+        loop = change_loop(
             self._subscriptions.watches,
             self._wiring.handed_out,
             watched,
             name=name,
             at_most_every=at_most_every,
             first=first,
-            patient=_is_patient(missing),
+            patient=patient,
         )
-        return self._begun(loop.run())
+        return self._begun(loop)
 
     async def _begun(self, loop: AsyncGenerator[YieldT]) -> AsyncGenerator[YieldT]:
         self._connection.check()  # When the loop begins, not when it is made.
@@ -544,75 +523,3 @@ class LiveClient:
             TidingsError: That will not happen: the client gave up connecting, or was disconnected.
         """
         await self._wiring.until_fresh()
-
-
-def connect(
-    target: object,
-    *,
-    era: str = "auto",
-    config: ClientConfig | None = None,
-    state: str | Path | None = None,
-    headers: Mapping[str, str] | None = None,
-    token: str | None = None,
-    auth: httpx2.Auth | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    answer: Responder | str | Path | None = None,
-    roots: Sequence[str | Path] | None = None,
-    log_level: types.LoggingLevel | None = None,
-    tap: Tap | None = None,
-    client_info: types.Implementation | None = None,
-    experimental: Mapping[str, Mapping[str, Any]] | None = None,
-    extensions: Mapping[str, Mapping[str, Any]] | None = None,
-) -> LiveClient:
-    """Returns a client of a server, for use with `async with`.
-
-    Args:
-        target: A URL (`"https://host/mcp"`; streamable HTTP, or SSE where the server has only that), a command
-            (`["python", "server.py"]`, or one text), a JSON file of servers (`"mcp.json#name"`), or a server object.
-        era: `"auto"` uses the newest version that both sides know; `"legacy"` the old handshake; or a modern version.
-        config: Timeouts, limits, backoff.
-        state: A file that keeps content, subscriptions and the place in the server's log for the next process.
-        headers: Sent with each HTTP request.
-        token: Sent as `Authorization: Bearer …`.
-        auth: An `httpx2.Auth`, such as the SDK's `OAuthClientProvider`.
-        env: Added to the environment of a command.
-        cwd: The folder in which a command runs.
-        environ: The variables for `${NAME}` in a JSON file: pass `os.environ`.
-        answer: Answers the server's questions to the user: `"ask"` puts them into `client.pending`; a function; or
-            the path of a script in YAML or JSON. Without it, the server is told that nobody can be asked.
-        roots: The folders or URIs that the server may work in.
-        log_level: The lowest level of log messages that the server should send.
-        tap: Gets each message and HTTP exchange, with secrets masked: see `tidings.client.Tap`.
-        client_info: The name and version of your program, for the server. Without it, those of Tidings.
-        experimental: Experimental capabilities of your program, by name.
-        extensions: Extensions that your program supports, by identifier, with their settings.
-
-    Raises:
-        BadTarget: `target` is not understood, or an option does not fit it.
-        ValueError: `era` or `answer` is none of the above.
-    """
-    if era not in ("auto", "legacy", *MODERN_PROTOCOL_VERSIONS):
-        hint = " (for this version use era='legacy')" if era in HANDSHAKE_PROTOCOL_VERSIONS else ""
-        raise ValueError(f"era is 'auto', 'legacy' or one of {', '.join(MODERN_PROTOCOL_VERSIONS)}, not {era!r}{hint}")
-    where = parse_target(target, headers=headers, token=token, auth=auth, env=env, cwd=cwd, environ=environ or {})
-    stated = {"experimental": experimental, "extensions": extensions}
-    capabilities = {
-        name: {key: dict(value) for key, value in given.items()} for name, given in stated.items() if given is not None
-    }
-    reporter = None if tap is None else TapReporter(tap, where)
-    setup = Setup(where, config or ClientConfig(), era, log_level, client_info, capabilities, reporter)
-    fixed_roots = None if roots is None else roots_responder(roots)
-    file = None if state is None else Path(state)
-    return LiveClient(ClientWiring(setup, state=file, answer=responder_for(answer), roots=fixed_roots))
-
-
-def _watched(uris: str | Sequence[str]) -> list[str]:
-    return [check_watched(uri) for uri in ([uris] if isinstance(uris, str) else uris)]
-
-
-def _is_patient(missing: str) -> bool:
-    if missing not in ("raise", "wait"):
-        raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
-    return missing == "wait"

@@ -26,11 +26,10 @@ from tidings._kit.bounded_json import as_dict, as_text, as_texts
 from tidings._kit.tasks import Background, retrieve
 from tidings.changes import BEHIND_KEY, CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Filter
 from tidings.client import sdk_seam
-from tidings.client.feed import without
 from tidings.client.http_health import LISTEN
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
-from tidings.client.subscriptions import Subscriptions
+from tidings.client.subscriptions import Subscriptions, without
 from tidings.client.transports.http import current_call
 from tidings.errors import TidingsError
 

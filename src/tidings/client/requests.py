@@ -89,9 +89,10 @@ class Requests:
         self.queue.end(entry)
         return result
 
-    async def run_aside(self, method: str, params: Mapping[str, Any], send: Send[ResultT]) -> ResultT:
+    async def run_aside(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Sends one of the client's own requests, which bypass the queue and may be sent twice."""
-        return await self.run(self.queue.add(method, params, aside=True), send, safe=True)
+        entry = self.queue.add(method, params, aside=True)
+        return await self.run(entry, lambda link, _: link.send_raw(method, dict(params)), safe=True)
 
     async def _attempt(
         self, entry: QueueEntry, send: Send[ResultT], safe: bool, seconds: float, began: float

@@ -175,11 +175,11 @@ class ServerEvents:
             raise link.explain(error, call.method, call.http_status) from None
 
     async def _polled(self, params: dict[str, Any]) -> AsyncGenerator[_News]:
-        method, name = event_wire.POLL, params["name"]
+        name = params["name"]
         seconds = min(_LONG_POLL, self.requests.timeouts.request / 2)
         asked = {**params, "timeoutMs": 0}  # The cursor from which on nothing is missed comes at once.
         while True:
-            page = await self.requests.run_aside(method, asked, lambda link, _: link.send_raw(method, dict(asked)))
+            page = await self.requests.run_aside(event_wire.POLL, asked)
             asked["cursor"] = as_text(page.get("cursor"))
             if page.get("truncated") is True:
                 yield EventsTruncated(name, None), None

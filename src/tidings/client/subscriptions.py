@@ -12,7 +12,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mcp_types import LoggingLevel
 
 from tidings._kit.backoff import Pauses
 from tidings._kit.tasks import Wakeup
@@ -20,7 +22,6 @@ from tidings.changes import MAX_URI_LENGTH, Change, Filter, ResourceUpdated, che
 from tidings.client.cache import ContentCache, ResourceRead
 from tidings.client.config import Poll
 from tidings.client.events import ChangesMissed, EventHub, SubscriptionFailed, SubscriptionsChanged
-from tidings.client.feed import ChangeFeed, without
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
 from tidings.client.watching import Refresher, WatchedResource, Watches
@@ -33,6 +34,44 @@ logger = logging.getLogger(__name__)
 
 _RETRY_DELAYS: Final = (0.5, 2.0, 10.0, 60.0)
 _MOST_BROKEN_OFF: Final = 2  # Answers in a row that may be broken off before a subscription counts as refused.
+
+
+class ChangeFeed(Protocol):
+    """The changes that the server announces on one connection, in one era."""
+
+    supported: bool  # True if the server offers subscriptions to resources.
+
+    @property
+    def is_deaf(self) -> bool:
+        """True if changes may be missed at present: a stream is overdue, or was lost and is not open again yet."""
+        ...
+
+    async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
+        """Subscribes to exactly `wanted`. Returns what was refused, and why."""
+        ...
+
+    def hear(self, method: str, params: object) -> bool:
+        """Takes a notification. Returns True if it announced a change."""
+        ...
+
+    async def ping(self) -> None:
+        """Asks the server for any answer."""
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Asks for log messages of this level and above."""
+
+    async def aclose(self) -> None: ...
+
+
+def without(wanted: Filter, known: Filter) -> Filter:
+    """Returns what is in `wanted` and not in `known`."""
+    return Filter(
+        tools=wanted.tools and not known.tools,
+        prompts=wanted.prompts and not known.prompts,
+        resources=wanted.resources and not known.resources,
+        uris=wanted.uris - known.uris,
+        prefixes=wanted.prefixes - known.prefixes,
+    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -326,8 +326,8 @@ def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 def _from_object(target: object, given: _Given) -> Target:
     given.refuse("an object", "headers", "token", "auth", "env", "cwd")
-    if isinstance(target, HttpTarget | CommandTarget):
-        return target  # `target_of` has checked it.
+    if isinstance(target, Target):
+        return target  # It was checked before.
     if isinstance(target, MCPServer | Server):
         return ServerTarget(cast("MCPServer[Any] | Server[Any]", target))
     if any(kind.__module__.startswith("fastmcp.") and kind.__name__ == "FastMCP" for kind in type(target).__mro__):

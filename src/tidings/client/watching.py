@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from tidings._kit.backoff import Backoff, jittered
 from tidings._kit.tasks import Wakeup
@@ -25,15 +25,22 @@ logger = logging.getLogger(__name__)
 _RETRIES: Final = Backoff((0.2, 1.0, 5.0, 15.0), jitter=0.2)
 
 
-def check_watched(uri: object) -> str:
-    """Returns `uri`. Raises `InvalidUri` if it is not a URI, or a prefix with a `*`."""
-    if isinstance(uri, str) and uri.endswith("*"):
-        shown = uri if len(uri) <= 80 else "…" + uri[-79:]
-        raise InvalidUri(
-            f"`watch` takes the URIs of single resources, and {shown!a} stands for many. For everything that begins "
-            f"like this, use subscribe([{shown!a}]) and on(ResourceUpdated, ...)."
-        )
-    return check_uri(uri)
+def check_watched(uris: str | Sequence[str], missing: str) -> tuple[list[str], bool]:
+    """Returns the URIs to watch, and whether to wait for the first of them to exist.
+
+    Raises `InvalidUri` for one that is not a URI, or is a prefix with a `*`.
+    """
+    if missing not in ("raise", "wait"):
+        raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
+    listed: list[Any] = [uris] if isinstance(uris, str) else list(uris)
+    for uri in listed:
+        if isinstance(uri, str) and uri.endswith("*"):
+            shown = uri if len(uri) <= 80 else "…" + uri[-79:]
+            raise InvalidUri(
+                f"`watch` takes the URIs of single resources, and {shown!a} stands for many. For everything that "
+                f"begins like this, use subscribe([{shown!a}]) and on(ResourceUpdated, ...)."
+            )
+    return [check_uri(uri) for uri in listed], missing == "wait"
 
 
 @dataclass(eq=False, slots=True)
@@ -170,7 +177,7 @@ class Watches:
         """True if every loop that waits for content has been given what there is."""
         return not any(watcher.is_behind for watcher in self._watchers)
 
-    async def watch(self, uris: Sequence[str], *, patient: bool = False) -> AsyncGenerator[ResourceRead]:
+    async def watch(self, uris: Sequence[str], patient: bool) -> AsyncGenerator[ResourceRead]:
         """Yields the content of each resource now, and whenever it is different. A slow loop gets only the newest."""
         with self.watching(uris, patient=patient) as watcher:
             while True:

@@ -1,4 +1,4 @@
-"""Makes the parts of one client and connects them, all in the constructor of `ClientWiring`.
+"""`connect()`, which makes a client; its parts are made and connected in the constructor of `ClientWiring`.
 
 Requests go down: calls → requests → queue → link → transport. Changes come up: feed → subscriptions → cache and
 refresher → watchers and events.
@@ -7,7 +7,7 @@ refresher → watchers and events.
 import asyncio
 import hashlib
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx2
 from mcp.shared.subscriptions import event_from_wire
-from mcp_types import LoggingLevel
+from mcp_types import Implementation, LoggingLevel
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
@@ -26,20 +28,24 @@ from tidings.client import events
 from tidings.client.batches import HANDED_KEPT, HandedOut
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls
+from tidings.client.config import ClientConfig
 from tidings.client.connection import Connection
-from tidings.client.feed import ChangeFeed
 from tidings.client.legacy import LegacyFeed
 from tidings.client.link import Link, LinkHooks, ServerFacts, Setup
+from tidings.client.live import LiveClient
 from tidings.client.mirrors import Lists
 from tidings.client.modern import ModernFeed
 from tidings.client.pending import Pending, PendingRequest, Responder
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import Requests
+from tidings.client.responders import responder_for, roots_responder
 from tidings.client.server_events import EVENTS_KEPT, ServerEvents
-from tidings.client.subscriptions import Subscriptions
-from tidings.client.targets import HttpTarget, Target
+from tidings.client.states import State
+from tidings.client.subscriptions import ChangeFeed, Subscriptions
+from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.tasks import TASKS_KEPT, Tasks
 from tidings.client.transports.http import MAY_BE_SSE, current_call
+from tidings.client.transports.tap import Tap, TapReporter
 from tidings.client.watching import Refresher
 from tidings.errors import ConnectionLost, Disconnected, NotSupported, ResourceNotFound, TidingsError
 
@@ -58,7 +64,7 @@ class ClientWiring:
         self,
         setup: Setup,
         *,
-        state: Path | None = None,
+        state: str | Path | None = None,
         answer: Responder | None = None,
         roots: Responder | None = None,
     ) -> None:
@@ -71,7 +77,7 @@ class ClientWiring:
         self._identity: str | None = None  # The identity of the server that content and cursor come from.
         self.is_sse = False
         self._restored = False
-        self.store = None if state is None else _state_file(state, target)
+        self.store = None if state is None else _state_file(state, target.identity)
         self.cache: ContentCache = ContentCache(
             config.cache,
             held=lambda uri: self.subscriptions.is_covered(uri),  # noqa: PLW0108 - made below
@@ -113,7 +119,7 @@ class ClientWiring:
         )
         self.requests = Requests(self.connection, self.queue, config.timeouts, self.events)
         self.lists = Lists(
-            self._fetch_page,
+            self.requests.run_aside,
             config,
             self.cache,
             self.events,
@@ -146,7 +152,17 @@ class ClientWiring:
 
     # The life of the client.
 
-    async def restore(self) -> None:
+    async def begin(self) -> None:
+        """Connects, and waits until the mirrored lists are loaded, or that takes too long."""
+        await self._restore()
+        self.subscriptions.resume()
+        await self.connection.connect()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.timeouts.connect):
+                await self.lists.first_loads(lambda: self.connection.state is State.DISCONNECTED)
+        self.connection.check()  # It may have been disconnected meanwhile.
+
+    async def _restore(self) -> None:
         """Continues where the process before this one ended, once."""
         if self.store is None or self._restored:
             return
@@ -162,8 +178,8 @@ class ClientWiring:
         self.handed_out.restore(saved.kept.get(HANDED_KEPT, {}))
         self._restored = True
 
-    async def end(self) -> None:
-        """Ends the connection, and fails everything that waits for it."""
+    async def end(self, *, forget: bool = False) -> None:
+        """Ends the connection, and fails everything that waits for it. `forget`: drops content and subscriptions."""
         gone = Disconnected("The client was disconnected.", server=self.name)
         self.subscriptions.abandon(gone)
         why = "The client was disconnected before {0} was done."
@@ -175,6 +191,12 @@ class ClientWiring:
         await self.calls.ended()
         self.subscriptions.watches.fail_all(gone)
         self.wakeup()
+        if forget:
+            self.lists.clear()
+            self.subscriptions.clear()
+            self.cache.clear_all()
+            if self.store is not None:
+                await self.store.clear()
 
     def feed(self) -> ChangeFeed:
         """Returns the feed of the current connection. Raises `ConnectionLost` if there is none."""
@@ -184,13 +206,8 @@ class ClientWiring:
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         self.setup = replace(self.setup, log_level=level)
-        await self.requests.run_aside(
-            "logging/setLevel", {"level": level}, lambda _link, _entry: self.feed().set_log_level(level)
-        )
-
-    async def _ask_for_log(self, level: LoggingLevel) -> None:
-        with suppress(TidingsError):  # A server that refuses this may send messages all the same.
-            await self.set_log_level(level)
+        entry = self.queue.add("logging/setLevel", {"level": level}, aside=True)
+        await self.requests.run(entry, lambda _link, _entry: self.feed().set_log_level(level), safe=True)
 
     async def until_fresh(self) -> None:
         """Waits until everything is current: see `LiveClient.wait_fresh`."""
@@ -251,8 +268,13 @@ class ClientWiring:
     async def _attach(self, link: Link, feed: ChangeFeed) -> None:
         self.lists.attach(link.client.server_capabilities, link.absorb_tools)
         self.subscriptions.attach(link, feed)
-        if self.setup.log_level is not None and link.client.server_capabilities.logging is not None:
-            self.events.start(self._ask_for_log(self.setup.log_level))
+        if (level := self.setup.log_level) is not None and link.client.server_capabilities.logging is not None:
+
+            async def ask_for_log() -> None:
+                with suppress(TidingsError):  # A server that refuses this may send messages all the same.
+                    await self.set_log_level(level)
+
+            self.events.start(ask_for_log())
 
     async def _detach(self) -> None:
         self.requests.release_waiting()
@@ -292,9 +314,6 @@ class ClientWiring:
             self.events.emit(self.calls.unread.add(received))
 
     # What one part needs of another.
-
-    async def _fetch_page(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return await self.requests.run_aside(method, params, lambda link, _: link.send_raw(method, dict(params)))
 
     async def _read_again(self, uri: str) -> None:
         await self.calls.refresh(uri)
@@ -358,7 +377,68 @@ def notification_event(method: str, params: Mapping[str, Any] | None) -> events.
             return events.NotificationReceived(method, params)
 
 
-def _state_file(path: Path, target: Target) -> "StateFile":
+def _state_file(path: str | Path, identity: str) -> "StateFile":
     from tidings.client.state_file import StateFile  # noqa: PLC0415 - SQLite, only for those who use it
 
-    return StateFile(path, hashlib.sha256(target.identity.encode()).hexdigest())
+    return StateFile(Path(path), hashlib.sha256(identity.encode()).hexdigest())
+
+
+def connect(
+    target: object,
+    *,
+    era: str = "auto",
+    config: ClientConfig | None = None,
+    state: str | Path | None = None,
+    headers: Mapping[str, str] | None = None,
+    token: str | None = None,
+    auth: httpx2.Auth | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    answer: Responder | str | Path | None = None,
+    roots: Sequence[str | Path] | None = None,
+    log_level: LoggingLevel | None = None,
+    tap: Tap | None = None,
+    client_info: Implementation | None = None,
+    experimental: Mapping[str, Mapping[str, Any]] | None = None,
+    extensions: Mapping[str, Mapping[str, Any]] | None = None,
+) -> LiveClient:
+    """Returns a client of a server, for use with `async with`.
+
+    Args:
+        target: A URL (`"https://host/mcp"`; streamable HTTP, or SSE where the server has only that), a command
+            (`["python", "server.py"]`, or one text), a JSON file of servers (`"mcp.json#name"`), or a server object.
+        era: `"auto"` uses the newest version that both sides know; `"legacy"` the old handshake; or a modern version.
+        config: Timeouts, limits, backoff.
+        state: A file that keeps content, subscriptions and the place in the server's log for the next process.
+        headers: Sent with each HTTP request.
+        token: Sent as `Authorization: Bearer …`.
+        auth: An `httpx2.Auth`, such as the SDK's `OAuthClientProvider`.
+        env: Added to the environment of a command.
+        cwd: The folder in which a command runs.
+        environ: The variables for `${NAME}` in a JSON file: pass `os.environ`.
+        answer: Answers the server's questions to the user: `"ask"` puts them into `client.pending`; a function; or
+            the path of a script in YAML or JSON. Without it, the server is told that nobody can be asked.
+        roots: The folders or URIs that the server may work in.
+        log_level: The lowest level of log messages that the server should send.
+        tap: Gets each message and HTTP exchange, with secrets masked: see `tidings.client.Tap`.
+        client_info: The name and version of your program, for the server. Without it, those of Tidings.
+        experimental: Experimental capabilities of your program, by name.
+        extensions: Extensions that your program supports, by identifier, with their settings.
+
+    Raises:
+        BadTarget: `target` is not understood, or an option does not fit it.
+        ValueError: `era` or `answer` is none of the above.
+    """
+    if era not in ("auto", "legacy", *MODERN_PROTOCOL_VERSIONS):
+        hint = " (for this version use era='legacy')" if era in HANDSHAKE_PROTOCOL_VERSIONS else ""
+        raise ValueError(f"era is 'auto', 'legacy' or one of {', '.join(MODERN_PROTOCOL_VERSIONS)}, not {era!r}{hint}")
+    where = parse_target(target, headers=headers, token=token, auth=auth, env=env, cwd=cwd, environ=environ or {})
+    stated = {"experimental": experimental, "extensions": extensions}
+    capabilities = {
+        name: {key: dict(value) for key, value in given.items()} for name, given in stated.items() if given is not None
+    }
+    reporter = None if tap is None else TapReporter(tap, where)
+    setup = Setup(where, config or ClientConfig(), era, log_level, client_info, capabilities, reporter)
+    fixed_roots = None if roots is None else roots_responder(roots)
+    return LiveClient(ClientWiring(setup, state=state, answer=responder_for(answer), roots=fixed_roots))

@@ -86,17 +86,12 @@ class ConnectionSpec:
 
     def client(self, target: "Target", tap: "Tap", answer: "Responder") -> "LiveClient":
         """Makes a client. Which folders it may use is a setting; other questions are for `answer`."""
-        from tidings.client.link import Setup  # noqa: PLC0415 - imports the SDK
-        from tidings.client.live import LiveClient  # noqa: PLC0415 - imports the SDK
-        from tidings.client.responders import roots_responder  # noqa: PLC0415 - imports the SDK
-        from tidings.client.transports.tap import TapReporter  # noqa: PLC0415 - imports the SDK
-        from tidings.client.wiring import ClientWiring  # noqa: PLC0415 - imports the SDK
+        from tidings.client.wiring import connect  # noqa: PLC0415 - imports the SDK
 
         ping, interval = CONFIG.timeouts.ping, CONFIG.timeouts.ping_interval
         timeouts = replace(self.timeouts or CONFIG.timeouts, ping=ping, ping_interval=interval)
-        config, reporter = replace(CONFIG, timeouts=timeouts), TapReporter(tap, target)
-        setup = Setup(target, config, self.era, self.log_level, tap=reporter)
-        return LiveClient(ClientWiring(setup, answer=answer, roots=roots_responder(self.roots or ())))
+        given: Any = {"config": replace(CONFIG, timeouts=timeouts), "era": self.era, "log_level": self.log_level}
+        return connect(target, **given, answer=answer, roots=self.roots or (), tap=tap)
 
     @property
     def shown(self) -> dict[str, Any]:
