@@ -21,8 +21,7 @@ import pytest
 
 from tests.inspector.http.page import PATIENCE, Page, finished, opened, plan_in
 from tidings.inspector.http.api.saved_sessions import imported
-from tidings.inspector.http.context import SavedCalls
-from tidings.inspector.http.exchange import ApiProblem, unknown
+from tidings.inspector.http.context import ApiProblem, SavedCalls, unknown
 from tidings.inspector.http.serve import ServePlan
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.journal import Journal

@@ -6,9 +6,9 @@ from tidings._kit.uri_templates import expand, matches
 from tidings.inspector.forms import form, from_texts
 from tidings.inspector.records import Record
 from tidings.inspector.tui.frame import bars, slots_of
+from tidings.inspector.tui.widgets.bars import lines_of, one_line, size, took
 from tidings.inspector.tui.widgets.forms import Typed
 from tidings.inspector.tui.widgets.lists import CHUNK, ArrivingEntries, Table
-from tidings.inspector.tui.words import lines_of, one_line, size, took
 from tidings.inspector.view.fold import fold
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import ServerView

@@ -1,32 +1,160 @@
-"""The state of a running inspector, which all endpoints share; and the saved calls of its user."""
+"""What the endpoints share: the request that they answer, the inspector's state, routes and errors; saved calls.
+
+An endpoint gets an `Asked`. It returns a JSON value, None for 204, or a response, and may raise `ApiProblem` or a
+`TidingsError`. An error is `{"error": {code, category, who, message, cure, help_page, payload?}}`: `who` is at fault,
+and `cure` says what to do.
+"""
 
 import asyncio
+import json
+import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tidings._kit import files
-from tidings._kit.bounded_json import as_dict, as_list, weigh
-from tidings.inspector.http.exchange import ApiProblem, one_of
+from tidings._kit.bounded_json import as_dict, as_list, as_texts, dumps, is_number, type_of, weigh
+from tidings._kit.suggest import closest, question
+from tidings.errors import TidingsError
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
+from tidings.inspector.http.rows import error_facts, error_of, is_index
 from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.session import Session, SessionServers
+from tidings.inspector.view.items import ErrorView
 from tidings.inspector.view.view import SessionView
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+LARGEST_BODY: Final = 32 * 2**20  # Bytes: it may contain a file for a tool.
+# Stands for a slash within a part of a path until the path is routed. No decoded text contains it.
+SLASH: Final = "\udcff"
 KINDS: Final = ("call", "read", "prompt", "request")
 _MOST_SAVED: Final = 500
 _LARGEST_CALL: Final = 2**20
 _LARGEST_FILE: Final = 2**30
 _LOCK_SECONDS: Final = 5.0  # For which another inspector may be writing.
+_STATUS: Final = {
+    "not-connected": 409,
+    "bad-target": 400,
+    "invalid-uri": 400,
+    "resource-not-found": 404,
+    "not-supported": 409,
+    "request-timed-out": 504,
+    "connect-timed-out": 504,
+}
+
+
+class ApiProblem(Exception):
+    """An error of the API: the request cannot be fulfilled."""
+
+    def __init__(self, status: int, code: str, message: str, cure: str = "", *, who: str = "you", payload: Any = None):
+        super().__init__(message)
+        self.status = status
+        category = "input" if who == "you" else "program"
+        self.facts = error_of(ErrorView(message, code, category, who, cure, payload=payload))
+
+    def response(self) -> Response:
+        return answered({"error": self.facts}, self.status)
+
+
+def unknown(what: str, name: str, there: Iterable[str]) -> ApiProblem:
+    """Returns the error that there is no such thing, with close names."""
+    names = list(there)
+    close = closest(name, names, most=3, cutoff=0.5)
+    cure = question(close, str).strip() or ("" if names else f"There is no {what} yet.")
+    code = f"no-such-{what.replace(' ', '-')}"
+    return ApiProblem(404, code, f"There is no {what} {name!r}.", cure, payload={"close": close})
+
+
+def one_of(what: str, name: str, there: Collection[str]) -> str:
+    """Returns the name of something that there is. Raises `unknown` if there is none."""
+    if name not in there:
+        raise unknown(what, name, there)
+    return name
+
+
+def answered(value: Any, status: int = 200) -> Response:
+    """Returns a response with a JSON value; 204 for None."""
+    headers = {"cache-control": "no-store"}
+    if value is None:
+        return Response(status_code=204, headers=headers)
+    return Response(dumps(value), status, headers=headers, media_type="application/json")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a body or a query, each read with its type. Methods raise `ApiProblem` with a mistake's path."""
+
+    values: dict[str, Any]
+    of: str = "body"
+
+    def text(self, name: str, default: str | None = None, *, empty: bool = False) -> str:
+        """Returns a string. It must not be empty unless `empty` or `default` is given."""
+        value = self._get(name, default)
+        if not isinstance(value, str):
+            self._wrong(name, "a string", value)
+        if not value and not empty and default is None:
+            raise self._bad(name, "is empty")
+        return value
+
+    def mapping(self, name: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
+        value = self._get(name, default)
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else self._wrong(name, "an object", value)
+
+    def texts(self, name: str, default: dict[str, str] | None = None) -> dict[str, str]:
+        """Returns an object whose values are texts."""
+        for key, value in (found := self.mapping(name, cast("dict[str, Any] | None", default))).items():
+            if not isinstance(value, str):
+                self._wrong(f"{name}.{key}", "a string", value)
+        return found
+
+    def number(self, name: str) -> float | None:
+        """Returns a number above zero, or None if it is missing."""
+        value = self.values.get(name)
+        if value is not None and (not is_number(value) or not 0 < value < 1e9):
+            self._wrong(name, "a number above 0", value)
+        return None if value is None else float(value)
+
+    def index(self, name: str, default: int | None = None) -> int:
+        """Returns a whole number of a query."""
+        text = self.values.get(name, "" if default is None else str(default))
+        if not is_index(text):
+            raise self._bad(name, "is not a whole number", f"Give `{name}` as a number.")
+        return int(text)
+
+    def names(self, name: str) -> list[str] | None:
+        """Returns a list of strings, or None if it is missing."""
+        value = self.values.get(name)
+        if value is not None and as_texts(value) != value:
+            self._wrong(name, "a list of strings", value)
+        return value
+
+    def any(self, name: str) -> Any:
+        """Returns any value, which must not be missing."""
+        if name not in self.values:
+            raise self._bad(name, "is missing")
+        return self.values[name]
+
+    def _get(self, name: str, default: Any) -> Any:
+        return self.any(name) if default is None else self.values.get(name, default)
+
+    def _wrong(self, name: str, wanted: str, value: object) -> NoReturn:
+        raise self._bad(name, f"is {type_of(value)}, but must be {wanted}", f"Give {wanted}.")
+
+    def _bad(self, name: str, what: str, cure: str = "") -> ApiProblem:
+        payload = {"path": name.split(".")}
+        return ApiProblem(400, f"bad-{self.of}", f"`{name}` {what}.", cure or f"Give `{name}`.", payload=payload)
 
 
 class SavedCalls:
@@ -79,13 +207,15 @@ class SavedCalls:
 
 def _calls(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the calls in the file by id. What is not a call is ignored."""
-    return {each["id"]: each for each in as_list(document.get("saved")) if _is_call(each)}
-
-
-def _is_call(value: Any) -> bool:
-    call = as_dict(value)
-    texts = all(isinstance(call.get(key), str) for key in ("id", "name", "server", "kind"))
-    return texts and call["kind"] in KINDS and isinstance(call.get("data"), dict)
+    calls = [as_dict(each) for each in as_list(document.get("saved"))]
+    texts = ("id", "name", "server", "kind")
+    return {
+        call["id"]: call
+        for call in calls
+        if all(isinstance(call.get(key), str) for key in texts)
+        and call["kind"] in KINDS
+        and isinstance(call.get("data"), dict)
+    }
 
 
 class Guide(Protocol):
@@ -136,42 +266,124 @@ class Inspector:
     streams: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
 
 
-def inspector_of(request: Request) -> Inspector:
-    """Returns the inspector that a request is sent to."""
-    return request.app.state.inspector
+@dataclass(frozen=True)
+class Asked:
+    """A request to an endpoint, and what it is about. Properties raise `ApiProblem`."""
+
+    request: Request
+    given: Fields  # Of the query of a GET, or of the body.
+
+    @property
+    def path(self) -> dict[str, Any]:
+        return self.request.path_params
+
+    @property
+    def inspector(self) -> Inspector:
+        return self.request.app.state.inspector
+
+    @property
+    def running(self) -> Running:
+        """The session and what belongs to it. It may not have started yet."""
+        if self.inspector.running is not None:
+            return self.inspector.running
+        if (failure := self.inspector.failure) is not None:
+            raise ApiProblem(503, "not-started", str(failure.get("message")), who="this program")
+        raise ApiProblem(503, "starting", "The inspector is starting.", "Try again in a moment.", who="this program")
+
+    @property
+    def kept(self) -> KeptSession | None:
+        """The kept session that the page shows; None if it shows the running one."""
+        known = self.request.headers.get("x-tidings-session") or self.request.query_params.get("session")
+        if not known:
+            return None
+        if self.request.method != "GET":
+            message = "This is a kept session: it can be looked at, and nothing can be sent."
+            raise ApiProblem(409, "session-kept", message, "Close it to use the servers.")
+        if (kept := self.inspector.kept.get(known)) is None:
+            raise ApiProblem(410, "session-closed", "Another kept session was opened since.", "Open this one again.")
+        return kept
+
+    @property
+    def view(self) -> SessionView:
+        """The view of the session that the page shows."""
+        running, kept = self.running, self.kept
+        return running.session.view if kept is None else kept.view
+
+    @property
+    def server(self) -> InspectedServer:
+        """The server in the path."""
+        return self.server_named(str(self.path["server"]))
+
+    def server_named(self, name: str) -> InspectedServer:
+        servers, kept = self.running.session.servers, self.kept
+        if kept is None:
+            return servers[one_of("server", name, servers)]
+        views = kept.view.servers
+        spec = ConnectionSpec(one_of("server", name, views), None)
+        return InspectedServer(spec, views[name], lambda _kind, _data: None)  # A kept session does not change.
 
 
-def running_of(request: Request) -> Running:
-    """Returns the session and what belongs to it. Raises `ApiProblem` if it has not started yet."""
-    inspector = inspector_of(request)
-    if inspector.running is not None:
-        return inspector.running
-    if inspector.failure is not None:
-        raise ApiProblem(503, "not-started", str(inspector.failure.get("message")), who="this program")
-    raise ApiProblem(503, "starting", "The inspector is starting.", "Try again in a moment.", who="this program")
+Endpoint = Callable[[Asked], Awaitable[Any]]
 
 
-def kept_of(request: Request) -> KeptSession | None:
-    """Returns the kept session that a page shows; None if it shows the running one. Raises `ApiProblem`."""
-    known = request.headers.get("x-tidings-session") or request.query_params.get("session")
-    if not known:
-        return None
-    if request.method != "GET":
-        message = "This is a kept session: it can be looked at, and nothing can be sent."
-        raise ApiProblem(409, "session-kept", message, "Close it to use the servers.")
-    if (kept := inspector_of(request).kept.get(known)) is None:
-        raise ApiProblem(410, "session-closed", "Another kept session was opened since.", "Open this one again.")
-    return kept
+class Routes(list[Route]):
+    """The routes of some endpoints, which are added by a decorator: `@ROUTES.add("GET", "/hello")`."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def add(self, method: str, path: str = "", largest: int = LARGEST_BODY) -> Callable[[Endpoint], Endpoint]:
+        def decorate(run: Endpoint) -> Endpoint:
+            self.append(Route(self._prefix + path, partial(_answer, run, largest), methods=[method]))
+            return run
+
+        return decorate
 
 
-def server_of(request: Request, name: str | None = None) -> InspectedServer:
-    """Returns the server of this name, or the one in the path. Raises `ApiProblem` if there is none."""
-    servers: Mapping[str, InspectedServer] = running_of(request).session.servers
-    if (kept := kept_of(request)) is not None:
-        views = kept.view.servers.items()
-        servers = {each: InspectedServer(ConnectionSpec(each, None), view, _ignore) for each, view in views}
-    return servers[one_of("server", str(request.path_params["server"]) if name is None else name, servers)]
+async def _answer(run: Endpoint, largest: int, request: Request) -> Response:
+    parts = request.path_params
+    parts.update({name: part.replace(SLASH, "/") for name, part in parts.items() if isinstance(part, str)})
+    try:
+        asks = request.method in ("GET", "HEAD")
+        given = Fields(dict(request.query_params), "query") if asks else Fields(await _body(request, largest))
+        value = await run(Asked(request, given))
+    except ApiProblem as problem:
+        return problem.response()
+    except TidingsError as error:
+        return answered({"error": error_facts(error)}, _STATUS.get(error.code, 502))
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except Exception:
+        logger.exception("The inspector could not answer %s %r", request.method, request.scope["path"])
+        message = "The inspector failed to do this."
+        return ApiProblem(500, "unforeseen", message, "See its log.", who="this program").response()
+    return value if isinstance(value, Response) else answered(value)
 
 
-def _ignore(_kind: str, _data: dict[str, Any]) -> None:
-    """Records nothing: a kept session does not change."""
+async def _body(request: Request, largest: int) -> dict[str, Any]:
+    """Returns the object that was sent; an empty one for nothing. Raises `ApiProblem` if it is none, or too large."""
+    message = f"The body is larger than {largest // 2**20} MB."
+    too_large = ApiProblem(413, "body-too-large", message, "Send less at once.")
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > largest:
+        raise too_large
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > largest:
+            raise too_large
+        pieces.append(piece)
+
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        value = json.loads(b"".join(pieces) or b"{}", parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ApiProblem(400, "bad-json", f"The body is not JSON: {reason}.", "Send a JSON object.") from None
+    if not isinstance(value, dict):
+        raise ApiProblem(400, "bad-body", "The body is not a JSON object.", "Send a JSON object.")
+    return cast("dict[str, Any]", value)

@@ -23,12 +23,10 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any, Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tidings._kit.bounded_json import as_dict, as_text, dumps
-from tidings.inspector.http.exchange import is_index
 from tidings.inspector.http.rows import PARTS, VIEW_PARTS, Facts, Row, facts_of, row_of_record, subscription_of
 from tidings.inspector.records import Record
 from tidings.inspector.session import Session
@@ -303,11 +301,3 @@ class FeedResponse(Response):
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def after_of(request: Request) -> int:
-    """Returns the last record that a reader has, as its browser or its page says; -1 if neither does."""
-    for text in (request.headers.get("last-event-id"), request.query_params.get("after")):
-        if text and is_index(text):
-            return int(text)
-    return -1

@@ -14,10 +14,11 @@ from typing import Any, Final
 from tidings._kit.bounded_json import as_text
 from tidings._kit.diff import DiffLine
 from tidings._kit.text import shortened
-from tidings.inspector.http.exchange import error_of
+from tidings.errors import EXPLAINED_BY
 from tidings.inspector.records import LIST_CHANGES, LIST_NAMES, Record
 from tidings.inspector.view import items
 from tidings.inspector.view.diffs import Diff
+from tidings.inspector.view.error_report import error_view
 from tidings.inspector.view.view import ServerView, target_of
 
 Row = dict[str, Any]
@@ -42,12 +43,12 @@ _KINDS: Final = {ring: kind for kind, ring in RINGS.items()} | {"requests": "req
 def row_of(server: str, item: Any) -> Row:
     """Returns the row of a thing, without the fields that are None or False."""
     row = {"seq": item.seq, "at": item.at, "server": server, "kind": item.KIND}
-    row |= {name: _short(name, getattr(item, name)) for name in item.ROW}
-    return {name: value for name, value in row.items() if value is not None and value is not False}
-
-
-def _short(name: str, value: Any) -> Any:
-    return shortened(value, _LONGEST_URI if name in ("uri", "url") else _LONGEST) if isinstance(value, str) else value
+    for name in item.ROW:
+        if isinstance(value := getattr(item, name), str):
+            row[name] = shortened(value, _LONGEST_URI if name in ("uri", "url") else _LONGEST)
+        elif value is not None and value is not False:
+            row[name] = value
+    return row
 
 
 def row_of_record(record: Record, view: ServerView) -> Row | None:
@@ -133,7 +134,17 @@ def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for e
         case "answer":
             return fields_of(view, "last_answer_at", "last_answer_ms")
         case "lists":
-            return {"lists": {name: _list_facts(name, view) for name in LIST_NAMES}}
+            lists: Facts = {}
+            for name in LIST_NAMES:
+                faults = {what: len(getattr(view, what).get(name, ())) for what in ("malformed", "duplicates")}
+                error = error_of(view.list_errors.get(name))
+                lists[name] = {
+                    "total": len(getattr(view, name)),
+                    **faults,
+                    "at": view.loaded_at.get(name),
+                    "error": error,
+                }
+            return {"lists": lists}
         case "counts":
             counts = {_KINDS.get(name, name): asdict(count) for name, count in view.counts.items()}
             history = {"bytes": view.messages.bytes, "limit": view.limits.message_bytes, "whole": view.whole_since}
@@ -145,19 +156,28 @@ def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for e
             return {"questions": questions}
 
 
+def error_facts(error: BaseException) -> Facts | None:
+    """Returns an exception as the page shows it."""
+    return error_of(error_view(error))
+
+
+def error_of(view: items.ErrorView | None) -> Facts | None:
+    """Returns an error as the page shows it."""
+    if view is None:
+        return None
+    page = "" if view.category in ("input", "program") else EXPLAINED_BY + view.code
+    payload = {} if view.payload is None else {"payload": view.payload}
+    return {**fields_of(view, "code", "category", "who", "message", "cure"), "help_page": view.help or page, **payload}
+
+
+def is_index(text: str) -> bool:
+    """Returns whether a text is a whole number of a sensible size, from 0."""
+    return text.isascii() and text.isdigit() and len(text) <= 15
+
+
 def fields_of(view: object, *names: str) -> Facts:
     """Returns some fields of a view."""
     return {name: getattr(view, name) for name in names}
-
-
-def _list_facts(name: str, view: ServerView) -> Facts:
-    return {
-        "total": len(getattr(view, name)),
-        "malformed": len(view.malformed.get(name, ())),
-        "duplicates": len(view.duplicates.get(name, ())),
-        "at": view.loaded_at.get(name),
-        "error": error_of(view.list_errors.get(name)),
-    }
 
 
 def subscription_of(view: items.SubscriptionView) -> Facts:
@@ -174,10 +194,10 @@ def version_of(version: items.ContentVersion) -> Facts:
 
 def shown_diff(diff: Diff) -> dict[str, Any]:
     """Returns a difference as JSON."""
-    hunks = [{"title": hunk.title, "lines": [_diff_line(line) for line in hunk.lines]} for hunk in diff.hunks]
+
+    def shown(line: DiffLine) -> dict[str, Any]:
+        words = [piece._asdict() for piece in line.pieces]
+        return {"mark": line.sign, "old": line.old, "new": line.new, "words": words}
+
+    hunks = [{"title": hunk.title, "lines": list(map(shown, hunk.lines))} for hunk in diff.hunks]
     return {"hunks": hunks, **fields_of(diff, "added", "removed", "cut", "note", "words")}
-
-
-def _diff_line(line: DiffLine) -> dict[str, Any]:
-    words = [piece._asdict() for piece in line.pieces]
-    return {"mark": line.sign, "old": line.old, "new": line.new, "words": words}

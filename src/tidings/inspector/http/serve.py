@@ -36,11 +36,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.inspector.catalog import Catalog, ServerEntry
-from tidings.inspector.http.api import calls, catalog, contents, questions, saved_sessions, server, session, signing_in
-from tidings.inspector.http.context import Guide, Inspector, Running, SavedCalls
-from tidings.inspector.http.exchange import SLASH, ApiProblem, error_facts
+from tidings.inspector.http.api import calls, catalog, contents, saved_sessions, server, session
+from tidings.inspector.http.context import SLASH, ApiProblem, Guide, Inspector, Running, SavedCalls
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Gate, Key
+from tidings.inspector.http.rows import error_facts
 from tidings.inspector.session import Session, SessionServers, stop_commands
 
 STATIC: Final = Path(__file__).parent.parent / "static"
@@ -108,8 +108,6 @@ class Assets:
 API: Final[tuple[Route, ...]] = (
     *session.ROUTES,
     *server.ROUTES,
-    *signing_in.ROUTES,
-    *questions.ROUTES,
     *contents.ROUTES,
     *calls.ROUTES,
     *catalog.ROUTES,

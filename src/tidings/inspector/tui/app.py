@@ -27,16 +27,15 @@ from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.frame import TABS, draw_server, foot_keys, show_facts, show_numbers, show_tabs
 from tidings.inspector.tui.screens.calls import ListedPane, PromptCallee, ToolCallee
 from tidings.inspector.tui.screens.live import LivePane
-from tidings.inspector.tui.screens.logs import LogsPane
-from tidings.inspector.tui.screens.messages import MessagesPane
+from tidings.inspector.tui.screens.messages import LogsPane, MessagesPane
 from tidings.inspector.tui.screens.questions import Questions
 from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.tasks import TasksPane
 from tidings.inspector.tui.theme import SCHEMES, in_background, theme
-from tidings.inspector.tui.widgets.bars import Bar
+from tidings.inspector.tui.widgets.bars import Bar, one_line
 from tidings.inspector.tui.widgets.lists import RowList, Table
-from tidings.inspector.tui.words import one_line
+from tidings.inspector.view.items import RequestView
 
 EMPTY: Final = "No server yet. n adds one: a URL, or a command."
 RATE: Final = 12  # The largest number of screen updates per second.
@@ -305,9 +304,11 @@ class InspectorApp(App[None]):
         self.do(send)
         self.touch()
 
-    def cancel(self, request: str) -> None:
+    def cancel(self, request: RequestView | None) -> None:
         server = self.server
-        if server is not None and not self.do(lambda: server.cancel(request)):
+        if server is None or request is None or request.over:
+            return
+        if not self.do(lambda: server.cancel(request.id)):
             self.notify("The request has already ended.", timeout=2)
         self.touch()
 

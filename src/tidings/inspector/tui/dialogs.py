@@ -20,9 +20,8 @@ from tidings.errors import TidingsError
 from tidings.inspector.catalog import CatalogError, ServerEntry
 from tidings.inspector.session import SessionServers
 from tidings.inspector.tui.theme import in_background
-from tidings.inspector.tui.widgets.bars import Line
+from tidings.inspector.tui.widgets.bars import Line, one_line
 from tidings.inspector.tui.widgets.text import TextPage, TextView
-from tidings.inspector.tui.words import one_line
 
 if TYPE_CHECKING:
     from tidings.client.accounts import Account

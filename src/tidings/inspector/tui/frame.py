@@ -13,9 +13,8 @@ from textual.widget import Widget
 from tidings._kit.text import counted
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.theme import KINDS, colors_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, one_line, row
 from tidings.inspector.tui.widgets.lists import Draw
-from tidings.inspector.tui.words import one_line
 from tidings.inspector.view.view import ServerView, target_of
 
 SLOT: Final = 5.0
@@ -75,7 +74,7 @@ def state_mark(view: ServerView) -> tuple[str, str]:
 def draw_server(now: Callable[[], float]) -> Draw:
     """Returns the function that draws a server in the list: its name and rate, and its state below."""
 
-    def draw(server: InspectedServer) -> list[tuple[Line, Line]]:
+    def draw(server: InspectedServer) -> Drawn:
         view = server.view
         mark, ink = state_mark(view)
         totals = [counts.total() for counts in slots_of(view, now())]

@@ -8,18 +8,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from starlette.requests import Request
-
 from tidings._kit.bounded_json import NotJson, as_dict, as_dict_or_none, parse_with_comments
 from tidings.errors import BadTarget
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, exported
-from tidings.inspector.http.context import running_of
-from tidings.inspector.http.exchange import ApiProblem, Routes, body, unknown
+from tidings.inspector.http.context import ApiProblem, Asked, Routes, unknown
 from tidings.inspector.session import NameTaken, NoSuchServer, SessionServers
 from tidings.inspector.view.view import target_of
 
-# Keys of an entry that its file does not have.
-_NOT_IN_FILE: Final = frozenset({"name", "target"})
 ROUTES: Final = Routes("/api")
 
 
@@ -49,25 +44,25 @@ def _shown(entry: ServerEntry) -> dict[str, Any]:
     return facts | {"name": entry.name, "target": target_of(facts)}
 
 
-def _changed(request: Request, entry: ServerEntry) -> dict[str, Any]:
-    running_of(request).feed.mark_stale("catalog")
+def _changed(asked: Asked, entry: ServerEntry) -> dict[str, Any]:
+    asked.running.feed.mark_stale("catalog")
     return _shown(entry)
 
 
 @ROUTES.add("GET", "/catalog")
-async def listed(request: Request) -> dict[str, Any]:
+async def listed(asked: Asked) -> dict[str, Any]:
     """Returns all entries, and the problems of others."""
-    servers = running_of(request).servers
+    servers = asked.running.servers
     known, problems = await servers.listing()
     return {**catalog_facts(servers.catalog), "entries": [_shown(each) for each in known], "problems": problems}
 
 
 @ROUTES.add("POST", "/catalog")
-async def add(request: Request) -> dict[str, Any]:
+async def add(asked: Asked) -> dict[str, Any]:
     """Adds a server, given as an entry or as a user would type it (`target`), and connects to it."""
-    servers, given = running_of(request).servers, (await body(request)).values
+    servers = asked.running.servers
     with _as_problems():
-        return _changed(request, await servers.add(await asyncio.to_thread(_entry, servers, given)))
+        return _changed(asked, await servers.add(await asyncio.to_thread(_entry, servers, asked.given.values)))
 
 
 def _entry(servers: SessionServers, given: dict[str, Any]) -> ServerEntry:
@@ -77,42 +72,41 @@ def _entry(servers: SessionServers, given: dict[str, Any]) -> ServerEntry:
         return servers.resolve(target, name if named else None)
     if not isinstance(name, str) or not named:
         raise ApiProblem(400, "bad-body", "`name` is missing.", "Give the server a name.", payload={"path": ["name"]})
-    return ServerEntry.from_raw(name.strip(), _raw(given))
+    return _from_facts(name.strip(), given)
 
 
-def _raw(given: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key not in _NOT_IN_FILE}
+def _from_facts(name: str, facts: dict[str, Any]) -> ServerEntry:
+    return ServerEntry.from_raw(name, {key: value for key, value in facts.items() if key not in ("name", "target")})
 
 
 @ROUTES.add("PUT", "/catalog/{name}")
-async def change(request: Request) -> dict[str, Any]:
+async def change(asked: Asked) -> dict[str, Any]:
     """Replaces an entry. The session connects to the new one."""
-    servers, name, given = running_of(request).servers, request.path_params["name"], (await body(request)).values
+    servers, name, given = asked.running.servers, asked.path["name"], asked.given.values
     with _as_problems():
         await servers.find(name)
-        edited = ServerEntry.from_raw(str(given.get("name", name)).strip(), _raw(given))
-        return _changed(request, await servers.change(name, edited))
+        edited = _from_facts(str(given.get("name", name)).strip(), given)
+        return _changed(asked, await servers.change(name, edited))
 
 
 @ROUTES.add("DELETE", "/catalog/{name}")
-async def remove(request: Request) -> None:
+async def remove(asked: Asked) -> None:
     """Removes a server from the session and the catalog."""
-    running = running_of(request)
     with _as_problems():
-        await running.servers.remove(request.path_params["name"])
-    running.feed.mark_stale("catalog")
+        await asked.running.servers.remove(asked.path["name"])
+    asked.running.feed.mark_stale("catalog")
 
 
 @ROUTES.add("POST", "/catalog/{name}/clone")
-async def clone(request: Request) -> dict[str, Any]:
+async def clone(asked: Asked) -> dict[str, Any]:
     """Adds a copy of a server."""
-    called = (await body(request)).text("as", "", empty=True)
+    called = asked.given.text("as", "", empty=True)
     with _as_problems():
-        return _changed(request, await running_of(request).servers.clone(request.path_params["name"], called))
+        return _changed(asked, await asked.running.servers.clone(asked.path["name"], called))
 
 
 @ROUTES.add("GET", "/clients")
-async def clients(request: Request) -> dict[str, Any]:
+async def clients(asked: Asked) -> dict[str, Any]:
     """Returns the servers that other programs on this machine know."""
     found = [
         {
@@ -122,15 +116,15 @@ async def clients(request: Request) -> dict[str, Any]:
             "servers": [entry.name for entry in each.servers],
             "problem": each.problem,
         }
-        for each in await running_of(request).servers.clients()
+        for each in await asked.running.servers.clients()
     ]
     return {"clients": found}
 
 
 @ROUTES.add("POST", "/catalog/import")
-async def take(request: Request) -> dict[str, Any]:
+async def take(asked: Asked) -> dict[str, Any]:
     """Adds servers of another program's file, or of the text of one. They are not connected to."""
-    servers, given = running_of(request).servers, await body(request)
+    servers, given = asked.running.servers, asked.given
     names = given.names("names")
     with _as_problems():
         if "path" in given.values:
@@ -142,7 +136,7 @@ async def take(request: Request) -> dict[str, Any]:
         if servers.writable is None:
             raise ApiProblem(409, "catalog-read-only", "The catalog is read-only.", "Start with --catalog FILE.")
         imported = await servers.take([each for each in found if names is None or each.name in names])
-    running_of(request).feed.mark_stale("catalog")
+    asked.running.feed.mark_stale("catalog")
     missing = set(names or ()) - {each.name for each in found}
     skipped = [{"name": name, "reason": "it is in the catalog already"} for name in imported.known]
     skipped += [{"name": name, "reason": "it is not in the file"} for name in names or () if name in missing]
@@ -170,9 +164,9 @@ def _in_text(text: str) -> list[ServerEntry]:
 
 
 @ROUTES.add("GET", "/catalog/export")
-async def export(request: Request) -> dict[str, Any]:
+async def export(asked: Asked) -> dict[str, Any]:
     """Returns the catalog as an `mcpServers` file, with secrets masked."""
-    servers = running_of(request).servers
+    servers = asked.running.servers
     if servers.catalog is not None:
         with _as_problems():  # A catalog that cannot be read is not exported as an empty one.
             await asyncio.to_thread(servers.catalog.entries)

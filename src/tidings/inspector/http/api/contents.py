@@ -13,12 +13,10 @@ import codecs
 import re
 from typing import Any, Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts, as_text
-from tidings.inspector.http.context import server_of
-from tidings.inspector.http.exchange import ApiProblem, Routes, number_of, text_of
+from tidings.inspector.http.context import ApiProblem, Asked, Routes
 from tidings.inspector.http.rows import fields_of, shown_diff, version_of
 from tidings.inspector.view.diffs import change_shown
 from tidings.inspector.view.items import ContentVersion
@@ -52,30 +50,29 @@ def tamed(data: bytes) -> bytes | None:
 
 
 @ROUTES.add("GET", "/content")
-async def content(request: Request) -> dict[str, Any]:
+async def content(asked: Asked) -> dict[str, Any]:
     """Returns a version of a resource's content: the newest, or the one that is named."""
-    found = _version(request, "version")
+    found = _version(asked, "version")
     contents = [_part(each, index) for index, each in enumerate(_parts(found))]
     facts = fields_of(found, "uri", "at", "hash", "size", "took", "change")
     return {**facts, "version": found.seq, "contents": contents}
 
 
 @ROUTES.add("GET", "/versions")
-async def versions(request: Request) -> dict[str, Any]:
+async def versions(asked: Asked) -> dict[str, Any]:
     """Returns the versions that are kept, oldest first."""
-    kept = server_of(request).view.contents.get(text_of(request, "uri"), ())
+    kept = asked.server.view.contents.get(asked.given.text("uri"), ())
     return {"versions": [version_of(each) for each in kept]}
 
 
-def _version(request: Request, name: str) -> ContentVersion:
-    view, uri = server_of(request).view, text_of(request, "uri")
-    kept = view.contents.get(uri)
+def _version(asked: Asked, name: str) -> ContentVersion:
+    uri = asked.given.text("uri")
+    kept = asked.server.view.contents.get(uri)
     if kept is None or not len(kept):
         raise ApiProblem(404, "no-such-content", f"There is no content of {uri}.", "Subscribe to it, or read it.")
-    if name not in request.query_params:
+    if name not in asked.given.values:
         return kept[-1]
-    found = kept.get(number_of(request, name))
-    if found is None:
+    if (found := kept.get(asked.given.index(name))) is None:
         message = f"This version of {uri} is not kept any more."
         raise ApiProblem(404, "no-such-version", message, "The oldest are deleted first.")
     return found
@@ -97,16 +94,16 @@ def _part(part: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 @ROUTES.add("GET", "/diff")
-async def diff(request: Request) -> dict[str, Any]:
+async def diff(asked: Asked) -> dict[str, Any]:
     """Returns the differences between two versions."""
-    old, new = _version(request, "from"), _version(request, "to")
+    old, new = _version(asked, "from"), _version(asked, "to")
     return await asyncio.to_thread(lambda: shown_diff(change_shown(old, new)))
 
 
 @ROUTES.add("GET", "/blob")
-async def blob(request: Request) -> Response:
+async def blob(asked: Asked) -> Response:
     """Returns the bytes of a part of a content, or of a result: to be shown, or as they are (`save`)."""
-    part = _blob_part(request)
+    part = _blob_part(asked)
     if part.get("cut") is True:
         raise ApiProblem(404, "content-cut", "It was too large to be kept whole.", "Read it with another program.")
     kind = (as_text(part.get("mimeType")) or "").partition(";")[0].strip().lower()
@@ -117,27 +114,27 @@ async def blob(request: Request) -> Response:
         shown = "text/plain"
     else:
         shown = "application/octet-stream"
-    save = "save" in request.query_params
+    save = "save" in asked.given.values
     if shown in _PAGES and not save:
         page = tamed(data)
         data, shown = (data, "text/plain") if page is None else (page, shown)
     headers = {
         "content-security-policy": _POLICY,
         "content-disposition": "attachment" if save or shown == "application/octet-stream" else "inline",
-        "cache-control": "private, max-age=3600, immutable" if "version" in request.query_params else "no-store",
+        "cache-control": "private, max-age=3600, immutable" if "version" in asked.given.values else "no-store",
     }
     # Without a charset, the page could choose one.
     typed = f"{shown}; charset=utf-8" if shown.startswith("text/") or shown == "image/svg+xml" else shown
     return Response(data, headers={**headers, "content-type": typed})
 
 
-def _blob_part(request: Request) -> dict[str, Any]:
-    index = number_of(request, "index", 0)
-    if "request" in request.query_params:
-        asked = server_of(request).view.requests.get(text_of(request, "request"))
-        parts = [] if asked is None else _result_parts(asked.result)
+def _blob_part(asked: Asked) -> dict[str, Any]:
+    index = asked.given.index("index", 0)
+    if "request" in asked.given.values:
+        request = asked.server.view.requests.get(asked.given.text("request"))
+        parts = [] if request is None else _result_parts(request.result)
     else:
-        parts = _parts(_version(request, "version"))
+        parts = _parts(_version(asked, "version"))
     if index >= len(parts):
         raise ApiProblem(404, "no-such-part", f"It has no part {index}.", "The first is 0.")
     return parts[index]

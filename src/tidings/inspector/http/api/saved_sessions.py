@@ -12,13 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tidings._kit.bounded_json import as_dict, dumps, in_order
-from tidings.inspector.http.context import KeptSession, inspector_of, running_of
-from tidings.inspector.http.exchange import ApiProblem, Routes, body, is_index
-from tidings.inspector.http.rows import Row, row_of_record, shown_diff
+from tidings.inspector.http.context import ApiProblem, Asked, KeptSession, Routes
+from tidings.inspector.http.rows import Row, is_index, row_of_record, shown_diff
 from tidings.inspector.records import LIST_NAMES, Record
 from tidings.inspector.sessions import saved
 from tidings.inspector.sessions.journal import Journal
@@ -36,9 +34,9 @@ ROUTES: Final = Routes("/api/sessions")
 T = TypeVar("T")
 
 
-async def _journal(request: Request) -> Journal:
+async def _journal(asked: Asked) -> Journal:
     """Returns the journal, with everything written. Raises `ApiProblem` if sessions are not saved."""
-    journal = running_of(request).session.journal
+    journal = asked.running.session.journal
     if journal is None or journal.session is None:
         raise ApiProblem(409, "no-journal", "Sessions are not saved.", "Start without --no-journal.")
     await asyncio.to_thread(journal.flush, 2.0)
@@ -69,24 +67,24 @@ async def _sessions(journal: Journal) -> dict[int, dict[str, Any]]:
 
 
 @ROUTES.add("GET")
-async def listed(request: Request) -> dict[str, Any]:
+async def listed(asked: Asked) -> dict[str, Any]:
     """Returns the saved sessions, the newest first."""
-    journal = running_of(request).session.journal
+    journal = asked.running.session.journal
     if journal is None or journal.session is None:
         notice = "Sessions are not saved, neither this one nor others." if journal is None else journal.notice
         return {"sessions": [], "path": None, "notice": notice}
-    found = list((await _sessions(await _journal(request))).values())
+    found = list((await _sessions(await _journal(asked))).values())
     return {"sessions": found, "path": str(journal.path), "notice": journal.trouble or journal.notice}
 
 
 @ROUTES.add("POST", "/save")
-async def save(request: Request) -> dict[str, Any]:
+async def save(asked: Asked) -> dict[str, Any]:
     """Gives the current session a name."""
-    journal = await _journal(request)
+    journal = await _journal(asked)
     known = journal.session or 0
-    title = _title((await body(request)).text("name"))
+    title = _title(asked.given.text("name"))
     await _in_thread(lambda: saved.rename_session(journal.path, known, title))
-    running_of(request).feed.mark_stale("sessions")
+    asked.running.feed.mark_stale("sessions")
     return (await _sessions(journal))[known]
 
 
@@ -96,9 +94,9 @@ def _title(name: str) -> str:
 
 
 @ROUTES.add("GET", "/{id:int}/export")
-async def export(request: Request) -> Response:
+async def export(asked: Asked) -> Response:
     """Returns a session as JSON Lines."""
-    journal, known = await _journal(request), request.path_params["id"]
+    journal, known = await _journal(asked), asked.path["id"]
     if known not in await _sessions(journal):
         raise _no_session(f"There is no session {known}.")
     disposition = f'attachment; filename="tidings-session-{known}.jsonl"'
@@ -119,10 +117,10 @@ def _chunks(path: Path, session: int) -> Iterator[bytes]:
 
 
 @ROUTES.add("POST", "/{id:int}/open")
-async def open_kept(request: Request) -> dict[str, Any]:
+async def open_kept(asked: Asked) -> dict[str, Any]:
     """Opens a session for requests with `X-Tidings-Session`, as it was after the record number `seq`, or at its end."""
-    journal, known = await _journal(request), request.path_params["id"]
-    upto = (await body(request)).number("seq")
+    journal, known = await _journal(asked), asked.path["id"]
+    upto = asked.given.number("seq")
 
     def opened() -> tuple[KeptSession, list[Record]]:
         view, states = SessionView(), dict[str, list[Row]]()
@@ -136,7 +134,7 @@ async def open_kept(request: Request) -> dict[str, Any]:
         return KeptSession(view, states), records
 
     kept, records = await _in_thread(opened)
-    inspector_of(request).kept = {str(known): kept}
+    asked.inspector.kept = {str(known): kept}
     # Some moments to look back to: enough for a slider.
     step = max(1, len(records) // 1_000)
     moments = [[each.seq, each.at] for each in [*records[::step], *records[-1:]]]
@@ -144,9 +142,9 @@ async def open_kept(request: Request) -> dict[str, Any]:
 
 
 @ROUTES.add("POST", "/{id:int}/test")
-async def as_test(request: Request) -> dict[str, Any]:
+async def as_test(asked: Asked) -> dict[str, Any]:
     """Returns pytest files that send the requests of a session to its servers again."""
-    journal, known = await _journal(request), request.path_params["id"]
+    journal, known = await _journal(asked), asked.path["id"]
     view = await _in_thread(lambda: replay(saved.load_session(journal.path, known)))
     files: dict[str, str] = {}
     for name, server in view.servers.items():
@@ -156,16 +154,16 @@ async def as_test(request: Request) -> dict[str, Any]:
     return {"files": files}
 
 
-@ROUTES.add("POST", "/import")
-async def take(request: Request) -> dict[str, Any]:
+@ROUTES.add("POST", "/import", _LARGEST_IMPORT)
+async def take(asked: Asked) -> dict[str, Any]:
     """Saves a session that was exported elsewhere."""
-    path, given = (await _journal(request)).path, await body(request, _LARGEST_IMPORT)
+    path, given = (await _journal(asked)).path, asked.given
     text, name = given.text("text"), given.text("name", "", empty=True)
     try:
         taken = await asyncio.to_thread(imported, path, text, _title(name) or None)
     except NotASession as error:
         raise ApiProblem(400, "not-a-session", f"The text {error}.", "Choose a file that was exported here.") from None
-    running_of(request).feed.mark_stale("sessions")
+    asked.running.feed.mark_stale("sessions")
     return taken
 
 
@@ -184,20 +182,19 @@ def imported(path: Path, text: str, title: str | None) -> dict[str, Any]:
 
 
 @ROUTES.add("DELETE", "/{id:int}")
-async def remove(request: Request) -> None:
+async def remove(asked: Asked) -> None:
     """Deletes a session, unless it is the current one."""
-    journal, known = await _journal(request), request.path_params["id"]
+    journal, known = await _journal(asked), asked.path["id"]
     if known == journal.session:
         raise ApiProblem(409, "session-runs", "This session is running.", "Delete it when it has ended.")
     await _in_thread(lambda: saved.delete_session(journal.path, known))
-    running_of(request).feed.mark_stale("sessions")
+    asked.running.feed.mark_stale("sessions")
 
 
 @ROUTES.add("POST", "/compare")
-async def compare(request: Request) -> dict[str, Any]:
+async def compare(asked: Asked) -> dict[str, Any]:
     """Returns the differences between two sessions."""
-    journal, given = await _journal(request), await body(request)
-    names = (given.text("a"), given.text("b"))
+    journal, names = await _journal(asked), (asked.given.text("a"), asked.given.text("b"))
     for name in names:
         if not is_index(name):
             raise _no_session(f"There is no session {name!r}.")

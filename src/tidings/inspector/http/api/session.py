@@ -9,15 +9,13 @@ from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from tidings._version import __version__
 from tidings.inspector.http.api.catalog import catalog_facts
-from tidings.inspector.http.context import Guide, inspector_of, kept_of, running_of
-from tidings.inspector.http.exchange import ApiProblem, Routes, answered, body, error_of, number_of, unknown
-from tidings.inspector.http.feed import FeedResponse, after_of
-from tidings.inspector.http.rows import RINGS, Row, row_of
+from tidings.inspector.http.context import ApiProblem, Asked, Guide, Routes, answered, unknown
+from tidings.inspector.http.feed import FeedResponse
+from tidings.inspector.http.rows import RINGS, Row, error_of, is_index, row_of
 from tidings.inspector.view.error_report import help_pages
 from tidings.inspector.view.items import ChangeView, MessageView
 from tidings.inspector.view.view import ServerView
@@ -27,11 +25,11 @@ MOST_ROWS: Final = 20_000
 ROUTES: Final = Routes("/api")
 
 
-@ROUTES.add("POST", "/enter")
-async def enter(request: Request) -> Response:
+@ROUTES.add("POST", "/enter", 4096)
+async def enter(asked: Asked) -> Response:
     """Exchanges the token for a cookie and a key."""
-    key = inspector_of(request).key
-    if not key.opens((await body(request, 4096)).values.get("token")):
+    key = asked.inspector.key
+    if not key.opens(asked.given.values.get("token")):
         return Response(status_code=401, headers={"cache-control": "no-store"})
     response = answered({"key": key.word})
     response.headers["set-cookie"] = key.cookie
@@ -39,15 +37,15 @@ async def enter(request: Request) -> Response:
 
 
 @ROUTES.add("POST", "/link")
-async def another_link(request: Request) -> dict[str, str]:
+async def another_link(asked: Asked) -> dict[str, str]:
     """Returns the token of a link that opens the page in another browser, once."""
-    return {"token": inspector_of(request).key.renew()}
+    return {"token": asked.inspector.key.renew()}
 
 
 @ROUTES.add("GET", "/hello")
-async def hello(request: Request) -> dict[str, Any]:
+async def hello(asked: Asked) -> dict[str, Any]:
     """Returns the version of this program, and whether its session has started."""
-    inspector = inspector_of(request)
+    inspector = asked.inspector
     running = inspector.running
     return {
         "version": __version__,
@@ -61,26 +59,22 @@ async def hello(request: Request) -> dict[str, Any]:
 
 
 @ROUTES.add("GET", "/snapshot")
-async def snapshot(request: Request) -> dict[str, Any]:
+async def snapshot(asked: Asked) -> dict[str, Any]:
     """Returns the facts of all servers. The stream continues after `seq`."""
-    running, kept = running_of(request), kept_of(request)
-    session = running.session.view if kept is None else kept.view
-    servers = [running.feed.facts(view, is_kept=kept is not None) for view in session.servers.values()]
-    return {"seq": running.feed.seq if kept is None else session.seq, "now": time.time(), "servers": servers}
+    feed, is_kept = asked.running.feed, asked.kept is not None
+    servers = [feed.facts(view, is_kept=is_kept) for view in asked.view.servers.values()]
+    return {"seq": asked.view.seq, "now": time.time(), "servers": servers}
 
 
 @ROUTES.add("GET", "/rows")
-async def rows(request: Request) -> dict[str, Any]:
+async def rows(asked: Asked) -> dict[str, Any]:
     """Returns the rows that are kept, oldest first."""
-    after = number_of(request, "after", 0)
-    limit = min(max(number_of(request, "limit", MOST_ROWS), 1), MOST_ROWS)
-    feed, shown = running_of(request).feed, kept_of(request)
-    session = running_of(request).session.view if shown is None else shown.view
-    states = (feed if shown is None else shown).states
-    kept = [_kept(view, states(view.name), after) for view in session.servers.values()]
+    after, limit = asked.given.index("after", 0), min(max(asked.given.index("limit", MOST_ROWS), 1), MOST_ROWS)
+    states = (asked.kept or asked.running.feed).states
+    kept = [_kept(view, states(view.name), after) for view in asked.view.servers.values()]
     found = [made() for _, made in islice(heapq.merge(*kept, key=itemgetter(0)), limit)]
     more = len(found) == limit
-    return {"rows": found, "to": found[-1]["seq"] if more else max(after, session.seq), "more": more}
+    return {"rows": found, "to": found[-1]["seq"] if more else max(after, asked.view.seq), "more": more}
 
 
 def _kept(view: ServerView, states: Iterable[Row], after: int) -> Iterator[tuple[int, Callable[[], Row]]]:
@@ -101,21 +95,22 @@ def _is_answer(message: MessageView, view: ServerView) -> bool:
 
 
 @ROUTES.add("GET", "/stream")
-async def stream(request: Request) -> Response:
+async def stream(asked: Asked) -> Response:
     """Streams what happens from now on, or after a record that is still known."""
-    inspector = inspector_of(request)
-    return FeedResponse(running_of(request).feed, after_of(request), inspector.stopping, inspector.streams)
+    # The last record that a reader has, as its browser or its page says; -1 if neither does.
+    after = asked.request.headers.get("last-event-id", ""), asked.given.values.get("after", "")
+    seq = next((int(text) for text in after if is_index(text)), -1)
+    return FeedResponse(asked.running.feed, seq, asked.inspector.stopping, asked.inspector.streams)
 
 
 @ROUTES.add("GET", "/record/{seq:int}")
-async def record(request: Request) -> dict[str, Any]:
+async def record(asked: Asked) -> dict[str, Any]:
     """Returns everything that a row is about."""
-    seq = request.path_params["seq"]
-    session, kept = running_of(request).session, kept_of(request)
-    for view in (session.view if kept is None else kept.view).servers.values():
+    seq = asked.path["seq"]
+    for view in asked.view.servers.values():
         if (found := _whole(view, seq)) is not None:
             return {"seq": seq, "server": view.name, **found}
-    if kept is None and (since := session.since(seq - 1)) and since[0].seq == seq:
+    if asked.kept is None and (since := asked.running.session.since(seq - 1)) and since[0].seq == seq:
         return since[0].to_json()
     raise ApiProblem(404, "no-such-record", f"Record {seq} is not kept any more.", "The oldest are deleted first.")
 
@@ -147,40 +142,39 @@ def _exchanged(message: MessageView, view: ServerView) -> dict[str, Any]:
 
 
 @ROUTES.add("GET", "/tour")
-async def tour(request: Request) -> dict[str, Any]:
+async def tour(asked: Asked) -> dict[str, Any]:
     """Returns the steps of the tour (`tidings demo`) and their effects."""
-    return _guide(request).facts()
+    return _guide(asked).facts()
 
 
 @ROUTES.add("POST", "/tour/{step}")
-async def do(request: Request) -> None:
+async def do(asked: Asked) -> None:
     """Does a step of the tour, whose facts tell the effect."""
-    step = request.path_params["step"]
+    step = asked.path["step"]
     try:
-        begun = _guide(request).do(step)
+        begun = _guide(asked).do(step)
     except KeyError:
         raise ApiProblem(404, "no-such-step", f"There is no step {step!r}.") from None
     if not begun:
         raise ApiProblem(409, "starting", "The servers are starting.", "Try again in a moment.", who="this program")
 
 
-def _guide(request: Request) -> Guide:
-    guide = inspector_of(request).guide
-    if guide is None:
+def _guide(asked: Asked) -> Guide:
+    if (guide := asked.inspector.guide) is None:
         raise ApiProblem(404, "no-tour", "There is no tour here.", "Start `tidings demo`.")
     return guide
 
 
 @ROUTES.add("GET", "/help")
-async def help_codes(_: Request) -> dict[str, Any]:
+async def help_codes(_: Asked) -> dict[str, Any]:
     """Returns the codes of errors that have a page."""
     return {"codes": sorted(help_pages())}
 
 
 @ROUTES.add("GET", "/help/{code}")
-async def help_page(request: Request) -> dict[str, Any]:
+async def help_page(asked: Asked) -> dict[str, Any]:
     """Returns the page about an error code, as Markdown."""
-    code, pages = request.path_params["code"], help_pages()
+    code, pages = asked.path["code"], help_pages()
     if code not in pages:
         raise unknown("help page", code, pages)
     return {"code": code, "text": pages[code].read_text(encoding="utf-8")}

@@ -17,11 +17,10 @@ from tidings.inspector.forms import check, check_result, form, prompt_schema
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.tasks import outcome_page, progress_words, request_state
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, clock, one_line
 from tidings.inspector.tui.widgets.forms import Complete, Form
 from tidings.inspector.tui.widgets.lists import Draw, RowList, Table
 from tidings.inspector.tui.widgets.text import TextPage, TextView
-from tidings.inspector.tui.words import clock, one_line
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
@@ -44,11 +43,6 @@ class Callee:
 
     def is_its(self, request: RequestView) -> bool:
         return request.method == self.method and request.params.get("name") == self.name
-
-    def check_result(self, result: Any) -> list[str] | None:
-        """Returns problems of a result; None without an output schema."""
-        problems = check_result(self.item, result)
-        return None if problems is None else [problem.message for problem in problems]
 
 
 class CallForm(Container):
@@ -101,16 +95,22 @@ class CallForm(Container):
         self._title.show([BarPart(one_line(callee.name), "b-ink"), BarPart("  "), *callee.badges])
         self._about.update(one_line(callee.description, 600))
         self.form.show(form(callee.schema), self._kept.get(callee.key), callee.complete)
-        self._say_buttons()
+        self._say_buttons(callee)
         self.take()
 
-    def _say_buttons(self) -> None:
-        verb = self.callee.verb if self.callee is not None else "Send"
-        self._buttons.show(self.form.buttons(verb, "send", "json"))
+    def _say_buttons(self, callee: Callee) -> None:
+        self._buttons.show(
+            [
+                BarPart(f" {callee.verb} ", "b-accent on chosen", "send"),
+                BarPart(" ctrl+r", "faint", "send"),
+                BarPart("   "),
+                BarPart("Form" if self.form.is_json else "JSON", "ink", "json"),
+                BarPart(" ctrl+j", "faint", "json"),
+            ]
+        )
 
     def take(self) -> None:
-        callee = self.callee
-        if callee is None:
+        if (callee := self.callee) is None:
             return
         requests = reversed(self._pane.view.requests.values())
         self.calls.update([each for each in requests if not each.aside and callee.is_its(each)])
@@ -125,11 +125,10 @@ class CallForm(Container):
 
     def _show(self, request: RequestView | None) -> None:
         if request is None:
-            if self._shown != "hint":
+            if self._shown != "hint" and self.callee is not None:
                 self._shown = "hint"
                 self._state.show([])
-                verb = self.callee.verb.lower() if self.callee is not None else "send"
-                self.reader.say(f"The result appears here. ctrl+r {verb}s it.")
+                self.reader.say(f"The result appears here. ctrl+r {self.callee.verb.lower()}s it.")
             return
         now = self._pane.inspector.now()
         words, ink = request_state(request, now)
@@ -141,10 +140,11 @@ class CallForm(Container):
         if shown != self._shown:
             self._shown = shown
             done = self.callee if request.status == "completed" else None
-            problems = done.check_result(request.result) if done is not None else None
+            found = None if done is None else check_result(done.item, request.result)
+            problems = None if found is None else [problem.message for problem in found]
             self.reader.show(outcome_page(request, problems), request.id)
 
-    def _draw(self, request: RequestView) -> list[tuple[Line, Line]]:
+    def _draw(self, request: RequestView) -> Drawn:
         arguments = shown(request.params.get("arguments") or request.params.get("uri") or {})
         left: Line = [(clock(request.created_at), "faint"), ("  " + one_line(arguments), "ink")]
         return [(left, [request_state(request, self._pane.inspector.now())])]
@@ -165,7 +165,7 @@ class CallForm(Container):
         self.history.choose_newest()
 
     def _complain(self, problems: list[str]) -> None:
-        self._complaints = list(problems)
+        self._complaints = problems
         self._problems.set_class(bool(problems), "some")
         again = "\nctrl+r again sends it as it is: the server may judge otherwise." if problems else ""
         self._problems.update("\n".join(one_line(each, 300) for each in problems[:4]) + again)
@@ -173,12 +173,11 @@ class CallForm(Container):
     def action_json(self) -> None:
         if (problem := self.form.toggle()) is not None:
             self._complain([problem])
-        self._say_buttons()
+        if self.callee is not None:
+            self._say_buttons(self.callee)
 
     def action_cancel(self) -> None:
-        request = self.history.chosen
-        if request is not None and not request.over:
-            self._pane.inspector.cancel(request.id)
+        self._pane.inspector.cancel(self.history.chosen)
 
 
 class CallerPane(Pane):
@@ -243,7 +242,7 @@ def item_text(item: dict[str, Any]) -> str:
     return f"{item.get('name')} {item.get('title') or ''} {item.get('description') or ''}"
 
 
-def draw_item(item: dict[str, Any]) -> list[tuple[Line, Line]]:
+def draw_item(item: dict[str, Any]) -> Drawn:
     """Draws a row: the name and the description."""
     description = item.get("title") or item.get("description") or ""
     is_task = as_dict(item.get("execution")).get("taskSupport") == "required"

@@ -10,10 +10,9 @@ from tidings.inspector.tui.frame import Timeline
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.theme import KINDS
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, Parts
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, Parts, clock, one_line, took
 from tidings.inspector.tui.widgets.lists import ArrivingEntries
 from tidings.inspector.tui.widgets.text import TextPage
-from tidings.inspector.tui.words import clock, one_line, took
 from tidings.inspector.view.items import ChangeView
 
 EMPTY: Final = (
@@ -42,7 +41,7 @@ class LivePane(Pane):
             yield self._hops
             yield self._versions
 
-    def _draw(self, change: ChangeView) -> list[tuple[Line, Line]]:
+    def _draw(self, change: ChangeView) -> Drawn:
         return draw_change(change, narrow=self.inspector.size.width < 140)
 
     def update_list(self) -> None:
@@ -50,7 +49,7 @@ class LivePane(Pane):
         self.rows.model.update(self.view.changes)
 
     def show_item(self, change: ChangeView | None) -> None:
-        if change is None or not self.has_server:
+        if change is None or self.inspector.server is None:
             self._name.show([])
             self._hops.show([])
             self._versions.clear("Choose a change to see what is different.")
@@ -89,7 +88,7 @@ def list_page(change: ChangeView) -> TextPage:
     return TextPage(*lines or [[("The list was loaded again, and nothing in it is different.", "soft")]])
 
 
-def draw_change(change: ChangeView, *, narrow: bool = False) -> list[tuple[Line, Line]]:
+def draw_change(change: ChangeView, *, narrow: bool = False) -> Drawn:
     """Draws a row: time, kind, subject, and the time until it was fresh."""
     kind, words = (" ■ ", KINDS.get(change.change, "soft")), (one_line(change_words(change)), "ink")
     if change.away:

@@ -1,15 +1,18 @@
-"""Messages: every JSON-RPC message on the wire, and every HTTP exchange, with secrets masked."""
+"""What goes over the wire: messages and HTTP exchanges, secrets masked; log messages, error output, notifications."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import is_cut, shown
+from tidings.inspector.catalog import LOG_LEVELS
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
-from tidings.inspector.tui.widgets.bars import BarPart, Line
-from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, cut_page, json_page
-from tidings.inspector.tui.words import clock, one_line, size, took
-from tidings.inspector.view.items import ExchangeView, MessageView
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, choice, clock, one_line, size, took
+from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, cut_page, json_page, text_page
+from tidings.inspector.view.items import ExchangeView, LineView, LogView, MessageView, NotificationView
+from tidings.inspector.view.rings import Ring
 
 
 class MessagesPane(SourcesPane):
@@ -36,18 +39,19 @@ class MessagesPane(SourcesPane):
             self.rows.choose(message.partner)
 
     def action_edit(self) -> None:
-        if (request := self._request()) is not None:
-            self.inspector.edit_request(*request)
-
-    def _request(self) -> tuple[str, Any] | None:
-        """Returns the selected message if it is a request of ours; for a response, its request."""
-        message = self.rows.chosen
-        if self.source == "messages" and message is not None and message.kind in ("response", "error"):
+        """Edits the selected message if it is a request of ours; for a response, its request."""
+        message = self.rows.chosen if self.source == "messages" else None
+        if message is not None and message.kind in ("response", "error"):
             message = self.view.messages.get(message.partner) if message.partner is not None else None
-        if self.source != "messages" or message is None or message.kind != "request" or message.incoming:
+        if message is None or message.kind != "request" or message.incoming:
             self.inspector.notify("Choose a request that was sent, or its answer.", timeout=3)
-            return None
-        return str(message.method), message.body.get("params")
+        else:
+            self.inspector.edit_request(str(message.method), message.body.get("params"))
+
+
+def as_words(value: Any, limit: int = 300) -> str:
+    """Returns a JSON value in one line."""
+    return one_line(value if isinstance(value, str) else shown(value), limit)
 
 
 class MessageSource(EntrySource):
@@ -61,10 +65,9 @@ class MessageSource(EntrySource):
 
     def _summary(self, body: dict[str, Any], limit: int) -> str:
         """Returns the content of a message without its frame."""
-        value = next((body[part] for part in ("params", "result", "error", "head") if part in body), "")
-        return one_line(value if isinstance(value, str) else shown(value), limit)
+        return as_words(next((body[part] for part in ("params", "result", "error", "head") if part in body), ""), limit)
 
-    def draw(self, entry: MessageView) -> list[tuple[Line, Line]]:
+    def draw(self, entry: MessageView) -> Drawn:
         arrow = (" ← ", "updated") if entry.incoming else (" → ", "tools")
         name = entry.method or ("answer" if entry.kind == "response" else entry.kind)
         ink = "bad" if entry.kind == "error" else "ink"
@@ -84,8 +87,7 @@ class MessageSource(EntrySource):
             hints.append("e edits and sends it")
         if hints:
             lines.append([("   ".join(hints), "faint")])
-        body = cut_page(entry.body) if is_cut(entry.body) else json_page(entry.body)
-        return JoinedPage([TextPage(*lines, []), body])
+        return JoinedPage(*lines, [], cut_page(entry.body) if is_cut(entry.body) else json_page(entry.body))
 
     def state(self, entry: MessageView) -> object:
         return entry.partner
@@ -100,7 +102,7 @@ class ExchangeSource(EntrySource):
     def text(self, entry: ExchangeView) -> str:
         return f"{entry.method} {entry.url} {entry.status or ''} {entry.error or ''}"
 
-    def draw(self, entry: ExchangeView) -> list[tuple[Line, Line]]:
+    def draw(self, entry: ExchangeView) -> Drawn:
         status = entry.error or (str(entry.status) if entry.status else "waiting")
         failed = bool(entry.error) or (entry.status or 0) >= 400
         left: Line = [
@@ -130,3 +132,116 @@ class ExchangeSource(EntrySource):
 
     def state(self, entry: ExchangeView) -> object:
         return entry.ended
+
+
+_TITLES: Final = {"logs": "Logs", "stderr": "Error output", "notifications": "Notifications"}
+_INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning": "warn"}
+
+
+class LogsPane(SourcesPane):
+    """The log messages, error output and notifications of one server."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "source", "Logs, error output, notifications", show=False),
+        Binding("l", "level", "Show from the next level on", show=False),
+        Binding("L", "ask", "Ask the server for another level", show=False),
+    ]
+
+    def __init__(self, tab: str) -> None:
+        super().__init__(tab, {"logs": LogSource(), "stderr": LineSource(), "notifications": NotificationSource()})
+        self.level = "debug"
+        self.asked = "info"
+        self._bar = Bar("ground")
+
+    def compose(self) -> ComposeResult:
+        yield self._bar
+        yield from super().compose()
+
+    def entries(self) -> Sequence[Any] | Ring[Any]:
+        entries, least = super().entries(), LOG_LEVELS.index(self.level)
+        if self.source != "logs" or least == 0:
+            return entries
+        # An unknown level counts as the highest, so that it is never hidden.
+        return [log for log in entries if log.level not in LOG_LEVELS or LOG_LEVELS.index(log.level) >= least]
+
+    def say(self) -> None:
+        parts: list[BarPart] = []
+        for name, title in _TITLES.items():
+            count = len(getattr(self.view, name))
+            words = f" {title} {count:,} " if count else f" {title} "
+            parts += [choice(words, f"source('{name}')", on=name == self.source), BarPart(" ")]
+        right = [
+            BarPart(f"from {self.level} on", "ink", "level"),
+            BarPart(" l", "accent"),
+            BarPart(f"   server sends {self.asked} on", "faint", "ask"),
+            BarPart(" L", "accent"),
+        ]
+        self._bar.show(parts, right if self.source == "logs" else [])
+
+    def action_level(self) -> None:
+        self.level = LOG_LEVELS[(LOG_LEVELS.index(self.level) + 1) % 5]
+        self.models["logs"].reset()
+        self.take()
+
+    def action_ask(self) -> None:
+        if (server := self.inspector.server) is not None:
+            self.asked = LOG_LEVELS[(LOG_LEVELS.index(self.asked) - 1) % 5]
+            self.inspector.attempt(server.set_log_level(self.asked))
+            self.say()
+
+
+class LogSource(EntrySource):
+    """Log messages: time, level, text."""
+
+    noun = "log message"
+    empty = "No log message. A server sends them from the level on that it is asked for: L asks for the next one."
+
+    def text(self, entry: LogView) -> str:
+        return f"{entry.level} {entry.logger or ''} {as_words(entry.data, 2000)}"
+
+    def draw(self, entry: LogView) -> Drawn:
+        level = (f" {one_line(entry.level)[:8]:<8} ", _INKS.get(entry.level, "bad"))
+        left: Line = [(clock(entry.at), "faint"), level, (as_words(entry.data), "ink")]
+        return [(left, [(one_line(entry.logger), "faint")] if entry.logger else [])]
+
+    def page(self, entry: LogView) -> TextPage:
+        by = f" by {one_line(entry.logger)}" if entry.logger else ""
+        level = (one_line(entry.level), "b-" + _INKS.get(entry.level, "bad"))
+        body = text_page(entry.data) if isinstance(entry.data, str) else json_page(entry.data)
+        return JoinedPage([level, (f" at {clock(entry.at, millis=True)}{by}", "soft")], [], body)
+
+
+class LineSource(EntrySource):
+    """Lines of error output; invalid messages are marked."""
+
+    noun = "line"
+    empty = "No error output. What a command writes to its error output appears here, also after it has died."
+
+    def text(self, entry: LineView) -> str:
+        return entry.text
+
+    def draw(self, entry: LineView) -> Drawn:
+        mark = (" no message ", "bad") if entry.garbage else (" ", "soft")
+        return [([(clock(entry.at), "faint"), mark, (one_line(entry.text), "ink")], [])]
+
+    def page(self, entry: LineView) -> TextPage:
+        what = "sent on its output, and is no message" if entry.garbage else "error output"
+        return JoinedPage([(f"{what}, at {clock(entry.at, millis=True)}", "soft")], [], text_page(entry.text))
+
+
+class NotificationSource(EntrySource):
+    """Notifications: time, method, parameters."""
+
+    noun = "notification"
+    empty = "No notification. Whatever a server tells by itself appears here."
+
+    def text(self, entry: NotificationView) -> str:
+        return f"{entry.method} {as_words(entry.params or {}, 2000)}"
+
+    def draw(self, entry: NotificationView) -> Drawn:
+        method, params = " " + one_line(entry.method), "  " + as_words(entry.params or {})
+        return [([(clock(entry.at), "faint"), (method, "ink"), (params, "faint")], [])]
+
+    def page(self, entry: NotificationView) -> TextPage:
+        facts: Line = [(one_line(entry.method), "b-ink"), (f" at {clock(entry.at, millis=True)}", "soft")]
+        return JoinedPage(facts, [], json_page(entry.params or {}))

@@ -4,22 +4,21 @@ Sampling is answered with a text, an elicitation with its form (or declined, or 
 per line.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
-from tidings._kit.bounded_json import as_dict, as_dicts
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts
 from tidings._kit.text import counted
 from tidings.inspector.forms import Field, form
-from tidings.inspector.tui.screens.tasks import message_pages
+from tidings.inspector.tui.screens.tasks import message_parts
 from tidings.inspector.tui.theme import inspector_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, wrap
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, Parts, one_line, took, wrap
 from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import RowList, Table
-from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, TextView, json_page
-from tidings.inspector.tui.words import one_line, took
+from tidings.inspector.tui.widgets.text import JoinedPage, Part, TextPage, TextView, json_page
 from tidings.inspector.view.items import QuestionView, RequestView
 
 if TYPE_CHECKING:
@@ -114,9 +113,15 @@ class Questions(Vertical):
         asker = self._inspector.session.servers[asked[0]].view.requests.get(question.request or "")
         self._reader.show(question_page(question, asker), shown)
         self.form.show(answer_form(question))
-        answer = "Answer" if question.kind in ("sampling", "roots") else "Accept"
-        dismiss = question.kind == "elicitation"
-        self._buttons.show(button_parts(answer, "ctrl+", dismiss), [], (button_parts(answer, "^", dismiss), []))
+        asks = question.kind == "elicitation"
+        ways: list[Parts] = []
+        for control in ("ctrl+", "^"):
+            parts = [BarPart(f" {'Accept' if asks else 'Answer'} ", "b-accent on chosen", "answer")]
+            parts += [BarPart(f" {control}r   ", "faint"), BarPart("Refuse", "warn", "refuse")]
+            parts += [BarPart(f" {control}x", "faint")]
+            parts += [BarPart("   Dismiss", "soft", "refuse(True)"), BarPart(f" {control}o", "faint")] if asks else []
+            ways.append((parts, []))
+        self._buttons.show(*ways[0], ways[1])
 
     def action_answer(self) -> None:
         asked = self.list.chosen
@@ -144,7 +149,7 @@ class Questions(Vertical):
         self.list.focus()
         self._inspector.touch()
 
-    def _draw(self, asked: Asked) -> list[tuple[Line, Line]]:
+    def _draw(self, asked: Asked) -> Drawn:
         name, question = asked
         server, words = " " + one_line(name), "  " + one_line(question.message)
         left: Line = [(one_line(question.kind), "warn"), (server, "soft"), (words, "ink")]
@@ -153,51 +158,36 @@ class Questions(Vertical):
         return [(left, [(took(max(0.0, question.deadline - self._inspector.now())) + " left", "faint")])]
 
 
-def button_parts(answer: str, control: str, dismiss: bool) -> list[BarPart]:
-    """Returns the buttons of a question with their keys."""
-    parts = [BarPart(f" {answer} ", "b-accent on chosen", "answer"), BarPart(f" {control}r   ", "faint")]
-    parts += [BarPart("Refuse", "warn", "refuse"), BarPart(f" {control}x", "faint")]
-    if dismiss:
-        parts += [BarPart("   Dismiss", "soft", "refuse(True)"), BarPart(f" {control}o", "faint")]
-    return parts
-
-
 def question_page(question: QuestionView, asker: RequestView | None = None) -> TextPage:
     """Shows a whole question, and the request that led to it, if that is known."""
     params = as_dict(question.params)
-    cause: list[Line] = [] if asker is None else [[("Asked by ", "soft"), (one_line(asker.title), "accent")], []]
-    lines: list[Line] = [*cause, *([(line, "ink")] for line in wrap(one_line(question.message, 4000), 60))]
-    if question.kind == "roots":
-        return TextPage(*cause, [("The server asks which folders it may work in.", "ink")])
-    if question.kind == "elicitation":
-        if params.get("url"):
-            lines += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
-        return TextPage(*lines)
-    pages = [TextPage(*cause)] if cause else []
-    if params.get("systemPrompt"):
-        pages.append(TextPage([("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []))
-    for said in as_dicts(params.get("messages")):
-        pages += message_pages(said)
+    parts: list[Part] = [] if asker is None else [[("Asked by ", "soft"), (one_line(asker.title), "accent")], []]
+    messages = as_dicts(params.get("messages")) if question.kind == "sampling" else []
     facts = {key: params[key] for key in ("maxTokens", "temperature", "modelPreferences", "tools") if key in params}
-    if facts:
-        pages += [TextPage([]), json_page(facts)]
-    return JoinedPage(pages) if pages else TextPage(*lines)
+    if question.kind == "roots":
+        parts.append([("The server asks which folders it may work in.", "ink")])
+    elif not messages:
+        parts += [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
+    if question.kind == "elicitation" and params.get("url"):
+        parts += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
+    if question.kind == "sampling":
+        if params.get("systemPrompt"):
+            parts += [[("system  ", "b-accent"), (one_line(params["systemPrompt"], 1000), "ink")], []]
+        parts += [part for said in messages for part in message_parts(said)]
+        parts += [[], json_page(facts)] if facts else []
+    return JoinedPage(*parts)
+
+
+_ANSWER: Final = Field("multiline", name="answer", required=True, description="what the model would say")
+_FOLDERS: Final = Field("multiline", name="folders", description="one a line; none: leave it empty")
 
 
 def answer_form(question: QuestionView) -> Field:
     """Returns the form for an answer."""
-    params = as_dict(question.params)
-    match question.kind:
-        case "elicitation" if isinstance(params.get("requestedSchema"), dict):
-            return form(params["requestedSchema"])
-        case "elicitation":
-            return Field("object", required=True)
-        case "roots":
-            folders = Field("multiline", name="folders", description="one a line; none: leave it empty")
-            return Field("object", required=True, fields=(folders,))
-        case _:
-            text = Field("multiline", name="answer", required=True, description="what the model would say")
-            return Field("object", required=True, fields=(text,))
+    if question.kind == "elicitation":
+        schema = as_dict_or_none(as_dict(question.params).get("requestedSchema"))
+        return Field("object", required=True) if schema is None else form(schema)
+    return Field("object", required=True, fields=(_FOLDERS if question.kind == "roots" else _ANSWER,))
 
 
 def answer_of(question: QuestionView, value: Any) -> Any:

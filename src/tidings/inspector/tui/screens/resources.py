@@ -16,9 +16,8 @@ from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.tasks import error_page, failed_read
 from tidings.inspector.tui.screens.versions import Versions
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, clock, one_line, size
 from tidings.inspector.tui.widgets.lists import RowList, Table
-from tidings.inspector.tui.words import clock, one_line, size
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
@@ -158,7 +157,7 @@ class ResourcesPane(CallerPane):
         else:
             self.versions.clear("Not read yet. r reads it; s subscribes, and shows what changes from then on.")
 
-    def _draw(self, row: ResourceRow) -> list[tuple[Line, Line]]:
+    def _draw(self, row: ResourceRow) -> Drawn:
         if row.kind == "template":
             return [([("{} ", "tools"), (one_line(row.key), "ink")], [("template", "faint")])]
         subscription = self.view.subscriptions.get(row.key)

@@ -1,6 +1,5 @@
 """The base of every tab: a list on the left, the selected item on the right; and a tab for several sources."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,10 +8,9 @@ from textual.containers import Horizontal, Vertical
 
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.theme import inspector_of
-from tidings.inspector.tui.widgets.bars import Line
+from tidings.inspector.tui.widgets.bars import Drawn, clock
 from tidings.inspector.tui.widgets.lists import ArrivingEntries, Column, Draw, RowList, RowSource
 from tidings.inspector.tui.widgets.text import TextPage, TextView
-from tidings.inspector.tui.words import clock
 from tidings.inspector.view.rings import Ring
 from tidings.inspector.view.view import ServerView
 
@@ -31,10 +29,6 @@ class Pane(Vertical):
     @property
     def inspector(self) -> "InspectorApp":
         return inspector_of(self)
-
-    @property
-    def has_server(self) -> bool:
-        return self.inspector.server is not None
 
     @property
     def server(self) -> InspectedServer:
@@ -68,7 +62,7 @@ class Pane(Vertical):
         self.set_class(not zoomed, part)
 
     def take(self) -> None:
-        if self.has_server:
+        if self.inspector.server is not None:
             self.update_list()
             self.column.take()
             self.show_item(self.rows.chosen)
@@ -87,8 +81,8 @@ class Pane(Vertical):
         self.show_item(event.item)
 
 
-class EntrySource(ABC):
-    """A ring of the view, and how its entries are shown."""
+class EntrySource:
+    """A ring of the view, and how its entries are shown: in a row, as a page, and as a text for the filter."""
 
     noun: ClassVar[str]
     empty: ClassVar[str]
@@ -101,17 +95,14 @@ class EntrySource(ABC):
     def model(self) -> RowSource[Any]:
         return ArrivingEntries(lambda entry: entry.seq, self.text)
 
-    @abstractmethod
     def text(self, entry: Any) -> str:
-        """Returns the text for a filter."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def draw(self, entry: Any) -> list[tuple[Line, Line]]:
-        """Draws the row of an entry."""
+    def draw(self, entry: Any) -> Drawn:
+        raise NotImplementedError
 
-    @abstractmethod
     def page(self, entry: Any) -> TextPage:
-        """Shows a whole entry."""
+        raise NotImplementedError
 
     def state(self, entry: Any) -> object:
         """Returns the state of an entry: its page is made again when it changes."""

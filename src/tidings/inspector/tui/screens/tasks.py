@@ -8,10 +8,11 @@ from textual.binding import Binding, BindingType
 from tidings._kit.bounded_json import as_dict, is_cut, shown
 from tidings._kit.text import rough_duration
 from tidings.inspector.tui.screens.screen import EntrySource, Pane, SourcesPane
-from tidings.inspector.tui.widgets.bars import Line
+from tidings.inspector.tui.widgets.bars import Drawn, Line, clock, one_line, size, took
 from tidings.inspector.tui.widgets.lists import Table
 from tidings.inspector.tui.widgets.text import (
     JoinedPage,
+    Part,
     Prose,
     TextPage,
     block_page,
@@ -19,7 +20,6 @@ from tidings.inspector.tui.widgets.text import (
     cut_page,
     json_page,
 )
-from tidings.inspector.tui.words import clock, one_line, size, took
 from tidings.inspector.view.items import ErrorView, RequestView, TaskView
 from tidings.inspector.view.view import ServerView
 
@@ -28,8 +28,7 @@ def request_state(request: RequestView, now: float) -> tuple[str, str]:
     """Returns the state of a request, and its color."""
     match request.state:
         case "completed":
-            is_error = as_dict(request.result).get("isError") is True
-            return took(request.took) or "done", "bad" if is_error else "faint"
+            return took(request.took) or "done", "bad" if request.is_error else "faint"
         case "error":
             return "failed", "bad"
         case "cancelled":
@@ -44,76 +43,65 @@ def request_state(request: RequestView, now: float) -> tuple[str, str]:
 
 def progress_words(request: RequestView, now: float) -> str:
     """Returns the progress of a request, with numbers."""
-    since = took(max(0.0, now - request.started_at)) if request.started_at is not None else ""
+    seconds = None if request.started_at is None else max(0.0, now - request.started_at)
     if request.task is not None:
-        since = "" if request.started_at is None else rough_duration(max(0.0, now - request.started_at))
+        since = "" if seconds is None else rough_duration(seconds)
         state = "asks you" if request.state == "input_required" else _STATES.get(request.state, request.state)
         return f"{state} {since}".strip()
     if request.progress is None:
-        return f"running {since}".strip()
-    if request.total:
-        return f"{min(100.0, 100 * request.progress / request.total):.0f} % in {since}"
-    return f"{request.progress:g} in {since}"
+        return f"running {took(seconds)}".strip()
+    share = f"{min(100.0, 100 * request.progress / request.total):.0f} %" if request.total else f"{request.progress:g}"
+    return f"{share} in {took(seconds)}"
 
 
 def error_page(error: ErrorView) -> TextPage:
     """Shows an error: what went wrong, who is at fault, what to do, and what was sent."""
     whose = {"you": "What was asked for", "this program": "Tidings"}
     fault = f"{whose.get(error.who, error.who.capitalize())} is at fault"
-    title: Line = [("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")]
-    pages: list[TextPage] = [TextPage(title, []), Prose(error.message)]
+    parts: list[Part] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
+    parts.append(Prose(error.message))
     if error.cure:
-        pages += [TextPage([], [("What to do", "b-ink")]), Prose(error.cure)]
+        parts += [[], [("What to do", "b-ink")], Prose(error.cure)]
     if error.help:
-        pages.append(TextPage([], [(one_line(error.help), "faint")]))
+        parts += [[], [(one_line(error.help), "faint")]]
     if error.payload is not None:
-        pages += [TextPage([], [("What was sent", "b-ink")]), json_page(error.payload)]
-    return JoinedPage(pages)
+        parts += [[], [("What was sent", "b-ink")], json_page(error.payload)]
+    return JoinedPage(*parts)
 
 
 def result_page(result: Any, problems: list[str] | None = None) -> TextPage:
     """Shows a result by its kind: a tool's result, contents of a resource, a prompt's messages."""
     if is_cut(result):
         return cut_page(result)
-    if not isinstance(result, Mapping):
-        return json_page(result)
-    answer = cast("Mapping[str, Any]", result)
+    answer = as_dict(result)
     if isinstance(answer.get("contents"), list):
         return contents_page(answer["contents"])
     if isinstance(answer.get("messages"), list):
-        return JoinedPage([page for message in answer["messages"] for page in message_pages(message)])
+        return JoinedPage(*(part for message in answer["messages"] for part in message_parts(message)))
     if not isinstance(answer.get("content"), list):
-        return json_page(answer)
-    pages: list[TextPage] = []
+        return json_page(result)
+    parts: list[Part] = []
     if answer.get("isError") is True:
-        pages.append(TextPage([("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []))
-    pages += [_block(block) for block in answer["content"]]
+        parts += [[("✕ ", "bad"), ("The tool says that it failed", "b-bad")], []]
+    parts += [block_page(block) for block in answer["content"]]
     if "structuredContent" in answer:
-        title = [("Structured output", "b-ink"), *_schema_words(problems)]
-        pages += [TextPage([], title), json_page(answer["structuredContent"])]
-    if not pages:
-        pages.append(TextPage([("The tool answered, with nothing.", "soft")]))
-    return JoinedPage(pages)
+        title: Line = [("Structured output", "b-ink")]
+        if problems:
+            title += [("  ✕ breaks its schema: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
+        elif problems is not None:
+            title.append(("  ✓ fits its schema", "ok"))
+        parts += [[], title, json_page(answer["structuredContent"])]
+    return JoinedPage(*parts or [[("The tool answered, with nothing.", "soft")]])
 
 
-def _schema_words(problems: list[str] | None) -> Line:
-    if problems:
-        return [("  ✕ breaks its schema: ", "bad"), (one_line("; ".join(problems), 400), "bad")]
-    return [] if problems is None else [("  ✓ fits its schema", "ok")]
-
-
-def _block(block: Any) -> TextPage:
-    return block_page(cast("Mapping[str, Any]", block)) if isinstance(block, Mapping) else json_page(block)
-
-
-def message_pages(message: Any) -> list[TextPage]:
+def message_parts(message: Any) -> list[Part]:
     """Shows a message of a prompt or of a conversation."""
     if not isinstance(message, Mapping):
         return [json_page(message)]
     said = cast("Mapping[str, Any]", message)
     content = said.get("content")
     blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
-    return [TextPage([(one_line(said.get("role") or "?"), "b-accent")]), *map(_block, blocks), TextPage([])]
+    return [[(one_line(said.get("role") or "?"), "b-accent")], *map(block_page, blocks), []]
 
 
 _STATES: Final = {"input_required": "input required", "left": "not followed", "error": "failed"}
@@ -148,16 +136,14 @@ def outcome_page(request: RequestView, problems: list[str] | None = None) -> Tex
         return task_page(request, task)
     outcome = _outcome(request, problems)
     if task.pending:
-        return JoinedPage([task_page(request, task), TextPage([]), outcome])
-    return JoinedPage([outcome, TextPage([], [("task ", "faint"), (one_line(task.id), "faint")])])
+        return JoinedPage(task_page(request, task), [], outcome)
+    return JoinedPage(outcome, [], [("task ", "faint"), (one_line(task.id), "faint")])
 
 
 def _outcome(request: RequestView, problems: list[str] | None) -> TextPage:
     if request.status == "cancelled":
-        words = TextPage([("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")])
-        return (
-            words if request.error is None else JoinedPage([words, TextPage([]), Prose(request.error.message, "soft")])
-        )
+        words: Line = [("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")]
+        return TextPage(words) if request.error is None else JoinedPage(words, [], Prose(request.error.message, "soft"))
     if request.error is not None:
         return error_page(request.error)
     if request.status == "completed":
@@ -200,9 +186,7 @@ class TasksPane(SourcesPane):
             self.rows.choose_newest()
 
     def action_cancel(self) -> None:
-        request = self.rows.chosen
-        if request is not None and not request.over:
-            self.inspector.cancel(request.id)
+        self.inspector.cancel(self.rows.chosen)
 
 
 class RequestSource(EntrySource):
@@ -226,7 +210,7 @@ class RequestSource(EntrySource):
         arguments = request.params.get("arguments")
         return f"{subject} {shown(arguments)}" if arguments else str(subject)
 
-    def draw(self, entry: RequestView) -> list[tuple[Line, Line]]:
+    def draw(self, entry: RequestView) -> Drawn:
         method = "" if entry.task is not None else " " + one_line(entry.method)
         subject = "  " + one_line(self._subject(entry))
         left: Line = [(clock(entry.created_at), "faint"), (method, "soft"), (subject, "ink")]
@@ -245,11 +229,11 @@ class RequestSource(EntrySource):
             facts.append((f", {size(entry.result_size)}", "soft"))
         if entry.attempts > 1:
             facts.append((f", {entry.attempts} attempts", "warn"))
-        asked = [TextPage([], [("Asked", "b-ink")]), json_page(entry.params)] if entry.params else []
-        pages = [*asked, TextPage([]), outcome_page(entry)]
+        asked: list[Part] = [[], [("Asked", "b-ink")], json_page(entry.params)] if entry.params else []
+        outcome: list[Part] = [[], outcome_page(entry)]
         if entry.task is not None and entry.task.pending:  # What it does now is what one looks for.
-            pages = [TextPage([]), outcome_page(entry), *asked]
-        return JoinedPage([TextPage(facts), *pages])
+            return JoinedPage(facts, *outcome, *asked)
+        return JoinedPage(facts, *asked, *outcome)
 
     def state(self, entry: RequestView) -> object:
         return (entry.status, entry.progress, entry.message, repr(entry.task))

@@ -7,10 +7,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from tidings._kit.diff import DiffLine
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, choice, clock, lines_of
 from tidings.inspector.tui.widgets.text import TextPage, TextView, contents_page, sentence_page
-from tidings.inspector.tui.words import clock, lines_of
 from tidings.inspector.view.diffs import Diff, content_text, diff_texts
 
 
@@ -21,33 +19,24 @@ class DiffPage(TextPage):
         super().__init__()
         self._diff = diff
         words = f"{diff.words} since {clock(since)}" + (f". {diff.note}" if diff.note else "")
-        self._rows: list[DiffLine | str] = [words, ""]
+        self.rows = [words, ""]
         for number, hunk in enumerate(diff.hunks):
-            if number:
-                self._rows.append("⋯")
-            self._rows += hunk.lines
-
-    def __len__(self) -> int:
-        return len(self._rows)
+            self.rows += [*["⋯"] * (number > 0), *hunk.lines]
 
     def line(self, index: int) -> tuple[Line, str]:
-        row = self._rows[index]
+        row = self.rows[index]
         if isinstance(row, str):
             return [(row, "faint")], ""
         numbers = (f"{row.old or '':>5} {row.new or '':>5} ", "faint")
         if row.sign == " ":
-            return [numbers, (f"  {_shown(row.text)}", "ink")], ""
+            return [numbers, (f"  {' '.join(lines_of(row.text))}", "ink")], ""
         name = "added" if row.sign == "+" else "removed"
         ink, marked = f"{name}_ink", f"{name}_ink on {name}_mark"
-        pieces = [(_shown(piece.text), marked if piece.changed else ink) for piece in row.pieces]
+        pieces = [(" ".join(lines_of(piece.text)), marked if piece.changed else ink) for piece in row.pieces]
         return [numbers, (f"{row.sign} ", ink), *pieces], f"on {name}"
 
     def plain(self) -> str:
         return "\n".join(self._diff.unified())
-
-
-def _shown(text: str) -> str:
-    return " ".join(lines_of(text))
 
 
 MODES: Final = ("changes", "rendered", "source")
@@ -78,13 +67,10 @@ class Versions(Vertical):
 
     def show(self, versions: Iterable[Any], seq: int | None = None) -> None:
         """Shows the version of this number, or the newest."""
-        kept = self.versions[self.at].seq if 0 <= self.at < len(self.versions) else None
-        was_newest = self.at == len(self.versions) - 1
-        shown, self.versions = self.versions, list(versions)
-        same = bool(shown) and bool(self.versions) and self.versions[0].uri == shown[0].uri
-        wanted = seq if seq is not None else (kept if same and not was_newest else None)
-        places = {version.seq: at for at, version in enumerate(self.versions)}
-        self.at = places.get(wanted, len(self.versions) - 1) if wanted is not None else len(self.versions) - 1
+        shown, at, self.versions = self.versions, self.at, list(versions)
+        if seq is None and 0 <= at < len(shown) - 1 and self.versions and self.versions[0].uri == shown[0].uri:
+            seq = shown[at].seq  # An older one that the user looks at stays.
+        self.at = next((at for at, each in enumerate(self.versions) if each.seq == seq), len(self.versions) - 1)
         self._draw()
 
     def clear(self, words: str = "") -> None:
@@ -113,10 +99,9 @@ class Versions(Vertical):
         version = self.versions[self.at]
         before = self.versions[self.at - 1] if self.at > 0 else None
         self._say(before)
-        drawn = (version.seq, before.seq if before is not None else None, self.mode)
+        drawn, self._drawn = self._drawn, (version.seq, before.seq if before is not None else None, self.mode)
         if drawn == self._drawn:
             return
-        self._drawn = drawn
         if self.mode == "changes" and before is not None:
             diff = diff_texts(content_text(before.contents), content_text(version.contents))
             page: TextPage = DiffPage(diff, before.at)

@@ -1,4 +1,4 @@
-"""One line of styled words, some of them clickable: the facts, the tabs, the head of a list, the numbers."""
+"""Texts from servers as a terminal can show them; and one line of styled words, some of them clickable."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -11,9 +11,40 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tidings._kit import text as texts
 from tidings.inspector.tui.theme import ColorScheme, colors_of
 
+MARK = "·"  # Replaces a character that a terminal would obey.
+
+
+def one_line(value: object, limit: int = 500) -> str:
+    """Returns a text for a row: without line breaks and control characters, at most `limit` characters."""
+    short = str(value)[:limit]
+    return texts.harmless(short.replace("\r\n", " ").replace("\n", " ").replace("\t", " "), mark=MARK)
+
+
+def lines_of(value: str) -> list[str]:
+    """Returns the lines of a text, each without control characters."""
+    return [texts.harmless(line.expandtabs(4), mark=MARK) for line in value.replace("\r\n", "\n").split("\n")]
+
+
+def clock(at: float | None, *, millis: bool = False) -> str:
+    """Returns the time of day; empty for None."""
+    return "" if at is None else texts.clock(at, milliseconds=millis)
+
+
+def took(seconds: float | None) -> str:
+    """Returns a duration; empty for None."""
+    return "" if seconds is None else texts.duration(seconds)
+
+
+def size(count: int) -> str:
+    """Returns a number of bytes in words."""
+    return texts.size_text(count, short=True)
+
+
 Line = list[tuple[str, str]]  # Words, each with the name of its style.
+Drawn = list[tuple[Line, Line]]  # The lines of a row, each with a left and a right part.
 _CONSOLE: Final = Console()  # For the layout alone.
 
 

@@ -19,8 +19,7 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import counted
 from tidings.inspector.forms import Field, FieldProblem, Filled, expand, from_texts, initial, to_texts
 from tidings.inspector.tui.theme import inspector_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart
-from tidings.inspector.tui.words import one_line
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, one_line
 
 Path = tuple[str | int, ...]
 
@@ -255,16 +254,6 @@ class Form(VerticalScroll):
     def keep(self) -> Any:
         """Returns the input, to pass to `show` later."""
         return (self.typed.texts, self.is_json, self._json)
-
-    def buttons(self, verb: str, send: str, json: str) -> list[BarPart]:
-        """Returns the parts of a bar with the actions that send the form, and switch between form and JSON."""
-        return [
-            BarPart(f" {verb} ", "b-accent on chosen", send),
-            BarPart(" ctrl+r", "faint", send),
-            BarPart("   "),
-            BarPart("Form" if self.is_json else "JSON", "ink", json),
-            BarPart(" ctrl+j", "faint", json),
-        ]
 
     def enter(self) -> None:
         target = next((each for each in self.query("*") if each.focusable), None)

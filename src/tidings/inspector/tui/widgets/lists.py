@@ -23,7 +23,7 @@ from textual.widgets import Input
 
 from tidings._kit.text import counted
 from tidings.inspector.tui.theme import colors_of, inspector_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Line, row, wrap
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, row, wrap
 from tidings.inspector.view.rings import Ring
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class Table(_Items[T]):
 RowSource = ArrivingEntries[T] | Table[T]  # The data of the list widget.
 
 
-Draw = Callable[[Any], "list[tuple[Line, Line]]"]  # An item, as lines of a left and a right part.
+Draw = Callable[[Any], Drawn]  # Draws an item.
 
 
 class RowList(ScrollView, can_focus=True):

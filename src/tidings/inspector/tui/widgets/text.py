@@ -9,7 +9,7 @@ import binascii
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from itertools import accumulate
 from typing import Any, ClassVar, Final, cast
@@ -23,10 +23,9 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tidings._kit.bounded_json import as_dict_or_none, is_cut
+from tidings._kit.bounded_json import as_dict, as_dict_or_none, is_cut
 from tidings.inspector.tui.theme import colors_of, inspector_of
-from tidings.inspector.tui.widgets.bars import Line, row, width_of, wrap
-from tidings.inspector.tui.words import lines_of, one_line, size
+from tidings.inspector.tui.widgets.bars import Line, lines_of, one_line, row, size, width_of, wrap
 
 _JSON: Final = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<text>"(?:[^"\\]|\\.)*"?)|(?P<number>-?\d[\d.eE+-]*)|(?P<word>true|false|null)'
@@ -37,61 +36,53 @@ _JSON_INKS: Final = {"key": "updated", "text": "ink", "number": "tools", "word":
 
 
 class TextPage:
-    """Lines of words with the names of their styles: `[("fresh in ", "soft"), ("14 ms", "accent")]`."""
+    """Rows of words with the names of their styles: `[("fresh in ", "soft"), ("14 ms", "accent")]`."""
 
-    def __init__(self, *lines: Line) -> None:
-        self._lines = list(lines)
+    def __init__(self, *rows: Line) -> None:
+        self.rows: list[Any] = [*rows]  # Of a subclass: anything that its `line` draws.
 
     def fit(self, width: int) -> None:
         """Lays it out for a width, if that makes a difference."""
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self.rows)
 
     def line(self, index: int) -> tuple[Line, str]:
         """Returns one line, and the style of its background; empty: that of the view."""
-        return self._lines[index], ""
+        return self.rows[index], ""
 
     def text(self, index: int) -> str:
         """Returns the words of one line."""
         return "".join(text for text, _ in self.line(index)[0])
 
     def plain(self) -> str:
-        return "\n".join("".join(text for text, _ in line) for line in self._lines)
+        """Returns the text to copy."""
+        return "\n".join(map(self.text, range(len(self))))
+
+
+Part = Line | TextPage  # Of a page that is joined.
 
 
 class PlainPage(TextPage):
-    """A text in one color."""
+    """A text in one color, apart from differences that are fenced in it."""
 
     def __init__(self, text: str, ink: str = "ink") -> None:
         super().__init__()
-        self._texts, self._ink = lines_of(text), ink
-        self._marks = _diff_marks(self._texts) if "```diff" in text else {}
-
-    def __len__(self) -> int:
-        return len(self._texts)
+        self.rows, self._ink = lines_of(text), ink
+        self._marks: dict[int, str] = {}  # The colors of added and removed lines, by their index.
+        is_diff = False
+        for index, line in enumerate(self.rows if "```diff" in text else ()):
+            if line.startswith("```"):
+                is_diff = line.startswith("```diff")
+            elif is_diff and line[:1] in ("+", "-"):
+                self._marks[index] = "added" if line[0] == "+" else "removed"
 
     def line(self, index: int) -> tuple[Line, str]:
         mark = self._marks.get(index)
-        return [(self._texts[index], f"{mark}_ink" if mark else self._ink)], f"on {mark}" if mark else ""
+        return [(self.rows[index], f"{mark}_ink" if mark else self._ink)], f"on {mark}" if mark else ""
 
     def text(self, index: int) -> str:
-        return self._texts[index]
-
-    def plain(self) -> str:
-        return "\n".join(self._texts)
-
-
-def _diff_marks(lines: list[str]) -> dict[int, str]:
-    """Returns the colors of added and removed lines in fenced differences, by their index."""
-    marks: dict[int, str] = {}
-    is_diff = False
-    for index, line in enumerate(lines):
-        if line.startswith("```"):
-            is_diff = line.startswith("```diff")
-        elif is_diff and line[:1] in ("+", "-"):
-            marks[index] = "added" if line[0] == "+" else "removed"
-    return marks
+        return self.rows[index]
 
 
 class Prose(PlainPage):
@@ -99,10 +90,10 @@ class Prose(PlainPage):
 
     def __init__(self, text: str, ink: str = "ink", margin: int = 1) -> None:
         super().__init__(text[:20_000], ink)
-        self._harmless, self._text, self._margin = "\n".join(self._texts), text, margin
+        self._harmless, self._text, self._margin = "\n".join(self.rows), text, margin
 
     def fit(self, width: int) -> None:
-        self._texts = wrap(self._harmless, max(10, width - self._margin))
+        self.rows = wrap(self._harmless, max(10, width - self._margin))
 
     def plain(self) -> str:
         return self._text.strip()
@@ -117,7 +108,7 @@ class JsonPage(PlainPage):
     """JSON, indented and colored."""
 
     def line(self, index: int) -> tuple[Line, str]:
-        text, at = self._texts[index], 0
+        text, at = self.rows[index], 0
         line: Line = []
         for found in _JSON.finditer(text[:4000]):
             line += [(text[at : found.start()], "faint"), (found.group(), _JSON_INKS[found.lastgroup or "text"])]
@@ -130,8 +121,7 @@ class MarkdownPage(TextPage):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self._text = text
-        self._width = 0
+        self._text, self._width = text, 0
         self.fit(80)
 
     def fit(self, width: int) -> None:
@@ -141,7 +131,7 @@ class MarkdownPage(TextPage):
         console = Console(width=max(20, width), file=StringIO(), force_terminal=True, color_system="truecolor")
         harmless = "\n".join(lines_of(self._text))
         laid = console.render_lines(Markdown(harmless, hyperlinks=False), pad=False)
-        self._lines = [[(each.text, _markdown_ink(each.style or Style.null())) for each in line] for line in laid]
+        self.rows = [[(each.text, _markdown_ink(each.style or Style.null())) for each in line] for line in laid]
 
     def plain(self) -> str:
         return self._text
@@ -155,11 +145,11 @@ def _markdown_ink(style: Style) -> str:
 
 
 class JoinedPage(TextPage):
-    """Several pages, one below the other."""
+    """Lines and pages, one below the other."""
 
-    def __init__(self, pages: Iterable[TextPage]) -> None:
+    def __init__(self, *parts: Part) -> None:
         super().__init__()
-        self._pages = list(pages)
+        self._pages = [part if isinstance(part, TextPage) else TextPage(part) for part in parts]
 
     def fit(self, width: int) -> None:
         for page in self._pages:
@@ -295,7 +285,7 @@ def json_page(value: Any) -> JsonPage:
 def cut_page(value: Mapping[str, Any]) -> JoinedPage:
     """Describes a value that was too large to keep: its size, and its beginning."""
     words = f"{size(int(value.get('size') or 0))}: too large to be kept whole. It begins:"
-    return JoinedPage([TextPage([(words, "warn")], []), PlainPage(str(value.get("head") or ""))])
+    return JoinedPage([(words, "warn")], [], PlainPage(str(value.get("head") or "")))
 
 
 def content_page(content: Mapping[str, Any], *, source: bool = False) -> TextPage:
@@ -332,30 +322,28 @@ def contents_page(contents: Any, *, source: bool = False) -> TextPage:
     if not isinstance(contents, list):
         return json_page(contents)
     items = cast("list[Any]", contents)
-    if not items:
-        return TextPage([("The server sent no content.", "soft")])
-    pages: list[TextPage] = []
+    parts: list[Part] = []
     for item in items:
         content = as_dict_or_none(item)
         if content is not None and len(items) > 1:
-            pages.append(TextPage([(one_line(content.get("uri") or ""), "b-ink")]))
-        pages.append(json_page(item) if content is None else content_page(content, source=source))
-    return pages[0] if len(pages) == 1 else JoinedPage(pages)
+            parts.append([(one_line(content.get("uri") or ""), "b-ink")])
+        parts.append(json_page(item) if content is None else content_page(content, source=source))
+    return JoinedPage(*parts or [[("The server sent no content.", "soft")]])
 
 
-def block_page(block: Mapping[str, Any]) -> TextPage:
+def block_page(block: Any) -> TextPage:
     """Shows one content block of a result or a message."""
-    match block.get("type"):
+    facts = as_dict(block)
+    match facts.get("type"):
         case "text":
-            return text_page(str(block.get("text") or ""))
+            return text_page(str(facts.get("text") or ""))
         case "image" | "audio" as kind:
-            mime = one_line(block.get("mimeType") or "of an unknown type")
-            return TextPage([(f"{kind.capitalize()}, {mime}, {blob_size(block.get('data') or '')}.", "soft")])
-        case "resource" if isinstance(block.get("resource"), Mapping):
-            resource = cast("Mapping[str, Any]", block["resource"])
-            return JoinedPage([TextPage([(one_line(resource.get("uri") or ""), "b-ink")]), content_page(resource)])
+            mime = one_line(facts.get("mimeType") or "of an unknown type")
+            return TextPage([(f"{kind.capitalize()}, {mime}, {blob_size(facts.get('data') or '')}.", "soft")])
+        case "resource" if (resource := as_dict_or_none(facts.get("resource"))) is not None:
+            return JoinedPage([(one_line(resource.get("uri") or ""), "b-ink")], content_page(resource))
         case "resource_link":
-            return TextPage([("→ ", "accent"), (one_line(block.get("uri") or ""), "ink")])
+            return TextPage([("→ ", "accent"), (one_line(facts.get("uri") or ""), "ink")])
         case _:
             return json_page(block)
 
