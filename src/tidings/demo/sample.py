@@ -75,19 +75,11 @@ class Sample:
 
     def __init__(self, folder: Path, today: date) -> None:
         self.folder = folder
-        self._dates = {
-            "{today}": today.isoformat(),
-            "{yesterday}": (today - timedelta(days=1)).isoformat(),
-            "{next_week}": (today + timedelta(days=7)).isoformat(),
-        }
-        self._tasks = cycle(TEXTS["tasks"])
-        self._wishes = cycle(TEXTS["wishes"])
-        self._remarks = cycle(TEXTS["remarks"])
+        self.plan = folder / PLAN
+        days = {"{today}": 0, "{yesterday}": -1, "{next_week}": 7}
+        self._dates = {name: str(today + timedelta(days=after)) for name, after in days.items()}
+        self._tasks, self._wishes, self._remarks = (cycle(TEXTS[name]) for name in ("tasks", "wishes", "remarks"))
         self._away = count(1)
-
-    @property
-    def plan(self) -> Path:
-        return self.folder / PLAN
 
     def saved_at(self, path: str) -> float | None:
         try:
@@ -144,10 +136,9 @@ class Sample:
         self._append(FLOUR, f"- {next(self._remarks)}\n")
 
     def _append(self, path: str, line: str) -> None:
-        note = self.folder / path
         with writing():
-            note.parent.mkdir(parents=True, exist_ok=True)
-            with note.open("a", encoding="utf-8") as file:
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            with (self.folder / path).open("a", encoding="utf-8") as file:
                 file.write(line)
 
 

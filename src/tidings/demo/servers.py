@@ -41,13 +41,11 @@ class ServerProcess:
         self._program: Program | None = None
         self._serving = asyncio.Event()
         self._output: deque[str] = deque(maxlen=12)
+        self.serving = self._serving.wait
 
     @property
     def pid(self) -> int | None:
         return None if self._program is None or self._program.returncode is not None else self._program.pid
-
-    async def serving(self) -> None:
-        await self._serving.wait()
 
     def kill(self) -> None:
         """Kills it as a crash would, with `kill -9`."""

@@ -13,17 +13,21 @@ import shutil
 import signal
 import socket
 import textwrap
+import time
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
-from functools import partial
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import clock
-from tidings.demo.sample import StageFailed, temporary_folder
-from tidings.demo.stage import Stage
-from tidings.demo.tour import LAST_TITLE, LAST_WORDS, Tour, TourProgress, change_of, duration, snippets, steps
+from tidings.demo import sample, tour
+from tidings.demo.sample import Sample, StageFailed, temporary_folder
+from tidings.demo.servers import ServerProcess
+from tidings.demo.stage import Agent, Site
+from tidings.demo.tour import HopSource, Tour, TourProgress, duration
 from tidings.inspector.catalog import ServerEntry
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.serve import ServePlan, Serving
@@ -31,9 +35,16 @@ from tidings.inspector.records import Record
 from tidings.inspector.view.view import SessionView
 
 if TYPE_CHECKING:
+    from tidings.inspector.server import InspectedServer
     from tidings.inspector.session import Session
 
 _MOST_LINES: Final = 8
+_START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
+_WATCHING: Final = (  # The site is on this machine, and is checked more often than is polite elsewhere
+    *("--bus", "memory:"),  # Nothing is kept.
+    *("--allow-private", "127.0.0.1", "--robots", "ignore", "--workers", "1"),
+    *("--watch-min", "0.5", "--watch-max", "1", "--requests-per-minute", "100000"),
+)
 
 
 class TerminalTour:
@@ -43,57 +54,48 @@ class TerminalTour:
         self.say = say
         self._lost: set[str] = set()
 
-    def steps(self, tour: Tour) -> None:
-        for progress in tour.progress.values():
-            step = progress.step
-            self.say(f"  {progress.number}  {step.title:<18} {step.place}")
-        self.say(f"  {len(tour.progress) + 1}  {LAST_TITLE:<18} {LAST_WORDS.rstrip(':').lower()}")
+    def steps(self, shown: Tour) -> None:
+        for progress in shown.progress.values():
+            self.say(f"  {progress.number}  {progress.step.title:<18} {progress.step.place}")
+        self.say(f"  {len(shown.progress) + 1}  {tour.LAST_TITLE:<18} {tour.LAST_WORDS.rstrip(':').lower()}\n")
 
-    def last(self, tour: Tour) -> None:
-        self.say(f"\n{LAST_TITLE}. {LAST_WORDS}")
-        for title, text in tour.snippets.items():
+    def last(self, shown: Tour) -> None:
+        self.say(f"\n{tour.LAST_TITLE}. {tour.LAST_WORDS}")
+        for title, text in shown.snippets.items():
             self.say(f"\n  {title}:\n{textwrap.indent(text, '    ')}")
         self.say("")
 
     def announce(self, progress: TourProgress) -> None:
-        step = progress.step
-        self.say(f"\n{progress.number}  {step.title}: {step.place}")
-        self.say(textwrap.fill(step.words, 100, initial_indent="   ", subsequent_indent="   "))
+        self.say(f"\n{progress.number}  {progress.step.title}: {progress.step.place}")
+        self.say(textwrap.fill(progress.step.words, 100, initial_indent="   ", subsequent_indent="   "))
 
     def seen(self, progress: TourProgress) -> None:
-        seen = progress.seen
-        if seen is None:
+        if (seen := progress.seen) is None:
             return
         self.say(f"{clock(seen.at, milliseconds=True)}  ✓ {progress.number} {progress.step.title}: {seen.words}")
         if seen.hops:
             hops = (hop.words + ("" if hop.ms is None else f" ({duration(hop.ms / 1000)})") for hop in seen.hops)
             self.say(f"                  {' → '.join(hops)}")
-        for line in seen.lines[:_MOST_LINES]:
+        more = [f"… {len(seen.lines) - _MOST_LINES} more"] if len(seen.lines) > _MOST_LINES else []
+        for line in (*seen.lines[:_MOST_LINES], *more):
             self.say(f"                    {line}")
-        if len(seen.lines) > _MOST_LINES:
-            self.say(f"                    … {len(seen.lines) - _MOST_LINES} more")
 
     def hear(self, record: Record, views: SessionView) -> None:
-        view = views.servers.get(record.server)
-        if view is None:
+        server, state, words = record.server, record.data.get("state"), ""
+        if (view := views.servers.get(server)) is None:
             return
         if record.kind == "content":
-            change = change_of(record, view)
-            if change is not None and change.uri is not None:
+            if (change := tour.change_of(record, view)) is not None and change.uri is not None:
                 fresh = "" if change.fresh_in is None else f"fresh in {duration(change.fresh_in)}"
-                short = re.sub(r"^(vault://(note/)?|webfetch://)", "", unquote(change.uri))
-                self._print(record, f"{short:<34} {fresh}")
-        elif record.kind == "state":
-            state = record.data.get("state")
-            if state == "connected" and record.server in self._lost:
-                self._lost.discard(record.server)
-                self._print(record, "is connected again")
-            elif state == "error" and record.server not in self._lost:
-                self._lost.add(record.server)
-                self._print(record, "is lost; reconnecting")
-
-    def _print(self, record: Record, words: str) -> None:
-        self.say(f"{clock(record.at, milliseconds=True)}  {record.server:<6} {words}".rstrip())
+                words = f"{re.sub(r'^(vault://(note/)?|webfetch://)', '', unquote(change.uri)):<34} {fresh}"
+        elif record.kind == "state" and state == "connected" and server in self._lost:
+            self._lost.discard(server)
+            words = "is connected again"
+        elif record.kind == "state" and state == "error" and server not in self._lost:
+            self._lost.add(server)
+            words = "is lost; reconnecting"
+        if words:
+            self.say(f"{clock(record.at, milliseconds=True)}  {server:<6} {words}".rstrip())
 
 
 @dataclass(frozen=True)
@@ -135,42 +137,51 @@ class Demo:
     """One run. It is the guide of its inspector; see `tidings.inspector.http.context.Guide`."""
 
     def __init__(self, folder: Path, options: DemoOptions, asked: asyncio.Event) -> None:
-        self._options = options
-        self._asked = asked
+        self._options, self._asked = options, asked
         self._terminal = TerminalTour(self._say)
         self.tour = Tour(on_seen=self._terminal.seen)
         self.facts, self.do = self.tour.facts, self.tour.do
-        self._stage = Stage(
-            folder, on_woken=self.tour.woken, on_ended=self.tour.server_ended, on_served=self.tour.server_listens
+        self._sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the user's day
+        self._site = Site()
+        # Chosen here, so that a restarted server has the same address.
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            vault, web = (f"127.0.0.1:{each.getsockname()[1]}" for each in (one, other))
+        self._vault_url = f"http://{vault}/mcp"
+        self._vault = ServerProcess(
+            "vault",
+            ["vault", str(self._sample.folder), "--http", vault, "--cache", str(folder / "index")],
+            ended=self._vault_ended,
+            serves=lambda pid: self.tour.server_listens(time.time(), pid),
         )
+        self._web = ServerProcess("web", ["web", "--http", web, *_WATCHING])
+        self._agent = Agent(self._vault_url, sample.FLOUR_URI, self._woken)
+        self._killed_at: float | None = None
         self._failure: BaseException | None = None
         self._work: set[asyncio.Task[None]] = set()
-        entries = tuple(ServerEntry(name, url=url) for name, url in self._stage.urls.items())
+        entries = (ServerEntry("vault", url=self._vault_url), ServerEntry("web", url=f"http://{web}/mcp"))
         # The servers are still starting when the page is served: connecting at once would fail.
         plan = ServePlan(entries, connect=False, environ=os.environ, guide=self)
         self._serving = Serving(options.listening, options.key, plan)
 
     async def run(self) -> int:
         """Runs the demo and returns the exit code. Raises `StageFailed` if a server cannot be started or used."""
-        stage = self._stage
-        await asyncio.to_thread(stage.sample.write)
-        async with stage.site.served():
+        await asyncio.to_thread(self._sample.write)
+        async with self._site.served():
             claude = not self._options.automatic and shutil.which("claude") is not None
-            texts = snippets(stage.urls["vault"], claude=claude)
-            self.tour.set_steps(steps(stage.sample.folder, stage.site.page), texts)
+            texts = tour.snippets(self._vault_url, claude=claude)
+            self.tour.set_steps(tour.steps(self._sample.folder, self._site.page), texts)
             await self._run_until_asked()
         if self._failure is not None:
             raise self._failure
         return 0 if self.tour.complete or not self._options.automatic else 1
 
     async def _run_until_asked(self) -> None:
-        for work in (self._stage.vault.run(), self._stage.web.run(), self._stage.wake(), self._begun()):
+        for work in (self._vault.run(), self._web.run(), self._wake(), self._begun()):
             self._start(work)
         serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
         serving.add_done_callback(self._ended)
         asked = asyncio.create_task(self._asked.wait())
         self._terminal.steps(self.tour)
-        self._say("")
         try:
             await asyncio.wait((serving, asked), timeout=self._options.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:  # All at the same time: this takes no longer than the slowest.
@@ -206,11 +217,13 @@ class Demo:
         self._start(self._open(session))
 
     async def _open(self, session: "Session") -> None:
-        actions = {name: partial(self._act, action) for name, action in self._stage.actions(session).items()}
         session.listen(lambda record: self._terminal.hear(record, session.view))
         session.listen(lambda record: self.tour.hear(record, session.view))
-        self._start(self._stage.live())
-        await self._stage.connect(session, lambda server, source: self.tour.open(server, source, actions))
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await asyncio.gather(self._open_vault(session), self._open_web(session))
+        except TimeoutError:
+            raise StageFailed(f"The servers did not start within {_START_SECONDS:.0f} s.") from None
         if self._options.automatic:
             for progress in self.tour.progress.values():
                 self._terminal.announce(progress)
@@ -220,14 +233,93 @@ class Demo:
             self._terminal.last(self.tour)
             self._asked.set()
 
-    def _act(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except StageFailed as error:  # A full disk ends the demo.
-            self._fail(error)
+    async def _open_vault(self, session: "Session") -> None:
+        server = await _connected(session, self._vault)
+        await _subscribe(
+            session,
+            server,
+            sample.PLAN_URI,
+            sample.FLOUR_URI,
+            sample.ORDERS_URI,
+            sample.OPEN_TASKS_URI,
+            "vault://daily/today",
+        )
+        await self._agent.waits.wait()
+        actions = {
+            "edit": self._acting(self._sample.edit_plan),
+            "wake": self._acting(self._sample.edit_flour),
+            "ask": lambda: server.call("search", {"query": tour.QUESTION}),
+            "kill": self._kill,
+        }
+        source = HopSource(sample.PLAN_URI, "file saved", lambda: self._sample.saved_at(sample.PLAN))
+        self.tour.open("vault", source, actions)
+        self._start(self._live())
+
+    async def _open_web(self, session: "Session") -> None:
+        server = await _connected(session, self._web)
+        fetched = await server.wait(server.call("fetch", {"urls": [self._site.page]}))
+        result: Any = fetched.result
+        pages = as_list(as_dict(as_dict(as_dict(result).get("_meta")).get("dev.tidings/data")).get("pages"))
+        if not pages:
+            reason = result if fetched.error is None else fetched.error.message
+            raise StageFailed(f"The web server could not fetch {self._site.page}: {reason}")
+        page = as_dict(pages[0])
+        diff_uri = str(page.get("diff_uri"))
+        await _subscribe(session, server, str(page.get("page_uri")), diff_uri)
+        source = HopSource(diff_uri, "page changed", lambda: self._site.changed_at)
+        self.tour.open("web", source, {"page": self._site.change})
+
+    def _acting(self, action: Callable[[], object]) -> Callable[[], None]:
+        def act() -> None:
+            try:
+                action()
+            except StageFailed as error:  # A full disk ends the demo.
+                self._fail(error)
+
+        return act
+
+    def _kill(self) -> None:
+        self._killed_at = time.time()
+        self._vault.kill()
+
+    def _vault_ended(self) -> None:
+        since, self._killed_at = self._killed_at or time.time(), None
+        self.tour.server_ended(since, self._sample.edit_while_away())
+
+    def _woken(self, at: float, words: str, lines: tuple[str, ...]) -> None:
+        self.tour.woken(at, self._sample.saved_at(sample.FLOUR), words, lines)
+
+    async def _wake(self) -> None:
+        await self._vault.serving()
+        await self._agent.run()
+
+    async def _live(self) -> None:
+        """Lets orders arrive in the vault, so that something happens without the user."""
+        for _ in range(1_000):
+            await asyncio.to_thread(self._sample.take_order)
+            await asyncio.sleep(12.0)
 
     def _say(self, text: str) -> None:
         try:
             self._options.say(text)
         except OSError:  # Nobody reads it any more.
             self._asked.set()
+
+
+async def _connected(session: "Session", process: ServerProcess) -> "InspectedServer":
+    await process.serving()
+    server = session.servers[process.name]
+    await server.connect()
+    return server
+
+
+async def _subscribe(session: "Session", server: "InspectedServer", *uris: str) -> None:
+    """Subscribes, and waits until each resource was read once: what comes later is a change."""
+    read = asyncio.Event()
+    unlisten = session.listen(lambda _: all(uri in server.view.contents for uri in uris) and read.set())
+    try:
+        for uri in uris:
+            await server.subscribe(uri)
+        await read.wait()
+    finally:
+        unlisten()

@@ -123,10 +123,9 @@ class Outage:
     def hear(self, record: Record, view: ServerView) -> ObservedEffect | None:
         """Takes a record. Returns the effect once the outage is over."""
         if record.kind == "state":
-            connected = record.data.get("state") == "connected"
-            if not connected and self.lost is None:
-                self.lost = record.at
-            if connected and self.lost is not None:
+            if record.data.get("state") != "connected":
+                self.lost = self.lost or record.at
+            elif self.lost is not None:
                 self.back = record.at
         versions = view.contents.get(self.uri)
         newest = None if versions is None else versions.last
@@ -139,10 +138,8 @@ class Outage:
             told.append(("started again", self.served))
         told += [("connected", self.back), ("fresh copy", record.at)]
         words = f"everything is back after {duration(record.at - self.since)}, with what was written meanwhile"
-        item = None if newest.change is None else str(newest.change)
-        screen = "resources" if item is None else "live"
-        lines = (f"+ - [ ] {self.written}",)
-        return ObservedEffect(record.at, words, _hops(told), lines, view.name, screen, item or self.uri)
+        screen, item = ("resources", self.uri) if newest.change is None else ("live", str(newest.change))
+        return ObservedEffect(record.at, words, _hops(told), (f"+ - [ ] {self.written}",), view.name, screen, item)
 
 
 QUESTION: Final = "flour"  # The search of the second step
@@ -222,8 +219,7 @@ class Tour:
         self.snippets: Mapping[str, str] = {}
         self._changed: Callable[[], object] = lambda: None
         self._actions: Mapping[str, Callable[[], object]] = {}
-        self._sources: dict[str, HopSource] = {}
-        """By server: the source of its changes. The steps of a server that is missing here cannot be done yet."""
+        self._sources: dict[str, HopSource] = {}  # By server. The steps of one that is missing cannot be done yet.
         self._lost_at = 0.0
         self._on_seen = on_seen
         self._outage: Outage | None = None
@@ -268,9 +264,8 @@ class Tour:
 
     async def wait(self, name: str) -> ObservedEffect | None:
         """Waits for the effect of a step that was started. Returns None if it takes too long."""
-        progress = self.progress[name]
-        await progress.settled.wait()
-        return progress.seen if progress.status == "seen" else None
+        await self.progress[name].settled.wait()
+        return self.progress[name].seen if self.progress[name].status == "seen" else None
 
     def server_ended(self, since: float, written: str) -> None:
         """Notes that the vault's server has ended, and the text that was written since."""
@@ -300,8 +295,7 @@ class Tour:
         if record.kind == "state" and record.data.get("old") == "connected":
             self._lost_at = record.at
         if self._outage is not None:
-            seen = self._outage.hear(record, view)
-            if seen is not None:
+            if (seen := self._outage.hear(record, view)) is not None:
                 self._outage = None
                 self._tick("kill", seen)
         else:
@@ -327,15 +321,11 @@ class Tour:
         self._changed()
 
     def facts(self) -> dict[str, Any]:
+        """Returns the tour as the page shows it."""
+        steps: list[dict[str, Any]] = []
+        for each in self.progress.values():
+            seen = each.seen and {**asdict(each.seen), "lines": None}  # The inspector shows them.
+            ready = each.step.server in self._sources
+            steps.append({**asdict(each.step), "status": each.status, "seen": seen, "ready": ready})
         snippets = [{"title": title, "text": text} for title, text in self.snippets.items()]
-        return {
-            "steps": [self._facts(each) for each in self.progress.values()],
-            "last": {"title": LAST_TITLE, "words": LAST_WORDS, "snippets": snippets},
-        }
-
-    def _facts(self, progress: TourProgress) -> dict[str, Any]:
-        seen = progress.seen and asdict(progress.seen)
-        if seen:
-            del seen["lines"]  # The inspector shows them.
-        ready = progress.step.server in self._sources
-        return {**asdict(progress.step), "status": progress.status, "seen": seen, "ready": ready}
+        return {"steps": steps, "last": {"title": LAST_TITLE, "words": LAST_WORDS, "snippets": snippets}}
