@@ -10,9 +10,8 @@ from tests.vault.search.help_page import asked, generated, pages_in, read_litera
 from tests.vault.search.test_help_page import ON_THE_PAGE
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.search import cold
-from tidings.vault.search.cold import cold_search
-from tidings.vault.search.search import search
+from tidings.vault.search import search as module
+from tidings.vault.search.search import cold_search, search
 from tidings.vault.tools import lookup
 from tidings.vault.tools.lookup import ResultRange
 from tidings.vault.view import IndexStatus, VaultView
@@ -86,13 +85,13 @@ def test_an_answer_from_the_disk_is_complete_and_one_of_a_part_of_the_index_says
     for query in ("ault", "tag:#work"):
         answer = lookup.search(view, query, "relevance", ResultRange(20)).structured_content or {}
         assert ([hit["path"] for hit in answer["results"]], "note" in answer) == (["A.md"], False)
-    monkeypatch.setattr(cold, "_MOST_PARSED", 0)
+    monkeypatch.setattr(module, "_MOST_PARSED", 0)
     answer = lookup.search(view, "tag:#work", "relevance", ResultRange(20)).structured_content or {}
     assert answer["total"] == 0
     assert "still being built" in answer["note"]
-    monkeypatch.setattr(cold, "_MOST_CHARACTERS", 3)
+    monkeypatch.setattr(module, "_MOST_CHARACTERS", 3)
     assert found(tmp_path, "ault") is None
-    monkeypatch.setattr(cold, "_SECONDS", -1.0)
+    monkeypatch.setattr(module, "_SECONDS", -1.0)
     assert found(tmp_path, "nowhere") is None  # Also if no file matches.
     vault = Vault([tmp_path])
     tmp_path.rename(tmp_path.with_name("away"))

@@ -7,7 +7,7 @@ of values when it is evaluated. An evaluation spends steps, so that no formula t
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from tidings._kit.patterns import BadPattern
 from tidings._kit.suggest import did_you_mean
@@ -15,6 +15,7 @@ from tidings.vault.bases import values
 from tidings.vault.bases.functions import FIELDS, LAMBDAS, METHODS, Scope, called, lambda_called, weighed, weight
 from tidings.vault.bases.values import FormulaFailed, compare, equal, is_true, kind_of
 
+T = TypeVar("T")
 Expression = Callable[[Scope], Any]
 
 _DEEPEST: Final = 50
@@ -48,29 +49,16 @@ class Formula:
     """A parsed formula. `uses` has the functions of time in it. Raises `FormulaBroken`."""
 
     def __init__(self, text: str) -> None:
-        parser = _Parser(text)
-        self.evaluate: Expression = parser.whole()
-        self.uses = parser.uses
-
-
-class _Parser:
-    """Reads an expression, from its first character to its last, into functions."""
-
-    def __init__(self, text: str) -> None:
         if len(text) > _LONGEST:
             raise FormulaBroken(f"it has more than {_LONGEST:,} characters")
         self.uses: set[str] = set()
         self._text = text
-        self._end: int
-        self._kind = self._word = ""
-        self._start = self._end = self._depth = 0
+        self._kind: str  # The current token, and its place.
+        self._word, self._start, self._end, self._depth = "", 0, 0, 0
         self._next()
-
-    def whole(self) -> Expression:
-        expression = self._expression()
+        self.evaluate = self._expression()
         if self._kind != "end":
             self._refuse(f"{self._word!r} is not expected")
-        return expression
 
     def _next(self) -> str:
         """Goes to the next token. Returns the one before it."""
@@ -97,31 +85,27 @@ class _Parser:
     def _name(self) -> str:
         return self._next() if self._kind == "name" else self._refuse("a name is missing after '.'")
 
-    def _deeper(self, parse: Callable[[], Expression]) -> Expression:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise FormulaBroken("it is too deeply nested")
-        parsed = parse()
-        self._depth -= 1
-        return parsed
-
     def _expression(self, least: int = 1) -> Expression:
-        left = self._deeper(self._operand)
+        left = self._operand()
         # One after the other, not one in the other: a sum may be long.
         while self._kind == "sign" and (level := _LEVELS.get(self._word, 0)) >= least:
             left = _combined(self._next(), left, self._expression(level + 1))
         return left
 
     def _operand(self) -> Expression:
-        if self._take("!"):
-            denied = self._deeper(self._operand)
-            return lambda s: not is_true(denied(s))
-        if self._take("-"):
-            negated = self._deeper(self._operand)
-            return lambda s: values.calculated("*", negated(s), -1)
-        return self._followed(self._regexp() if self._kind == "sign" and self._word == "/" else self._primary())
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise FormulaBroken("it is too deeply nested")
+        sign = "!" if self._take("!") else "-" if self._take("-") else ""
+        inner = self._operand() if sign else self._followed(self._primary())
+        self._depth -= 1
+        if sign == "!":
+            return lambda s: not is_true(inner(s))
+        return (lambda s: values.calculated("*", inner(s), -1)) if sign else inner
 
-    def _primary(self) -> Expression:
+    def _primary(self) -> Expression:  # noqa: PLR0911 - one a kind of token
+        if self._kind == "sign" and self._word == "/":
+            return self._regexp()
         kind, start, word = self._kind, self._start, self._next()
         match kind, word:
             case "number", _:
@@ -136,10 +120,11 @@ class _Parser:
                 self._need(")")
                 return inner
             case "sign", "[":
-                items = self._list("]")
+                items = self._list("]", self._expression)
                 return lambda s: weighed(s, [item(s) for item in items])
             case "sign", "{":
-                return self._object()
+                members = self._list("}", self._member)
+                return lambda s: weighed(s, {name: value(s) for name, value in members})
             case _:
                 where = "at its end" if kind == "end" else f"(character {start + 1})"
                 raise FormulaBroken(f"a value is missing {where}")
@@ -179,7 +164,7 @@ class _Parser:
         if name not in _METHODS:
             raise FormulaBroken(f"there is no function {name}().{did_you_mean(name, sorted(_METHODS))}")
         self.uses |= {name} & {"relative"}
-        arguments = self._list(")")
+        arguments = self._list(")", self._expression)
         if name not in LAMBDAS:
             return lambda s: called(s, name, kind_of(own := value(s)), [own, *(each(s) for each in arguments)])
         if len(arguments) != (2 if name == "reduce" else 1):
@@ -187,7 +172,7 @@ class _Parser:
         return lambda s: lambda_called(s, name, value(s), arguments[0], *(each(s) for each in arguments[1:]))
 
     def _call(self, name: str) -> Expression:
-        arguments = self._list(")")
+        arguments = self._list(")", self._expression)
         if name == "if":
             if len(arguments) not in (2, 3):
                 raise FormulaBroken("if() takes a condition and one or two values")
@@ -198,25 +183,19 @@ class _Parser:
         self.uses |= {name} & {"now", "today", "random"}
         return lambda s: called(s, name, "", [each(s) for each in arguments])
 
-    def _list(self, end: str) -> list[Expression]:
-        items: list[Expression] = []
+    def _list(self, end: str, item: Callable[[], T]) -> list[T]:
+        items: list[T] = []
         while not self._take(end):
-            items.append(self._expression())
+            items.append(item())
             if not self._take(","):
                 self._need(end)
                 break
         return items
 
-    def _object(self) -> Expression:
-        members: list[tuple[str, Expression]] = []
-        while not self._take("}"):
-            name = self._next().strip("\"'")
-            self._need(":")
-            members.append((name, self._expression()))
-            if not self._take(","):
-                self._need("}")
-                break
-        return lambda s: weighed(s, {name: value(s) for name, value in members})
+    def _member(self) -> tuple[str, Expression]:
+        name = self._next().strip("\"'")
+        self._need(":")
+        return name, self._expression()
 
     def _regexp(self) -> Expression:
         found = _REGEXP.match(self._text, self._end)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from tidings.vault.bases import values
@@ -29,8 +30,6 @@ _SECONDS: Final = 0.05  # For a regular expression.
 _SLOW_STEPS: Final = 100_000  # The price of one that took too long.
 
 Function = Callable[..., Any]
-
-
 Scope = Any
 """`rows.RowScope`: the file and the variables for which a formula is evaluated."""
 
@@ -176,10 +175,9 @@ def _to_date(value: Any) -> Any:
 
 
 def _to_duration(value: Any) -> Any:
-    found = values.as_duration(value)
-    if value is None or found is not None:
-        return found
-    raise FormulaFailed(f"{text_of(value)[:50]!r} is not a duration such as '2 weeks'")
+    if value is not None and values.as_duration(value) is None:
+        raise FormulaFailed(f"{text_of(value)[:50]!r} is not a duration such as '2 weeks'")
+    return values.as_duration(value)
 
 
 def _to_link(target: Any, shown: Any = None) -> FormulaLink:
@@ -205,9 +203,8 @@ def _numbers(items: Sequence[Any]) -> list[float]:
     """Returns the numbers among some values; texts such as those of `toFixed` count."""
     numbers: list[float] = []
     for item in items:
-        if isinstance(item, int | float | str) and not isinstance(item, bool):
-            with suppress(FormulaFailed):
-                numbers.append(values.to_number(item))
+        with suppress(FormulaFailed):
+            numbers += [values.to_number(item)] if kind_of(item) in ("number", "string") else []
     return numbers
 
 
@@ -228,9 +225,8 @@ def _dates(items: Sequence[Any]) -> list[FormulaDate]:
 
 
 def _range(items: list[Any]) -> Any:
-    if dates := _dates(items):
-        return values.plus(max(dates), min(dates), -1)
-    return _computed(lambda numbers: max(numbers) - min(numbers))(items)
+    known = _dates(items) or _numbers(items)
+    return values.plus(max(known), min(known), -1) if known else None
 
 
 def _day(when: datetime) -> FormulaDate:
@@ -293,8 +289,8 @@ METHODS: Final[Mapping[str, Mapping[str, Function | Scoped]]] = {
     },
     "date": {
         "date": lambda date: _day(date.when),
-        "relative": Scoped(lambda s, date: values.relative(date, s.run.now)),
         "format": lambda date, form: moment_format(date.when, form[:1000]),
+        "relative": Scoped(lambda s, date: values.relative(date, s.run.now)),
         "time": lambda date: f"{date.when:%H:%M:%S}",
     },
     "list": _HELD
@@ -322,18 +318,14 @@ _SPANS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 _FILE: Final = ("name", "basename", "path", "folder", "ext", "size", "ctime", "mtime", "file")
 _LISTS: Final = ("properties", "tags", "links", "embeds", "backlinks")
-
-
-def _fields(*names: str, of: Callable[[Any], Any] = lambda value: value) -> dict[str, Callable[[Any], Any]]:
-    return {name: (lambda value, name=name: getattr(of(value), name)) for name in names}
-
+_PARTS: Final = ("year", "month", "day", "hour", "minute", "second")
 
 FIELDS: Final[dict[str, dict[str, Callable[[Any], Any]]]] = {
     "string": {"length": len},
     "list": {"length": len},
     "number": _SPANS,
     "duration": _SPANS,
-    "date": _fields("year", "month", "day", "hour", "minute", "second", of=lambda date: date.when)
+    "date": {name: attrgetter(f"when.{name}") for name in _PARTS}
     | {"millisecond": lambda date: date.when.microsecond // 1000},
-    "file": _fields(*_FILE, *_LISTS),
+    "file": {name: attrgetter(name) for name in (*_FILE, *_LISTS)},
 }

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 from tidings.vault.bases import values
@@ -35,6 +35,7 @@ _LINKS: Final = "SELECT target || subpath, shown, embed, target, kind FROM links
 
 Stamp = tuple[int, int, int, str | None]
 """The id, size, time and hash of a file."""
+Stamps = dict[str, Stamp]
 
 
 class OutOfSteps(Exception):
@@ -154,18 +155,17 @@ class BaseFile:
 class BaseRun:
     """One evaluation of a base, for the files whose paths begin with `prefix`. `this` is the file that shows it."""
 
-    def __init__(self, queries: Queries, vault: Vault, base: Base, prefix: str, now: datetime) -> None:
+    def __init__(
+        self, queries: Queries, vault: Vault, base: Base, *, prefix: str, now: datetime, this: str, stamps: Stamps
+    ) -> None:
         self.queries, self.vault, self.base, self.prefix, self.now = queries, vault, base, prefix, now
         self.ask = queries.connection.execute
         self.reach = _OWN
-        self.this: BaseFile
+        self.this = BaseFile(self, this, stamps.get(this, (-1, 0, 0, None)))
         self._names = graph.LinkNames(queries, prefix.rstrip("/"))
-        self._source = ""
-        self._left = self._least = 0  # The steps that are left, and those that the current cell has to leave.
-
-    def begin(self, this: str, stamps: dict[str, Stamp]) -> None:
-        self._source, self.this = this, BaseFile(self, this, stamps.get(this, (-1, 0, 0, None)))
+        self._source = this
         self._left = _STEPS + _STEPS_EACH * len(stamps)
+        self._least = 0  # The steps that the current cell has to leave.
 
     def spend(self, steps: int) -> None:
         self._left -= steps
@@ -207,14 +207,8 @@ class BaseRun:
         # What depends on the time of day is not compared. So it may have changed with each edit.
         edited = scope.file.modified if self.base.uses - {"today"} else 0
         said = "\x1f".join([scope.file.full, str(edited), *map(cell_text, (*cells, group, *summed))])
-        return BaseRow(
-            scope.file.full,
-            cells,
-            sort,
-            group,
-            summed,
-            hashlib.blake2b(said.encode(errors="replace"), digest_size=12).digest(),
-        )
+        digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).digest()
+        return BaseRow(scope.file.full, cells, sort, group, summed, digest)
 
     def attempt(self, compute: Callable[[], Any]) -> Any:
         """Returns a value, or why there is none."""
@@ -263,10 +257,9 @@ class RowScope(NamedTuple):
         if (formula := column.formula) is None:
             return FailedCell(column.problem)
         value = self.run.attempt(lambda: formula.evaluate(self))
-        # The column has the name already.
-        return (
-            FailedCell(value.why.removeprefix(f"{_formula(column.id)}: ")) if isinstance(value, FailedCell) else value
-        )
+        if isinstance(value, FailedCell):  # The column has the name already.
+            return FailedCell(value.why.removeprefix(f"{_formula(column.id)}: "))
+        return value
 
     def holds(self, text: str, evaluate: Callable[[Any], Any]) -> bool:
         """Returns whether a filter lets the file through. One that fails does not."""
@@ -307,11 +300,11 @@ class _KeptRows:
         self.clear()
 
     def clear(self) -> None:
-        self.stamps: dict[str, Stamp] = {}
+        self.stamps: Stamps = {}
         self.rows: dict[str, tuple[list[BaseRow | None], list[tuple[str, str]]]] = {}
         self.reach = _OWN
 
-    def renew(self, run: BaseRun, stamps: dict[str, Stamp]) -> None:
+    def renew(self, run: BaseRun, stamps: Stamps) -> None:
         """Computes the rows of the files that changed."""
         came = self.reach == _NAMES and stamps.keys() != self.stamps.keys()
         if came or (self.reach == _ALL and stamps != self.stamps):
@@ -341,18 +334,16 @@ class _KeptRows:
             for (text, why), paths in sorted(failed.items())
         ]
         scope = RowScope(run, run.this, {}, {}, [])
-        summaries = [
-            (column.id, name, _summary(scope, name, own, [row.summed[number] for row in rows]))
-            for number, (column, name, own) in enumerate(view.summaries)
-        ]
+        summaries: list[tuple[str, str, Any]] = []
+        for number, (column, name, own) in enumerate(view.summaries):
+            cells = [None if isinstance(cell := row.summed[number], FailedCell) else cell for row in rows]
+            compute = partial(SUMMARIES[name], cells) if own is None else partial(_own_summary, own, scope, cells)
+            summaries.append((column.id, name, run.attempt(compute)))
         return ViewRows(view, rows, total, summaries, [*view.problems, *failures])
 
 
-def _summary(scope: RowScope, name: str, own: Formula | None, cells: list[Any]) -> Any:
-    known = [None if isinstance(value, FailedCell) else value for value in cells]
-    if own:
-        return scope.run.attempt(lambda: own.evaluate(scope.within(values=known)))
-    return scope.run.attempt(lambda: SUMMARIES[name](known))
+def _own_summary(formula: Formula, scope: RowScope, cells: list[Any]) -> Any:
+    return formula.evaluate(scope.within(values=cells))
 
 
 class BaseRows:
@@ -368,10 +359,15 @@ class BaseRows:
         """Returns the result of each view. `keep`: rows may be kept, since they do not depend on the time of day."""
         prefix = f"{mount}/" if mount else ""
         span = (prefix, f"{mount}0") if mount else ("", "\U0010ffff")
-        stamps: dict[str, Stamp] = {path: tuple(stamp) for path, *stamp in queries.connection.execute(_FILES, span)}
-        kept = self._find((base.text, this, stamps.get(this), now.date())) if keep else _KeptRows()
-        run = BaseRun(queries, vault, base, prefix, now)
-        run.begin(this, stamps)
+        stamps: Stamps = {path: tuple(stamp) for path, *stamp in queries.connection.execute(_FILES, span)}
+        kept = _KeptRows()
+        if keep:
+            place = (base.text, this, stamps.get(this), now.date())
+            with self._lock:
+                kept = self._kept[place] = self._kept.pop(place, kept)
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+        run = BaseRun(queries, vault, base, prefix=prefix, now=now, this=this, stamps=stamps)
         with kept.lock:
             try:
                 kept.renew(run, stamps)
@@ -380,10 +376,3 @@ class BaseRows:
                 kept.clear()
         why = "The base takes too many steps. Make its formulas simpler."
         return [ViewRows(view, [], 0, [], [*view.problems, why]) for view in base.views]
-
-    def _find(self, place: Any) -> _KeptRows:
-        with self._lock:
-            kept = self._kept[place] = self._kept.pop(place, None) or _KeptRows()
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return kept

@@ -50,6 +50,11 @@ class FormulaLink(NamedTuple):
     target: str
     shown: str | None = None
 
+    def __str__(self) -> str:
+        if re.match(r"\w+://", self.target):
+            return f"[{self.shown}]({self.target})" if self.shown else self.target
+        return f"[[{self.target}|{self.shown}]]" if self.shown else f"[[{self.target}]]"
+
 
 class Regexp(NamedTuple):
     """A regular expression."""
@@ -112,10 +117,10 @@ def parse_date(text: str) -> FormulaDate | None:
 
 def parse_link(text: str) -> FormulaLink | None:
     """Parses a text that is nothing but one link."""
-    found = _LINK.fullmatch(text.strip())
-    if found is None:
-        return None
-    return FormulaLink(found[1].strip(), found[2]) if found[1] else FormulaLink(found[4].replace("%20", " "), found[3])
+    wiki, shown, words, place = found.groups() if (found := _LINK.fullmatch(text.strip())) else (None,) * 4
+    if place:
+        return FormulaLink(place.replace("%20", " "), words)
+    return FormulaLink(wiki.strip(), shown) if wiki else None
 
 
 def parse_regexp(pattern: str, flags: str) -> Regexp:
@@ -169,20 +174,13 @@ def _number_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e21 else repr(float(number))
 
 
-def _link_text(link: FormulaLink) -> str:
-    if re.match(r"\w+://", link.target):
-        return f"[{link.shown}]({link.target})" if link.shown else link.target
-    return f"[[{link.target}|{link.shown}]]" if link.shown else f"[[{link.target}]]"
-
-
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     type(None): lambda value: "",
     bool: lambda value: str(value).lower(),
     FormulaDate: lambda date: date.when.isoformat(" ", "seconds")[: 19 if date.timed else 10],
     **dict.fromkeys((int, float), _number_text),
-    **dict.fromkeys((str, LooseText), str),
+    **dict.fromkeys((str, LooseText, FormulaLink), str),
     Duration: lambda span: f"{_number_text(span.months)} months" if span.months else _number_text(span.milliseconds),
-    FormulaLink: _link_text,
     Regexp: lambda regexp: f"/{regexp.pattern.pattern}/",
 }
 
@@ -226,8 +224,7 @@ def equal(a: Any, b: Any, resolve: Resolve) -> bool:
     """Returns whether two values are the same. Links and files are if they lead to the same file."""
     kinds = {kind_of(a), kind_of(b)}
     if "date" in kinds:
-        first, second = _as_date(a), _as_date(b)
-        return first is not None and second is not None and first.when == second.when
+        return compare(a, b) == 0
     if kinds & {"link", "file"}:
         return None not in (a, b) and _place(a, resolve) == _place(b, resolve)
     if kinds == {"number", "string"}:

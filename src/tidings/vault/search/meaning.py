@@ -50,15 +50,13 @@ class _Model:
             tokenizers: Any = importlib.import_module("tokenizers")
             found = importlib.util.find_spec("wordllama")
             folder = Path((found and found.origin) or "").parent
-            self._words: Any = next(
-                iter(safetensors.load_file(next(folder.glob("weights/*_256.safetensors"))).values())
-            )
+            weights = safetensors.load_file(next(folder.glob("weights/*_256.safetensors")))
+            self._words: Any = next(iter(weights.values()))
             self._tokens: Any = tokenizers.Tokenizer.from_file(str(next(folder.glob("tokenizers/*.json"))))
         except (ImportError, StopIteration) as error:
+            cause = "Searching by meaning needs the extra `semantic`, which is not installed"
             cure = f"install it with `{install_command('semantic')}`, or search without `by_meaning`"
-            raise BadQuery(
-                1, "Searching by meaning needs the extra `semantic`, which is not installed", cure
-            ) from error
+            raise BadQuery(1, cause, cure) from error
         self._tokens.no_padding()
         self._tokens.no_truncation()
 
@@ -102,25 +100,23 @@ class _Vectors:
         self._lock = threading.Lock()
         self._model = _model()
         self._parts: dict[str, tuple[Any, Any]] = {}  # The lines and the vectors, by version.
-        self._file = self._open(place)
-        np = self._model.np
-        for version, lines, data in self._file.execute("SELECT version, lines, data FROM vectors"):
-            vectors = np.frombuffer(data, np.float16).reshape(-1, 256)
-            self._parts[version] = np.frombuffer(lines, np.int32), vectors
+        try:
+            self._open(str(place or ":memory:"))
+        except sqlite3.Error:
+            self._open(":memory:")
 
-    def _open(self, place: Path | None) -> sqlite3.Connection:
-        schema = "CREATE TABLE IF NOT EXISTS vectors (version TEXT PRIMARY KEY, lines BLOB, data BLOB)"
-        for where in ([str(place)] if place else []) + [":memory:"]:
-            file = sqlite3.connect(where, check_same_thread=False, isolation_level=None)
-            try:
-                file.execute("PRAGMA synchronous = OFF")  # All of it can be made again.
-                file.execute(schema)
-                file.execute("SELECT count(*) FROM vectors")
-            except sqlite3.Error:
-                file.close()
-            else:
-                return file
-        raise AssertionError(place)  # Memory can always be used.
+    def _open(self, place: str) -> None:
+        np, file = self._model.np, sqlite3.connect(place, check_same_thread=False, isolation_level=None)
+        try:
+            file.execute("PRAGMA synchronous = OFF")  # All of it can be made again.
+            file.execute("CREATE TABLE IF NOT EXISTS vectors (version TEXT PRIMARY KEY, lines BLOB, data BLOB)")
+            for version, lines, data in file.execute("SELECT version, lines, data FROM vectors"):
+                vectors = np.frombuffer(data, np.float16).reshape(-1, 256)
+                self._parts[version] = np.frombuffer(lines, np.int32), vectors
+        except sqlite3.Error:
+            file.close()
+            raise
+        self._file = file
 
     def nearest(self, queries: Queries, query: str) -> tuple[list[tuple[float, int, str, str, int]], int]:
         """Returns the score, id, path, title and best line of notes, the best first; and how many are missing."""
@@ -184,10 +180,8 @@ def search_by_meaning(
     allowed = None
     if rest is not None:
         allowed = {hit.path for hit in search(queries, rest, limit=1_000_000, matches=0, hidden=hidden).hits}
-    scores: dict[str, float] = {}
     meant = [hit for hit in nearest if not (hidden and hidden(hit[2])) and (allowed is None or hit[2] in allowed)]
-    for rank, hit in enumerate(meant[:_MERGED]):
-        scores[hit[2]] = 1 / (_RANK + rank)
+    scores = {path: 1 / (_RANK + rank) for rank, (_, _, path, _, _) in enumerate(meant[:_MERGED])}
     found = search_by_words(queries, plain, limit=_MERGED, offset=0, hidden=hidden).hits
     by_word = [hit for hit in found if allowed is None or hit.path in allowed]
     for rank, hit in enumerate(by_word):
@@ -195,9 +189,8 @@ def search_by_meaning(
     best = sorted(scores, key=lambda path: (-scores[path], path))
     lines = {hit.path: hit for hit in by_word}
     places = {path: (title, line) for _, _, path, title, line in meant}
-    hits = [
-        _hit(queries, path, scores[path], lines.get(path), places.get(path)) for path in best[offset : offset + limit]
-    ]
+    page = best[offset : offset + limit]
+    hits = [_hit(queries, path, scores[path], lines.get(path), places.get(path)) for path in page]
     problem = f"{left:,} notes were not looked at for their meaning yet: search again." if left else None
     return SearchPage(len(best), False, tuple(hits), problem)
 

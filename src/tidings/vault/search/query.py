@@ -35,7 +35,11 @@ from tidings._kit.suggest import closest
 from tidings.vault.search import tree
 from tidings.vault.search.tree import Query
 
-_SPECIAL = r'"()[]:-#/\<>'  # The characters of a word that a backslash makes ordinary.
+_ESCAPED = re.compile(r'\\(["()\[\]:\-#/\\<>])')  # The characters of a word that a backslash makes ordinary.
+_WORD = re.compile(rf'(?:{_ESCAPED.pattern}|[^\s()"])*')
+_WORD_IN_BRACKETS = re.compile(rf'(?:{_ESCAPED.pattern}|[^\s()"\]])*')
+_KEY = re.compile(r'[^\]:"\[]*')
+_SPACE = re.compile(r"\s*")
 _KEYWORD = re.compile(r'(OR|AND|NOT)(?=[\s()\]"]|\Z)')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 
@@ -81,22 +85,17 @@ def sizes(text: str) -> tuple[str, int]:
 
 def one_of(text: str, names: tuple[str, ...]) -> str:
     """Returns the known name, which may be written in the plural."""
-    name = text.casefold()
-    for known in names:
-        if name in {known, f"{known}s"}:
-            return known
+    if found := next((known for known in names if text.casefold() in {known, f"{known}s"}), None):
+        return found
     raise ValueError(f"{text} is not known here; write one of {', '.join(names)}")
 
 
 def _period(value: str, now: datetime) -> tuple[datetime, datetime]:
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    match value:
-        case "today":
-            return today, today + timedelta(days=1)
-        case "yesterday":
-            return today - timedelta(days=1), today
-        case _:
-            found = re.fullmatch(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?", value)
+    if value in ("today", "yesterday"):
+        start = today - timedelta(days=value == "yesterday")
+        return start, start + timedelta(days=1)
+    found = re.fullmatch(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?", value)
     if found is None:
         forms = "2024-05-01, 2024-05, 2024, today, yesterday or 7d (h, d, w, m, y)"
         raise ValueError(f"{value} is not a date; write {forms}")
@@ -158,6 +157,12 @@ class _QueryParser:
         position = (self.at if at is None else at) + 1
         return BadQuery(position, cause.replace("{}", str(position)), cure)
 
+    def take(self, pattern: re.Pattern[str]) -> str:
+        """Skips what the pattern finds here, and returns it."""
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found[0] if found else ""
+
     def peek(self, *keywords: str) -> bool:
         found = _KEYWORD.match(self.text, self.at)
         return found is not None and found[1] in keywords
@@ -170,10 +175,8 @@ class _QueryParser:
 
     def ended(self) -> bool:
         """Skips spaces, and returns whether the current part ends here."""
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-        closers = ")]" if self.inside == "[" else ")"
-        return self.at == len(self.text) or self.text[self.at] in closers
+        self.take(_SPACE)
+        return self.at == len(self.text) or self.text[self.at] in (")]" if self.inside == "[" else ")")
 
     def string(self) -> str:
         found = _STRING.match(self.text, self.at)
@@ -184,29 +187,13 @@ class _QueryParser:
         return re.sub(r'\\(["\\])', r"\1", found[1])
 
     def word(self) -> str:
-        characters: list[str] = []
-        stops = '()"]' if self.inside == "[" else '()"'
-        while self.at < len(self.text):
-            character = self.text[self.at]
-            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set(_SPECIAL):
-                self.at += 1
-                character = self.text[self.at]
-            elif character.isspace() or character in stops:
-                break
-            characters.append(character)
-            self.at += 1
-        return "".join(characters)
+        return _ESCAPED.sub(r"\1", self.take(_WORD_IN_BRACKETS if self.inside == "[" else _WORD))
 
     def value(self) -> str:
         return self.string() if self.text.startswith('"', self.at) else self.word()
 
     def key(self) -> str:
-        if self.text.startswith('"', self.at):
-            return self.string()
-        start = self.at
-        while self.at < len(self.text) and self.text[self.at] not in ']:"[':
-            self.at += 1
-        return self.text[start : self.at]
+        return self.string() if self.text.startswith('"', self.at) else self.take(_KEY)
 
     def alternatives(self) -> Query:
         """Parses `a b OR c`: terms side by side bind more closely."""
@@ -255,7 +242,8 @@ class _QueryParser:
         if self.text[self.at] == "(":
             start, self.at = self.at, self.at + 1
             query = self.alternatives()
-            return self._closed(")", query, "parenthesis", "add one at the end, or put it in quotation marks", start)
+            self._close(")", "parenthesis", "add one at the end, or put it in quotation marks", start)
+            return query
         self.terms += 1
         if self.terms > _MOST_TERMS:
             raise self.bad(f"The query has more than {_MOST_TERMS} terms", "search for less at once")
@@ -271,19 +259,16 @@ class _QueryParser:
                 return tree.Phrase(link[0])
             case "[" if not self.text.startswith("[[", self.at):
                 return self._property()
+            case _ if found := self._compared() or self._operator():
+                return found
             case _:
-                return self._compared() or self._operator() or self._plain()
+                word = self.word()
+                return tree.Empty() if self.inside == "[" and word == "null" else tree.Word(word)
 
-    def _plain(self) -> Query:
-        word = self.word()
-        return tree.Empty() if self.inside == "[" and word == "null" else tree.Word(word)
-
-    def _closed(self, closer: str, query: Query, what: str, cure: str, start: int) -> Query:
-        """Skips the closer of a query, or says that it is missing."""
+    def _close(self, closer: str, what: str, cure: str, start: int) -> None:
         if not self.text.startswith(closer, self.at):
             raise self.bad(f"The {what} at {{}} is never closed", cure, start)
         self.at += 1
-        return query
 
     def _regex(self) -> tree.Regex:
         start = self.at
@@ -387,8 +372,8 @@ class _QueryParser:
         self.inside = ""
         if not key:
             raise self.bad("The brackets at {} name no property", r"write [key], or \[ for the character itself", start)
-        cure = r"write [key] or [key:value], or \[ for the character itself"
-        return self._closed("]", tree.Property(key, value), "bracket", cure, start)
+        self._close("]", "bracket", r"write [key] or [key:value], or \[ for the character itself", start)
+        return tree.Property(key, value)
 
     def _compared(self) -> tree.Compared | None:
         start, found = self.at, re.compile("[<>]=?").match(self.text, self.at)
@@ -407,10 +392,8 @@ class _QueryParser:
 
 
 def _flat(kind: type[tree.And] | type[tree.Or], parts: list[Query]) -> Query:
-    flat: list[Query] = []
-    for part in parts:
-        flat += part.parts if isinstance(part, kind) else [part]
-    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+    flat = tuple(each for part in parts for each in (part.parts if isinstance(part, kind) else (part,)))
+    return flat[0] if len(flat) == 1 else kind(flat)
 
 
 def _depth(query: Query) -> int:

@@ -4,19 +4,35 @@ SQL decides and ranks, see `sql.py`. After `timeout`, what was found is returned
 """
 
 import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from tidings.vault.files.paths import Vault
+from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.search.matching import Deadline, OutOfTime
+from tidings.vault.index.read_file import UTF16, Missed, kind_of, read_bytes, read_file, text_of
+from tidings.vault.index.walk import FolderWalk, VaultAway
+from tidings.vault.notes.model import SEARCHED, IndexEntry
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.sql import Sort, Translator, selection
-from tidings.vault.search.text import Candidate, LineMatch, matching_lines
-from tidings.vault.search.tree import Query
+from tidings.vault.search.text import Candidate, Deadline, LineMatch, OutOfTime, forms_of, matching_lines
+from tidings.vault.search.tree import And, Case, Fact, Or, Phrase, Property, Query, TagTerm, Within, Word, inside
 
 _GRACE: Final = 2.0  # Seconds after the deadline in which SQL may end. It needs few of them, on however busy a machine.
 _STEPS: Final = 5_000  # SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond.
+
+_SECONDS: Final = 15.0  # Of reading. A vault that takes longer has so many notes that a part of the index is of use.
+_MOST_CHARACTERS: Final = 60_000_000  # Of texts in memory.
+_MOST_PARSED: Final = 2_000  # Files whose tags, tasks … are needed. Parsing more takes as long as the index.
+# The letters outside ASCII whose lower case contains ASCII, by that.
+_ODD: Final = {"i": "\u0130".encode(), "k": "\u212a".encode()}
+_SIGMA: Final = str.maketrans("\u03c2", "\u03c3")  # It differs at the end of a word, and in the middle.
+
+May = Callable[[str, bytes], bool]  # Returns whether a note with this title and content, in lower case, may match.
+_STRUCTURE: Final = ("section", "task", "task-todo", "task-done")
 
 
 class SearchHit(NamedTuple):
@@ -74,9 +90,9 @@ def search(
             deadline.left()
             sql, values = selection(query, translator, sort=sort, hidden=hidden is not None)
             found = connection.execute(f"{sql} LIMIT ? OFFSET ?", (*values, limit, offset)).fetchall()
-            total = _total(found)
-            if not found and (offset or limit <= 0):
-                total = _total(connection.execute(f"{sql} LIMIT 1", values).fetchall())
+            beyond = not found and (offset or limit <= 0)
+            counted = connection.execute(f"{sql} LIMIT 1", values).fetchall() if beyond else found
+            total = counted[0][-1] if counted else 0
         except (OutOfTime, sqlite3.OperationalError) as error:
             if not isinstance(error, OutOfTime) and not deadline.passed():
                 raise
@@ -93,16 +109,97 @@ def search(
             hits.append(SearchHit(path, title, -score or 0.0, lines, count))  # not -0.0
     finally:
         connection.set_progress_handler(None, 0)
-    is_exact = not (translator.late or translator.slow)
-    return SearchPage(total, is_exact, tuple(hits), None if is_exact else _problem(translator, timeout))
+    problems: list[str] = []
+    if translator.late:
+        cure = "Add a word, a tag or in:Folder."
+        problems.append(f"The search was ended after {timeout:g} s, before all was looked at. {cure}")
+    if translator.slow:
+        cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
+        given_up = f"The regular expression was given up on {translator.slow} texts, where it took too long."
+        problems.append(f"{given_up} {cure}")
+    return SearchPage(total, not problems, tuple(hits), " ".join(problems) or None)
 
 
-def _total(rows: list[tuple[Any, ...]]) -> int:
-    return rows[0][-1] if rows else 0
+def cold_search(
+    vault: Vault, text: str, *, limit: int, offset: int, sort: Sort, hidden: Callable[[str], bool] | None
+) -> SearchPage | None:
+    """Searches the disk, while the first index is built. Returns None if that is no better than an incomplete index.
+
+    Files that cannot match are left out by a look at their texts. The others go into an index in memory, which is
+    searched like any other, so that both answers are the same. It has no list of words: to make one takes longer than
+    to read texts.
+    """
+    query = parse_query(text)
+    entries = _entries(vault, query, text)
+    if entries is None:
+        return None
+    with closing(Index(vault, memory=True)) as index:
+        index.apply(entries)
+        return search(index.queries, query, limit=limit, offset=offset, sort=sort, hidden=hidden)
 
 
-def _problem(translator: Translator, timeout: float) -> str:
-    cure = "Repetitions within repetitions, as in (a+)+, are slow: write the regular expression without."
-    given_up = f"The regular expression was given up on {translator.slow} texts, where it took too long. {cure}"
-    late = f"The search was ended after {timeout:g} s, before all was looked at. Add a word, a tag or in:Folder."
-    return " ".join([late] * translator.late + [given_up] * bool(translator.slow))
+def _entries(vault: Vault, query: Query, text: str) -> list[IndexEntry] | None:
+    """Returns the files that may match; None if there are too many."""
+    may, deadline = _may(query), time.monotonic() + _SECONDS
+    parsed = any(  # Whether more of a note counts than its name and its text.
+        isinstance(each, TagTerm | Property)
+        or (isinstance(each, Within) and each.scope in _STRUCTURE)
+        or (isinstance(each, Fact) and each.name == "has")
+        for each in inside(query)
+    )
+    # A text with one of these may have ASCII letters of the query in lower case that its bytes do not have.
+    odd = [letter for ascii_letter, letter in _ODD.items() if ascii_letter in text.lower()]
+    entries: list[IndexEntry] = []
+    size = 0
+    try:
+        walk, roots = FolderWalk(vault), {mount: str(mount.root) for mount in vault.mounts}
+        for path in walk.paths():
+            if time.monotonic() > deadline:
+                return None
+            mount, inner = vault.split(path)
+            kind = kind_of(path)
+            is_text = kind in SEARCHED
+            data = read_bytes(roots[mount], inner) if is_text else b""
+            name = path.rpartition("/")[2]
+            title = name.rpartition(".")[0] if is_text else name
+            is_odd = data.startswith(UTF16) or any(map(data.__contains__, odd))
+            if kind == "note" and not is_odd and not may(title.lower(), data.lower()):
+                continue  # Most notes need not be decoded, nor looked at any further.
+            if (seen := walk.file(path)) is None:
+                continue
+            body = text_of(kind, data)
+            if not (parsed and is_text):
+                entries.append(IndexEntry(path, seen.kind, seen.stamp, None, body, title, 0, "{}", None, {}, ""))
+            elif not isinstance(read := read_file(seen), Missed):
+                entries.append(read)
+            size += len(body)
+            if size > _MOST_CHARACTERS or (parsed and len(entries) > _MOST_PARSED):
+                return None
+    except VaultAway:
+        return None
+    return entries
+
+
+def _may(query: Query) -> May:
+    """Returns a test that every matching note passes, and many others do not."""
+    match query:
+        case And(parts) | Or(parts):
+            tests, holds = list(map(_may, parts)), all if isinstance(query, And) else any
+            return lambda title, data: holds(may(title, data) for may in tests)
+        case Case(_, part):
+            return _may(part)
+        case Within(scope, part) if scope not in {"file", "path"}:
+            return _may(part)
+        case Word(text) | Phrase(text) if text.isascii():
+            lower, written = text.lower(), text.lower().encode()
+            return lambda title, data: written in data or lower in title
+        case Word(text) | Phrase(text):
+            forms = forms_of(text.lower().translate(_SIGMA))
+
+            def found(title: str, data: bytes) -> bool:
+                texts = (part.lower().translate(_SIGMA) for part in (data.decode(errors="replace"), title))
+                return any(form in part for part in texts for form in forms)
+
+            return found
+        case _:
+            return lambda title, data: True

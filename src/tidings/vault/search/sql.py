@@ -17,9 +17,8 @@ from tidings.vault.index.queries import Queries
 from tidings.vault.index.words import folded, words_in
 from tidings.vault.notes.model import SEARCHED, key
 from tidings.vault.search import tree
-from tidings.vault.search.matching import Deadline, Finder, OutOfTime, SearchTooSlow, forms_of
 from tidings.vault.search.query import sizes, times
-from tidings.vault.search.text import Candidate, place_finder
+from tidings.vault.search.text import Candidate, Deadline, Finder, OutOfTime, SearchTooSlow, forms_of, place_finder
 from tidings.vault.search.tree import Query
 
 Value = str | int | float
@@ -62,7 +61,7 @@ class Row:
 
     column: str
     match_case: bool
-    name: Callable[[str], str] | None = None  # Takes the name from a path.
+    name: Callable[[str], str] = str  # Takes the name from a path.
     property: Sql = ("", ())  # The condition for the property whose values these are: any item of a list may match.
 
 
@@ -81,10 +80,12 @@ def fact(name: tree.FactName, text: str, now: datetime) -> Sql:
     """Returns a condition on `f`."""
     match name:
         case "modified":
-            bounds = zip((">=", "<"), times(text, now), strict=True)
-            return joined(
-                " AND ", [(f"f.mtime {sign} ?", (int(time.timestamp()) * 10**9,)) for sign, time in bounds if time]
-            )
+            bounds: list[Sql] = [
+                (f"f.mtime {sign} ?", (int(time.timestamp()) * 10**9,))
+                for sign, time in zip((">=", "<"), times(text, now), strict=True)
+                if time
+            ]
+            return joined(" AND ", bounds)
         case "size":
             operator, size = sizes(text)
             return f"f.size {operator} ?", (size,)
@@ -203,7 +204,8 @@ class Translator:
         if where.loose or (is_exact and not isinstance(term, tree.Regex)):
             return found
         finder = Finder(term, match_case=where.match_case)
-        sql, number = "vault_test(?, (SELECT body FROM texts WHERE id = f.id))", self._number(finder)
+        number = self._ask(lambda text: finder.found(text, self.deadline))
+        sql = "vault_test(?, (SELECT body FROM texts WHERE id = f.id))"
         sql, values = (sql, (number,)) if where.body else (f"(vault_test(?, f.title) OR {sql})", (number, number))
         return replace(found, sql=f"({_HAS_TEXT} AND {sql})", values=values)
 
@@ -237,8 +239,8 @@ class Translator:
         inner = self.condition(part, replace(where, body=True, loose=True))
         if scope not in _STATUS:
             places = place_finder(scope, part, self.deadline, match_case=where.match_case)
-            self._tests.append(lambda id_: next(places(Candidate(self.queries.connection, id_)), None) is not None)
-            return _all([inner, Condition(f"({_HAS_TEXT} AND vault_test(?, f.id))", (len(self._tests) - 1,))])
+            number = self._ask(lambda id_: next(places(Candidate(self.queries.connection, id_)), None) is not None)
+            return _all([inner, Condition(f"({_HAS_TEXT} AND vault_test(?, f.id))", (number,))])
         sql, values = self._row_condition(part, Row("t.text", where.match_case))
         tasks = f"f.id IN (SELECT t.file FROM tasks t WHERE {sql}{_STATUS[scope]})"  # noqa: S608
         return _all([inner, Condition(tasks, values)])
@@ -297,16 +299,15 @@ class Translator:
                 return "0", ()  # No property has such a name.
 
     def _add(self, term: tree.Word | tree.Phrase | tree.Regex, row: Row) -> int:
+        """Adds the question whether the text of a row has a term."""
         finder = Finder(term, match_case=row.match_case)
-        if not (row.property[0] and isinstance(term, tree.Phrase)):
-            return self._number(finder, row.name)
-        self._tests.append(finder.is_whole)
-        return len(self._tests) - 1
+        if row.property[0] and isinstance(term, tree.Phrase):
+            return self._ask(finder.is_whole)
+        return self._ask(lambda text: finder.found(row.name(text), self.deadline))
 
-    def _number(self, finder: Finder, name: Callable[[str], str] | None = None) -> int:
-        """Returns the number of a question: whether a text has a term."""
-        deadline = self.deadline
-        self._tests.append(lambda text: finder.found(name(text) if name else text, deadline))
+    def _ask(self, test: Callable[[Any], bool]) -> int:
+        """Returns the number by which SQL asks a question."""
+        self._tests.append(test)
         return len(self._tests) - 1
 
     def _test(self, number: int, about: str | int | None) -> bool | None:
@@ -373,33 +374,25 @@ def _column(expression: str, where: Where) -> str:
 def selection(query: Query, translator: Translator, *, sort: Sort, hidden: bool) -> Sql:
     """Returns the statement for rows of id, path, kind, title, score and total."""
     condition = translator.condition(query)
-    # A file may have several scores.
-    ranks = translator.ranks(query) if sort == "relevance" else ("", ())
-    score = "ifnull(r.score, 0.0)" if ranks[0] else "0.0"
-    summed = "r AS MATERIALIZED (SELECT id, sum(score) AS score FROM s GROUP BY id),"
-    summed = f"s AS MATERIALIZED ({ranks[0]}), {summed}" if ranks[0] else ""
+    ranks, matches = translator.ranks(query) if sort == "relevance" else ("", ())
     # The query is about all files, and not only about those with a text.
     about = (each.scope if isinstance(each, tree.Within) else getattr(each, "name", "") for each in tree.inside(query))
     everywhere = not {"file", "path", "kind"}.isdisjoint(about)
-    # The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
-    found = _joined(
-        f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
-        _source(condition, hidden=hidden, ranked=bool(summed), everywhere=everywhere),
-        (")", ()),
-    )
-    shown = "SELECT f.id, f.path, f.kind, f.title, c.score, (SELECT count(*) FROM c) FROM c JOIN files f ON f.id = c.id"
-    return _joined("WITH", (summed, ranks[1]), found, (f"{shown} ORDER BY {_ORDER[sort]}", ()))
-
-
-def _source(condition: Condition, *, hidden: bool, ranked: bool, everywhere: bool) -> Sql:
-    source = "FROM fts JOIN files f ON f.id = fts.rowid" if condition.match else "FROM files f"
     terms: list[Sql] = [("fts MATCH ?", (condition.match,))] if condition.match else []
     terms += [(_HAS_TEXT, ())] if not everywhere and not condition.match else []
     terms += [("NOT vault_hidden(f.path)", ())] if hidden else []
     terms += [(condition.sql, condition.values)] if condition.sql else []
-    where = [(f"{'AND' if n else 'WHERE'} {sql}", values) for n, (sql, values) in enumerate(terms)]
-    return _joined(source, ("LEFT JOIN r ON r.id = f.id" if ranked else "", ()), *where)
-
-
-def _joined(start: str, *parts: Sql) -> Sql:
-    return " ".join([start, *(sql for sql, _ in parts)]), tuple(value for _, some in parts for value in some)
+    # A file may have several scores.
+    summed = "r AS MATERIALIZED (SELECT id, sum(score) AS score FROM s GROUP BY id),"
+    score, scores = ("ifnull(r.score, 0.0)", "LEFT JOIN r ON r.id = f.id") if ranks else ("0.0", "")
+    # The candidates are found once, before they are counted and ordered: SQLite would evaluate each condition twice.
+    parts = (
+        f"WITH s AS MATERIALIZED ({ranks}), {summed}" if ranks else "WITH",
+        f"c AS MATERIALIZED (SELECT f.id AS id, {score} AS score",
+        "FROM fts JOIN files f ON f.id = fts.rowid" if condition.match else "FROM files f",
+        scores,
+        f"{'WHERE' if terms else ''} {' AND '.join(sql for sql, _ in terms)})",
+        "SELECT f.id, f.path, f.kind, f.title, c.score, (SELECT count(*) FROM c) FROM c JOIN files f ON f.id = c.id",
+        f"ORDER BY {_ORDER[sort]}",
+    )
+    return " ".join(parts), (*matches, *(value for _, values in terms for value in values))

@@ -20,8 +20,7 @@ from tidings.vault.index import graph
 from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import iso
-from tidings.vault.search.cold import cold_search
-from tidings.vault.search.search import Sort
+from tidings.vault.search.search import Sort, cold_search
 from tidings.vault.search.search import search as find
 from tidings.vault.tools.results import HitResult, LinkSeen, answer
 from tidings.vault.view import VaultView, hidden_from_search
