@@ -20,14 +20,7 @@ import anyio
 from tidings._kit.backoff import Pauses, doubling
 from tidings._kit.tasks import Wakeup
 from tidings.vault.bases.rows import BaseRows
-from tidings.vault.change_detection import (
-    ChangeDetector,
-    FoundChanges,
-    SubscribedResources,
-    Touched,
-    all_of,
-    touched,
-)
+from tidings.vault.change_detection import ChangeDetector, FoundChanges, SubscribedResources, Touched, all_of, touched
 from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
@@ -110,7 +103,7 @@ class Indexer:
         self._is_unsettled = asyncio.Event()
         self._following: anyio.CancelScope | None = None
         self._bases = BaseRows()
-        self._stopping = False
+        self.stopping = False  # Set when the index will be closed soon.
         self._damaged = False
         # Files that `refresh` stored while a full scan is being stored: the scan must not overwrite them.
         self._refreshed: set[str] | None = None
@@ -124,16 +117,13 @@ class Indexer:
             self.complete = asyncio.Event()
         self._stored = asyncio.Event()
         self._unsettled, self._is_unsettled = set(), asyncio.Event()
-        self._stopping = self._damaged = self._is_long = False
+        self.stopping = self._damaged = self._is_long = False
         self._yields = _YIELDED_SECONDS
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
         self.index = await self.in_thread(self._open_index)
         self.status = IndexStatus("indexing", notes=self._notes())
         self._listener.index_opened(self.index)
-
-    def stop(self) -> None:
-        self._stopping = True
 
     async def aclose(self) -> None:
         """Closes the index, after `follow` has ended."""
@@ -160,7 +150,13 @@ class Indexer:
             with anyio.CancelScope() as self._following:
                 try:
                     if self._damaged:
-                        await self._renew()
+                        logger.warning("The index is damaged and is rebuilt")
+                        self.status = IndexStatus("indexing", notes=self._notes())
+                        self.complete.clear()
+                        await self._listener.index_closes()
+                        await self.in_thread(self.index.renew)
+                        self._listener.index_opened(self.index)
+                        self._damaged = False
                     async with aclosing(self._watcher(self._vault)) as happenings:
                         async for happening in happenings:
                             await self._follow(happening)
@@ -175,15 +171,6 @@ class Indexer:
                     self.status = IndexStatus("blocked", notes=self._notes(note))
             await anyio.sleep(pauses.next())
 
-    async def _renew(self) -> None:
-        logger.warning("The index is damaged and is rebuilt")
-        self.status = IndexStatus("indexing", notes=self._notes())
-        self.complete.clear()
-        await self._listener.index_closes()
-        await self.in_thread(self.index.renew)
-        self._listener.index_opened(self.index)
-        self._damaged = False
-
     async def _follow(self, happening: Happening) -> None:
         match happening:
             case Changed(paths):
@@ -193,8 +180,7 @@ class Indexer:
                 if any(map(is_settings, paths)):
                     await self._listener.settings_changed()
             case LookAround(by, note):
-                before = self.status.phase
-                if before == "away":
+                if (before := self.status.phase) == "away":
                     logger.info("The vault is back")
                 await self._look_around()
                 if before == "blocked":
@@ -203,7 +189,9 @@ class Indexer:
                     await self.in_thread(self.index.keep_built)
                     await self._listener.index_built(self.index)
                 if self._is_long and not self.complete.is_set():
-                    await self.in_thread(_give_memory_back)
+                    # A long build has freed much memory. Not every C library gives it back to the system by itself.
+                    with suppress(AttributeError, OSError, TypeError):
+                        await self.in_thread(ctypes.CDLL(None).malloc_trim, 0)
                 await self._become(IndexStatus("watching" if by == "events" else "polling", notes=self._notes(note)))
                 if not self.complete.is_set():
                     self.complete.set()
@@ -306,7 +294,7 @@ class Indexer:
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False) -> list[str]:
         """Reads and stores differences, batch by batch. Returns the files that could not be read for now."""
         gone, unsettled, done, total = todo.gone, list[str](), 0, len(todo.changed)
-        batches = read_all(self._vault, todo.changed, stopped=lambda: self._stopping)
+        batches = read_all(self._vault, todo.changed, stopped=lambda: self.stopping)
 
         def following() -> ScanBatch | None:
             batch = next(batches, None)
@@ -343,10 +331,13 @@ class Indexer:
         is_building = not self.index.is_built and not fresh
 
         def compare_and_store() -> tuple[dict[str, str], bool, dict[str, str]]:
-            what = touched(self.index.queries, entries, gone, deep=bool(subscriptions))
-            before = self._texts_before(what, subscriptions)
-            store = partial(self.index.apply, entries, gone)
-            found = self.detector.around(self.index.queries, what, subscriptions, store)
+            queries, before = self.index.queries, dict[str, str]()
+            what = touched(queries, entries, gone, deep=bool(subscriptions))
+            # For those who wait for a prefix, and have no text of their own.
+            if len(what.paths) <= _MOST_BEFORE and any(text.endswith("*") for text in subscriptions):
+                notes = [path for path in what.paths if path.lower().endswith(".md")]
+                before = {uri("note", path): queries.text(path) or "" for path in notes}
+            found = self.detector.around(queries, what, subscriptions, partial(self.index.apply, entries, gone))
             return {**found, **({} if is_building else what.files)}, what.moved, before
 
         states, listed, before = await self.in_thread(compare_and_store)
@@ -359,26 +350,16 @@ class Indexer:
             changed_at = newest if recent else None
             await self._publish(FoundChanges(states, listed, changed_at, before, local=is_building))
 
-    def _texts_before(self, what: Touched, subscriptions: Sequence[str]) -> dict[str, str]:
-        """Returns the texts of some notes that are about to change, for those who wait for a prefix."""
-        if len(what.paths) > _MOST_BEFORE or not any(text.endswith("*") for text in subscriptions):
-            return {}
-        texts = ((path, self.index.queries.text(path)) for path in what.paths if path.lower().endswith(".md"))
-        return {uri("note", path): text or "" for path, text in texts}
-
     async def _become(self, status: IndexStatus) -> None:
         """Changes the status, and publishes the resources that contain it."""
         if status == self.status:
             return
 
-        def become() -> None:
-            self.status = status
-
         def compare() -> dict[str, str]:
             queries = self.index.queries
             what = all_of(queries) if any(text.endswith("*") for text in subscriptions) else Touched(everything=True)
             detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
-            return detector.around(queries, what, subscriptions, become)
+            return detector.around(queries, what, subscriptions, partial(setattr, self, "status", status))
 
         subscriptions = self._interest.remembered()
         await self._publish(FoundChanges(await self.in_thread(compare), local=True))
@@ -395,9 +376,3 @@ class Indexer:
                     pass
             except (IndexBlocked, IndexDamaged) as error:
                 logger.info("The index cannot be maintained now: %s", error)
-
-
-def _give_memory_back() -> None:
-    """Gives the memory that a long build has freed back to the system, which not every C library does by itself."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -5,20 +5,26 @@ question sees one state of the index, and never waits for the indexer.
 """
 
 import asyncio
+import hashlib
+import json
 import logging
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
+from tidings.bus import StoredRecord
+from tidings.bus.local import HISTORY, LocalBus
+from tidings.bus.shared import LONGEST_STAY
+from tidings.errors import TransportError
 from tidings.server.notify import note_own
 from tidings.vault.change_detection import COMPUTED, FoundChanges, Searches, SubscribedResources, is_of_file
 from tidings.vault.files.obsidian import PERIODS
@@ -29,7 +35,6 @@ from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.indexer import Indexer, PublishChanges
-from tidings.vault.published import PublishedStates
 from tidings.vault.resources.render import fingerprint
 from tidings.vault.view import IndexStatus, VaultView
 from tidings.vault.watch import Happening, watch
@@ -43,6 +48,92 @@ _THREADS = 3
 _DAY_LOOK_SECONDS = 30.0
 _FIRST_SECONDS = 0.5  # A question right after the start waits this long for a complete index: most vaults are small.
 _PERIODIC = tuple(f"vault://{period}/" for period in PERIODS)
+_KEEP: Final = HISTORY.age + 86_400.0  # Longer than any cursor is good for.
+_PREFIXES: Final = "vault/prefixes"
+_BUILT: Final = "vault/built"
+_MOST_PREFIXES: Final = 200
+_PREFIX_TRIES: Final = 5
+
+
+class PublishedStates:
+    """The state in which each resource was last published, for all processes that share the log of `bus`.
+
+    Every process on a vault sees the same changes on the disk. A change is published by the first that sees it; the
+    others find its state here. And a resource in another state than the published one has changed while no process
+    looked: the next process that somebody subscribes at publishes it. So a subscriber is told of each change once,
+    whatever process it talks to, and across restarts. While the log is of this process alone, nothing is known.
+
+    A prefix has no state. It is remembered, so that the next process compares for it from its start on.
+    """
+
+    def __init__(self, bus: LocalBus) -> None:
+        self._bus = bus
+
+    async def _get(self, place: str) -> StoredRecord | None:
+        return await self._bus.records.get(place) if self._bus.is_shared else None
+
+    async def known(self, states: Mapping[str, str]) -> set[str]:
+        """Returns the URIs of the resources that were published in these states."""
+        found = await asyncio.gather(*(self._get(_place(uri)) for uri in states))
+        same = zip(states.items(), found, strict=True)
+        known = {uri for (uri, state), record in same if record is not None and record.value == _digest(state)}
+        return known if self._bus.is_shared else set()
+
+    async def keep(self, states: Mapping[str, str]) -> None:
+        """Notes that these states are published."""
+        put = self._bus.records.put
+        if self._bus.is_shared:
+            await asyncio.gather(*(put(_place(uri), _digest(state), seconds=_KEEP) for uri, state in states.items()))
+
+    async def begin(self, uri: str, state: str) -> bool:
+        """Begins to keep the state of a resource. Returns whether it has changed since it was published last."""
+        record = await self._get(_place(uri))
+        changed = record is not None and record.value != _digest(state)
+        if not changed:  # Otherwise it is kept once it is published.
+            await self.keep({uri: state})
+        return changed
+
+    async def renew(self, uris: Iterable[str]) -> None:
+        """Keeps for longer what is known of these resources."""
+        for uri in uris:
+            if (record := await self._get(_place(uri))) is not None:
+                await self._bus.records.put(_place(uri), record.value, seconds=_KEEP, revision=record.revision)
+
+    async def was_built(self) -> bool:
+        """Returns whether `built` was called, by whatever process."""
+        return await self._get(_BUILT) is not None
+
+    async def built(self) -> None:
+        """Notes that there is an index: it finds what changes while no process runs."""
+        if self._bus.is_shared:
+            await self._bus.records.put(_BUILT, b"", seconds=LONGEST_STAY)
+
+    async def prefixes(self) -> list[str]:
+        """Returns the prefixes that somebody has subscribed to lately."""
+        with suppress(TransportError, ValueError):
+            if (record := await self._get(_PREFIXES)) is not None:
+                return list(map(str, json.loads(record.value)))
+        return []
+
+    async def add_prefix(self, prefix: str) -> None:
+        """Remembers a prefix."""
+        for _ in range(_PREFIX_TRIES if self._bus.is_shared else 0):
+            record = await self._bus.records.get(_PREFIXES)
+            others: Iterable[str] = []
+            with suppress(ValueError):
+                others = [each for each in json.loads(record.value if record else b"[]") if each != prefix]
+            value = json.dumps([*others, prefix][-_MOST_PREFIXES:]).encode()
+            revision = record.revision if record else 0
+            if await self._bus.records.put(_PREFIXES, value, seconds=_KEEP, revision=revision) is not None:
+                return
+
+
+def _place(uri: str) -> str:
+    return f"state/{hashlib.blake2b(uri.encode(errors='replace'), digest_size=16).hexdigest()}"
+
+
+def _digest(state: str) -> bytes:
+    return hashlib.blake2b(state.encode(errors="replace"), digest_size=16).digest()
 
 
 class Readers:
@@ -120,7 +211,8 @@ class VaultLibrary:
             listener=self,
             journal=writer.journal,
         )
-        self._searches = self._make_searches()
+        self.refresh = self._indexer.refresh
+        self._searches: Searches
         self._readers: Readers
         self._searchers: Readers
         self._readable = asyncio.Event()
@@ -189,7 +281,11 @@ class VaultLibrary:
 
     async def _compare(self, published: PublishedStates, uri: str, state: str | None = None) -> None:
         """Publishes a resource that is not in the state in which it was published last."""
-        if not (self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))):
+
+        def comparable() -> bool:
+            return self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))
+
+        if not comparable():
             await self._indexer.soon_complete(_FIRST_SECONDS)
         try:
             if state is None:
@@ -197,14 +293,11 @@ class VaultLibrary:
         except (IndexBlocked, IndexDamaged):
             await self._announce(FoundChanges({uri: ""}))
             return
-        if not (self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))):
+        if not comparable():
             self._uncompared.add(uri)
         elif await published.begin(uri, state):
             await self._announce(FoundChanges({uri: state}))
             await published.keep({uri: state})
-
-    async def refresh(self, paths: Iterable[str]) -> None:
-        await self._indexer.refresh(paths)
 
     async def settled(self) -> None:
         """Waits until the index has been equal to the disk once."""
@@ -212,8 +305,10 @@ class VaultLibrary:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        # New ones, since this may be another event loop than the last time.
-        self._searches = self._make_searches()
+        def search(uri: str) -> Awaitable[str]:
+            return self._ask(lambda view: fingerprint(view.whole, uri), search=True)
+
+        self._searches = Searches(search, self.interest.remembered, self._publish)
         self._opened_at = time.monotonic()
         if self._published is not None:
             self.interest.remember(await self._published.prefixes())
@@ -223,29 +318,17 @@ class VaultLibrary:
         try:
             async with anyio.create_task_group() as tasks:
                 indexer = self._indexer
-                for task in (
-                    indexer.follow,
-                    indexer.settle,
-                    indexer.tidy,
-                    self._searches.follow,
-                    self._watch_days,
-                ):
+                for task in (indexer.follow, indexer.settle, indexer.tidy, self._searches.follow, self._watch_days):
                     tasks.start_soon(task)
                 try:
                     yield
                 finally:
-                    self._indexer.stop()
+                    self._indexer.stopping = True
                     tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._indexer.aclose()
             self._readable = asyncio.Event()  # The next run may be in another event loop.
-
-    def _make_searches(self) -> Searches:
-        def search(uri: str) -> Awaitable[str]:
-            return self._ask(lambda view: fingerprint(view.whole, uri), search=True)
-
-        return Searches(search, self.interest.remembered, self._publish)
 
     async def _publish(self, found: FoundChanges) -> None:
         """Publishes what no other process has published."""
@@ -254,7 +337,10 @@ class VaultLibrary:
         if self._published is None:
             await self._announce(found)
             return
-        here = self._only_here(found)
+        # These differ for readers of this process alone, whose index is not complete. They are compared when it is.
+        here = set(found.states) if found.local else set[str]()
+        if not (found.local or self._indexer.complete.is_set()):
+            here = {uri for uri in self._uncompared.intersection(found.states) if not is_of_file(uri)}
         # One that is not acknowledged yet has read nothing that may differ now.
         self._deliver_here([uri for uri in here if uri not in self._beginning], found.local and found.listed)
         states = {uri: state for uri, state in found.states.items() if uri not in here}
@@ -268,15 +354,6 @@ class VaultLibrary:
         await self._announce(replace(found, states=states, listed=found.listed and bool(states)))
         await self._published.keep(states)
 
-    def _only_here(self, found: FoundChanges) -> set[str]:
-        """Returns the resources that differ for readers of this process alone, whose index is not complete."""
-        if found.local:
-            return set(found.states)
-        if self._indexer.complete.is_set():
-            return set()
-        # These are compared when it is.
-        return {uri for uri in self._uncompared.intersection(found.states) if not is_of_file(uri)}
-
     # The methods of `IndexListener`
 
     def index_changed(self) -> None:
@@ -285,12 +362,11 @@ class VaultLibrary:
     async def settings_changed(self) -> None:
         self._searches.changed()
         # The former places of periodic notes are not known.
-        if not (uris := [uri for uri in self.interest.remembered() if uri.startswith(_PERIODIC)]):
-            return
-        states = await self.ask(lambda view: {uri: fingerprint(view.whole, uri) for uri in uris})
-        await self._announce(FoundChanges(states))
-        if self._published is not None:
-            await self._published.keep(states)
+        if uris := [uri for uri in self.interest.remembered() if uri.startswith(_PERIODIC)]:
+            states = await self.ask(lambda view: {uri: fingerprint(view.whole, uri) for uri in uris})
+            await self._announce(FoundChanges(states))
+            if self._published is not None:
+                await self._published.keep(states)
 
     def index_opened(self, index: Index) -> None:
         self._readers = Readers(index.reader)
@@ -331,8 +407,7 @@ class VaultLibrary:
                     await self._published.renew(remembered)
 
     def _different(self, uris: Sequence[str], before: date, now: date) -> dict[str, str]:
-        view = self._indexer.view(self._indexer.index.queries)
-        view = view.whole
+        view = self._indexer.view(self._indexer.index.queries).whole
         self._indexer.detector.forget(uris)
         states = {uri: (fingerprint(view, uri, today=before), fingerprint(view, uri, today=now)) for uri in uris}
         return {uri: new for uri, (old, new) in states.items() if old != new}

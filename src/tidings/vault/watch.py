@@ -1,6 +1,6 @@
 """The file watcher: what may have changed in the folders of a vault, as an async iterator.
 
-On Linux it watches only the folders that are served (see `inotify.py`), elsewhere everything, by watchfiles.
+On Linux it watches only the folders that are served, elsewhere everything, by watchfiles.
 
 `watch(vault)` yields three kinds of events. It begins with `LookAround`: nothing is known of earlier changes. Then
 `Changed` names what the system saw; changes in quick succession are merged. `LookAround` comes again where the system
@@ -9,29 +9,40 @@ cannot be watched. A vault whose folder disappears is `WentAway`, until `LookAro
 hints: the consumer looks at the disk.
 """
 
+import ctypes
+import errno
 import logging
 import os
+import select
+import struct
 import sys
 import threading
 from asyncio import Queue, get_running_loop
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import anyio
 from watchfiles._rust_notify import RustNotify
 
 from tidings._kit.files import network_disk
 from tidings.vault.files.paths import Vault
-from tidings.vault.inotify import FolderWatch
 
 logger = logging.getLogger(__name__)
 
 _ON_LINUX: Final = sys.platform == "linux"
 _SETTINGS: Final = frozenset({"app.json", "daily-notes.json", "plugins/periodic-notes/data.json"})
+_HEAD: Final = struct.Struct("iIII")  # Watch, mask, cookie, length of the name.
+_CHANGES: Final = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200  # modify, attrib, close_write, moved, create, delete
+_GONE, _COMES, _IS_FOLDER = 0x40 | 0x200, 0x80 | 0x100, 0x40000000
+_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_HOW: Final = 0x01000000 | 0x02000000 | 0x04000000  # Folders only, not through links, nothing of deleted files.
+_UNREADABLE: Final = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
+_BUFFER: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,7 @@ async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[H
 
 async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
     """Yields what the system sees in the vaults, until one of them is another folder."""
-    identities = _identities(vault)
+    identities = [mount.identity() for mount in vault.mounts]
     loop = get_running_loop()
     seen: Queue[_Seen] = Queue()
     stop = threading.Event()
@@ -123,7 +134,9 @@ async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
                 batches.append(await seen.get())
             while not seen.empty():
                 batches.append(seen.get_nowait())
-            if _identities(vault) != identities or any(isinstance(batch, Exception) for batch in batches):
+            if [mount.identity() for mount in vault.mounts] != identities:
+                return
+            if any(isinstance(batch, Exception) for batch in batches):
                 return
             paths = frozenset(path for batch in batches if isinstance(batch, list) for path in batch)
             lost = len(paths) >= pace.burst
@@ -144,9 +157,9 @@ async def _poll(vault: Vault, pace: WatchPace, reason: str) -> AsyncGenerator[Ha
     """Yields `LookAround` at intervals, until one of the vaults is another folder."""
     note = f"The vault is scanned for changes every {pace.poll:g} s or more, because it cannot be watched: {reason}"
     logger.warning("%s", note)
-    identities = _identities(vault)
+    identities = [mount.identity() for mount in vault.mounts]
     loop = get_running_loop()
-    while _identities(vault) == identities:
+    while [mount.identity() for mount in vault.mounts] == identities:
         began = loop.time()
         yield LookAround("polling", note)
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
@@ -179,6 +192,110 @@ def _watch_in_thread(
             os.close(stopped)
 
 
+class FolderWatch:
+    """Linux's inotify for the folders of `vault`, one watch each, and for the files `settings` of the app.
+
+    Hidden and excluded folders cost nothing, and symbolic links are not followed. A folder that comes is watched before
+    it is reported, so that whoever then looks at it misses nothing. `wait` returns when `stop` can be read. Raises
+    `OSError` if the system's limits do not allow it.
+    """
+
+    def __init__(self, vault: Vault, settings: Iterable[str], stop: int) -> None:
+        self._vault = vault
+        self._settings: dict[str, set[str]] = {}
+        for mount, name in product(vault.mounts, settings):
+            place = os.path.join(mount.root, ".obsidian", name)  # noqa: PTH118 - texts, as below
+            self._settings.setdefault(os.path.dirname(place), set()).add(place)  # noqa: PTH120
+        self._libc: Any = ctypes.CDLL(None, use_errno=True)
+        self._paths: dict[int, str] = {}
+        self._file = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._poll = select.poll()
+        self._poll.register(self._file, select.POLLIN)
+        self._poll.register(stop, select.POLLIN)
+        try:
+            for mount in vault.mounts:
+                self._add(str(mount.root))
+            for folder in self._settings:
+                self._add_one(folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def wait(self, most: float, step: float, tick: float) -> set[str]:
+        """Returns what changed: after a change, until nothing follows for `step` s, or for `most` s in all."""
+        seen: set[str] = set()
+        left, pause = most, tick
+        while self._poll.poll(pause * 1000) and left > 0:
+            if not self._read(seen):
+                break  # To be stopped.
+            pause = min(step, left)
+            left -= step
+        return seen
+
+    def _read(self, seen: set[str]) -> bool:
+        try:
+            data = os.read(self._file, _BUFFER)
+        except BlockingIOError:
+            return False
+        at = 0
+        while at < len(data):
+            watch, mask, _, length = _HEAD.unpack_from(data, at)
+            at += _HEAD.size + length
+            if mask & _OVERFLOW:
+                raise OSError("the system has lost some changes")
+            if mask & _IGNORED:
+                self._paths.pop(watch, None)
+            if (folder := self._paths.get(watch)) is None:
+                continue
+            name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
+            path = os.path.join(folder, name) if name else folder  # noqa: PTH118 - faster
+            seen.add(path)
+            if mask & _IS_FOLDER and mask & _GONE:
+                self._remove(path)
+            if mask & _IS_FOLDER and mask & _COMES:
+                if self._vault.relative(path) is not None:
+                    self._add(path)
+                elif path in self._settings:
+                    self._add_one(path)
+                    seen |= self._settings[path]
+        return True
+
+    def _add(self, path: str) -> None:
+        """Watches a folder and those in it that are served."""
+        folders = [path]
+        while folders:
+            folder = folders.pop()
+            if not self._add_one(folder):
+                continue
+            with suppress(OSError), os.scandir(folder) as entries:
+                inside = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+                folders += [each for each in inside if self._vault.relative(each) is not None]
+
+    def _add_one(self, folder: str) -> bool:
+        watch = self._libc.inotify_add_watch(self._file, os.fsencode(folder), _CHANGES | _HOW)
+        if watch < 0 and ctypes.get_errno() in _UNREADABLE:
+            return False
+        self._paths[self._checked(watch)] = folder
+        return True
+
+    def _remove(self, path: str) -> None:
+        """Forgets a folder that was moved away, or deleted, with all in it."""
+        inside = os.path.join(path, "")  # noqa: PTH118
+        for watch in [watch for watch, each in self._paths.items() if each == path or each.startswith(inside)]:
+            del self._paths[watch]
+            self._libc.inotify_rm_watch(self._file, watch)
+
+    def _checked(self, result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            limit = "the system allows no more watched folders (fs.inotify.max_user_watches)"
+            raise OSError(number, limit if number in (errno.ENOSPC, errno.EMFILE) else os.strerror(number))
+        return result
+
+
 class _EveryFolder:
     """Watches folders with everything below them. The seam of watchfiles."""
 
@@ -192,7 +309,3 @@ class _EveryFolder:
     def wait(self, most: float, step: float, tick: float) -> set[str]:
         seen = self._notify.watch(round(most * 1000), round(step * 1000), round(tick * 1000), self._stop)
         return set() if isinstance(seen, str) else {text for _, text in seen}
-
-
-def _identities(vault: Vault) -> list[tuple[int, int] | None]:
-    return [mount.identity() for mount in vault.mounts]
