@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.prescan import TreeBounds, scan
+from tidings.web.extract.html.tree import scan
+from tidings.web.extract.model import Caps
 
-SMALL = TreeBounds(elements=200, attributes=50)
+SMALL = Caps(elements=200, attributes=50)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ SMALL = TreeBounds(elements=200, attributes=50)
     ],
 )
 def test_a_bomb_is_refused_with_its_reason(body: bytes, reason: str) -> None:
-    assert reason in (scan(body) or "")
+    assert reason in (scan(body, Caps()) or "")
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,10 @@ def test_an_ordinary_page_is_not_refused(body: bytes) -> None:
     [(b"<html><body><div><p>one<p>two</div><br></body></html>", 6), (b"<UL><li><ul\n><li><ul><li>x", 6)],
 )
 def test_elements_are_counted(body: bytes, elements: int) -> None:
-    assert scan(body, TreeBounds(elements)) is None
-    assert "elements" in (scan(body, TreeBounds(elements - 1)) or "")
+    assert scan(body, Caps(elements=elements)) is None
+    assert "elements" in (scan(body, Caps(elements=elements - 1)) or "")
 
 
 @given(st.binary(max_size=300) | st.text("<>/ab='\" \n!-", max_size=300).map(str.encode))
 def test_any_bytes_are_counted_without_an_error(body: bytes) -> None:
-    assert scan(body, TreeBounds(elements=300)) is None
+    assert scan(body, Caps(elements=300)) is None

@@ -7,7 +7,7 @@ first rows decide which character separates the cells.
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
@@ -22,8 +22,6 @@ _DEEPEST = 40  # Levels of indentation.
 # Prefixes with which services keep browsers from running their JSON.
 _GUARDS = (")]}',", ")]}'", "while(1);", "for(;;);")
 _COLUMNS, _CELL = 20, 300  # The most columns, and characters of a cell, of a list that becomes a table.
-
-_SEPARATORS = ",\t;|"
 _LOOKED_AT = 20  # Rows that decide about the separator.
 _LONGEST = 1_000  # Characters of a CSV cell.
 
@@ -61,14 +59,17 @@ def _scalar(value: Any) -> str:
 
 def _pieces(value: Any, depth: int) -> Iterator[str]:
     if not isinstance(value, dict | list) or not value:
-        yield "{}" if value == {} else "[]" if value == [] else _scalar(value)
+        yield _scalar(value)
         return
-    short = _short(cast("Any", value), _WIDTH - 2 * min(depth, _DEEPEST))
-    if short is not None:
-        yield short
+    named: list[tuple[str, Any]] = [("", inner) for inner in as_list(cast("object", value))]
+    (before, closing) = "[]"
+    if isinstance(value, dict):
+        named = [(f"{_scalar(key)}: ", inner) for key, inner in cast("dict[str, Any]", value).items()]
+        (before, closing) = "{}"
+    if (line := _line(named, _WIDTH - 2 * min(depth, _DEEPEST))) is not None:
+        yield before + line + closing
         return
     indent = "  " * min(depth + 1, _DEEPEST)
-    (before, closing), named = _taken_apart(value)
     for key, inner in named:
         yield f"{before}\n{indent}{key}"
         yield from _pieces(inner, depth + 1)
@@ -76,27 +77,17 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
     yield f"\n{indent[2:]}{closing}"
 
 
-def _taken_apart(value: Any) -> tuple[str, list[tuple[str, Any]]]:
-    """Returns the brackets of an object or a list, and its values, each with what is written before it."""
-    if isinstance(value, dict):
-        return "{}", [(f"{_scalar(key)}: ", inner) for key, inner in cast("dict[str, Any]", value).items()]
-    return "[]", [("", inner) for inner in value]
-
-
-def _short(value: dict[str, Any] | list[Any], room: int) -> str | None:
-    """Returns the value in one line, or None if it is nested or the line is too long."""
-    if len(value) * 3 > room:
-        return None
-    (opening, closing), named = _taken_apart(value)
+def _line(named: list[tuple[str, Any]], room: int) -> str | None:
+    """Returns values in one line, each with what is before it; None if one is nested or the line is too long."""
     parts: list[str] = []
-    for key, one in named:
+    for key, one in named if len(named) * 3 <= room else ():
         if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > room):
             return None
         parts.append(key + _scalar(one))
         room -= len(parts[-1]) + 2
         if room < 0:
             return None
-    return opening + ", ".join(parts) + closing
+    return ", ".join(parts) or None
 
 
 def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
@@ -111,14 +102,10 @@ def read_json(body: bytes, charset: str | None, _url: str, options: ExtractOptio
         with suppress(NotJson):
             if len(lines) > 1 and isinstance(parsed(lines[0]), dict | list):
                 return _shown("ndjson", list(map(parsed, lines)), options)
-        return _unparsed(text, fault, options)
-
-
-def _unparsed(text: str, fault: NotJson, options: ExtractOptions) -> Extracted:
+        message = f"it is sent as JSON and cannot be read as that ({fault}): given as it is"
     text, over = bounded(text.strip(), options.caps.characters, "the body")
-    message = f"it is sent as JSON and cannot be read as that ({fault}): given as it is"
-    warning = ExtractWarning("extraction_fallback", message)
-    return Extracted("data", "text", fenced(text), text, warnings=(warning, *over))
+    warnings = ExtractWarning("extraction_fallback", message), *over
+    return Extracted("data", "text", fenced(text), text, warnings=warnings)
 
 
 def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
@@ -128,11 +115,10 @@ def _shown(method: str, value: Any, options: ExtractOptions) -> Extracted:
     whole = written(value) if method == "json" else "\n".join(map(written, as_list(value)))
     text, over = bounded(whole, options.caps.characters, "the JSON")
     rows = _rows(value, options)
-    markdown = table(rows) if rows is not None and not over else fenced(text, "json")
     return Extracted(
         kind="data",
         method=method,
-        markdown=markdown,
+        markdown=_table(rows) if rows is not None and not over else fenced(text, "json"),
         text=text,
         title=_said(about, "title", "headline", "name"),
         author=_said(about, "author"),
@@ -162,16 +148,17 @@ def _rows(value: Any, options: ExtractOptions) -> list[list[str]] | None:
         return None
     columns: dict[str, None] = {}
     for one in objects:
-        if not isinstance(one, dict) or not one:
+        columns.update(dict.fromkeys(as_dict(one)))
+        cells = as_dict(one).values()
+        nested = any(isinstance(cell, dict | list) or (isinstance(cell, str) and len(cell) > _CELL) for cell in cells)
+        if not cells or nested or len(columns) > _COLUMNS:
             return None
-        columns.update(dict.fromkeys(cast("dict[str, Any]", one)))
-        for cell in cast("dict[str, Any]", one).values():
-            if isinstance(cell, dict | list) or (isinstance(cell, str) and len(cell) > _CELL):
-                return None
-        if len(columns) > _COLUMNS:
-            return None
-    cells = ([one.get(key, "") for key in columns] for one in objects)
-    return [list(columns), *([str(cell) if isinstance(cell, str) else _scalar(cell) for cell in row] for row in cells)]
+    rows = ([one.get(key, "") for key in columns] for one in objects)
+    return [list(columns), *([str(cell) if isinstance(cell, str) else _scalar(cell) for cell in row] for row in rows)]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return table([[" ".join(cell.split()).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows])
 
 
 def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
@@ -197,7 +184,7 @@ def read_csv(body: bytes, charset: str | None, _url: str, options: ExtractOption
     if cut:
         warnings.append(ExtractWarning("truncated", f"cells of the table are cut at {_LONGEST:,} characters"))
     lines = "\n".join("\t".join(" ".join(cell.split()) for cell in row) for row in rows)
-    whole, over = bounded(table(rows) if options.keep_tables else lines, caps.characters, "the table")
+    whole, over = bounded(_table(rows) if options.keep_tables else lines, caps.characters, "the table")
     short, _ = bounded(lines, caps.characters, "the table")
     return Extracted("table", "csv", whole, short, warnings=(*warnings, *over))
 
@@ -214,11 +201,10 @@ def _csv_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _separator(text: str) -> str:
     """Returns the character that splits the first rows into the most, and equally many, columns."""
     best, most = ",", (0, 0)
-    for separator in _SEPARATORS:
+    for separator in ",\t;|":
         widths = [len(row) for row in islice(_csv_rows(text[:50_000], separator), _LOOKED_AT) if row]
-        if widths and max(widths) > 1:
-            common = max(set(widths), key=widths.count)
-            worth = (widths.count(common) if common > 1 else 0, common)
-            if worth > most:
-                best, most = separator, worth
+        common = max(set(widths), key=widths.count, default=0)
+        worth = (widths.count(common) if common > 1 else 0, common)
+        if max(widths, default=0) > 1 and worth > most:
+            best, most = separator, worth
     return best

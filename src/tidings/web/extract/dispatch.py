@@ -50,31 +50,28 @@ def extract(body: bytes, content_type: str, url: str, options: ExtractOptions | 
     if label.startswith(_NEVER):
         raise Unsupported(label)
     if is_gzip(body):
-        body = _gunzipped(body, options.caps.unpacked)
+        limit = options.caps.unpacked
+        try:
+            body = gunzip(body, limit, keep_beginning=True)
+        except OverLimit as error:
+            message = f"The body decompresses to more than {limit:,} bytes: ask for it as raw."
+            raise ExtractionFailed("bomb", message) from error
+        except Corrupt as error:
+            message = "The body begins as gzip and cannot be decompressed: ask for it as raw, or fetch it again."
+            raise ExtractionFailed("broken", message) from error
         label = "" if label in sniff.PACKED else label
-    kind = sniff.truly(body, label, url)
-    found = _reader(kind)(body, _charset(parameters), url, options)
+    kind, charset = sniff.truly(body, label, url), _charset(parameters)
+    found = _reader(kind)(body, charset, url, options)
     if options.part:
         from tidings.web.extract.part import narrowed  # noqa: PLC0415 - with lxml, which few readers need
 
-        return narrowed(found, body, _charset(parameters), options)
+        return narrowed(found, body, charset, options)
     # A label that is only less precise than the truth is not wrong.
     close = label == kind or label in sniff.GENERIC or label == "text/plain" or {label, kind} <= sniff.MARKUP
     if not (close or found.entries or READERS.get(label) == READERS.get(kind)):
         warning = ExtractWarning("extraction_fallback", f"it was sent as {label}, and read as the {kind} that it is")
         found = replace(found, warnings=(*found.warnings, warning))
     return found
-
-
-def _gunzipped(body: bytes, limit: int) -> bytes:
-    try:
-        return gunzip(body, limit, keep_beginning=True)
-    except OverLimit as error:
-        message = f"The body decompresses to more than {limit:,} bytes: ask for it as raw."
-        raise ExtractionFailed("bomb", message) from error
-    except Corrupt as error:
-        message = "The body begins as gzip and cannot be decompressed: ask for it as raw, or fetch it again."
-        raise ExtractionFailed("broken", message) from error
 
 
 def _reader(kind: str) -> Reader:

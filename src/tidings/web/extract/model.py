@@ -1,10 +1,8 @@
 """The types of extraction, and the Markdown helpers that readers share."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-from tidings.web.extract.prescan import TreeBounds
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class FeedEntry:
 
 @dataclass(frozen=True)
 class Caps:
-    """The largest output of each kind. The rest is left out, and a warning says how much that is."""
+    """The largest output of each kind, beyond which a warning says what is left out; and the limits of what is read."""
 
     characters: int = 2_000_000
     pages: int = 2_000  # Pages of a PDF.
@@ -39,6 +37,10 @@ class Caps:
     entries: int = 500  # Entries of a feed.
     summary: int = 2_000  # Characters of the summary of a feed's entry.
     unpacked: int = 32 * 1024 * 1024  # Bytes of a body that is a gzip file, decompressed.
+    # Of a page that is given to a parser; real pages stay well below. All tags with many attributes together may have
+    # five times as many as one, because scripts can look like such tags.
+    elements: int = 150_000
+    attributes: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,7 @@ class ExtractOptions:
     links: str = "inline"  # Or "footnotes", which are at the end, or "off".
     images: bool = True
     prior: str = ""  # The `memory` of the last look, if there was one.
-    bounds: TreeBounds = field(default_factory=TreeBounds)
-    caps: Caps = field(default_factory=Caps)
+    caps: Caps = Caps()
 
 
 @dataclass(frozen=True)
@@ -133,15 +134,8 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """Returns a Markdown table. The first row is the header; all rows become as wide as the widest."""
-    return rows_as_table(
-        [[" ".join(cell.split()).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
-    )
-
-
-def rows_as_table(rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table of cells that are Markdown already."""
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Returns a table of cells that are Markdown already; the first row is the header, and all become equally wide."""
     width = max(map(len, rows), default=0)
     written = ["| " + " | ".join((*row, *[""] * (width - len(row)))) + " |" for row in rows]
     written.insert(1, "|" + " --- |" * width)

@@ -45,7 +45,7 @@ def check_part(part: str) -> None:
                 JsonPath(what)
             case "regex":
                 patterns.users_pattern(what)
-            case _:
+            case _:  # Any text is a heading.
                 pass
     except (ValueError, patterns.BadPattern, etree.XPathError) as error:
         raise BadPart(f"{part[:80]!r} cannot be used: {error}") from error
@@ -62,11 +62,20 @@ def narrowed(found: Extracted, body: bytes, charset: str | None, options: Extrac
         case "css" | "xpath":
             lines = list(_matching(kind, what, as_utf8(body, charset), options))
         case "json":
-            lines = [
-                each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in _at(what, body)
-            ]
+            try:
+                page = json.loads(body.decode("utf-8-sig", "replace"))
+            except ValueError as error:
+                raise ExtractionFailed("broken", "It is not JSON: watch another part of it.") from error
+            values = JsonPath(what).find(page, 10 * _MOST)
+            lines = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values]
         case "regex":
-            lines = list(_searched(what, found.text))
+            pattern = patterns.users_pattern(what)
+            try:
+                matches = list(pattern.finditer(found.text, timeout=_SECONDS, concurrent=True))
+            except TimeoutError as error:
+                message = f"The pattern {what!r} takes too long on this page: simplify it."
+                raise ExtractionFailed("timeout", message) from error
+            lines = [" ".join((each[1] or "" if pattern.groups else each[0]).split()) for each in matches]
         case _:
             lines = _below(what, found.markdown)
     text = "\n".join(line for line in lines[:_MOST] if line)[: options.caps.characters]
@@ -75,7 +84,7 @@ def narrowed(found: Extracted, body: bytes, charset: str | None, options: Extrac
 
 def _matching(kind: str, what: str, body: bytes, options: ExtractOptions) -> Iterator[str]:
     try:
-        root = cast("Any", parse(body, options.bounds))
+        root = cast("Any", parse(body, options.caps))
     except Unparsable as reason:
         message = f"The page has {reason}, so that a part of it cannot be found: watch all of it."
         raise ExtractionFailed("bomb", message) from reason
@@ -87,22 +96,6 @@ def _matching(kind: str, what: str, body: bytes, options: ExtractOptions) -> Ite
         for each in cast("list[Any]", found) if isinstance(found, list) else [found]:
             text = "".join(each.itertext()) if hasattr(each, "itertext") else str(each)
             yield " ".join(text.split())
-
-
-def _at(path: str, body: bytes) -> list[Any]:
-    try:
-        page = json.loads(body.decode("utf-8-sig", "replace"))
-    except ValueError as error:
-        raise ExtractionFailed("broken", "It is not JSON: watch another part of it.") from error
-    return JsonPath(path).find(page, 10 * _MOST)
-
-
-def _searched(what: str, text: str) -> Iterator[str]:
-    try:
-        for found in patterns.users_pattern(what).finditer(text, timeout=_SECONDS, concurrent=True):
-            yield " ".join((found[1] or "" if found.re.groups else found[0]).split())
-    except TimeoutError as error:
-        raise ExtractionFailed("timeout", f"The pattern {what!r} takes too long on this page: simplify it.") from error
 
 
 def _below(heading: str, markdown: str) -> list[str]:

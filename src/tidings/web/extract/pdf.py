@@ -13,7 +13,7 @@ import ctypes
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +32,7 @@ _raw: Final[Any] = pypdfium2.raw
 
 _PASSWORD, _SECURITY = 4, 5
 _OBJECTS: Final = 200  # Objects of a page that are checked for pictures.
+_PICTURES: Final = {_raw.FPDF_PAGEOBJ_IMAGE, _raw.FPDF_PAGEOBJ_FORM, _raw.FPDF_PAGEOBJ_SHADING}
 _BROKEN_WORD: Final = "￾\x02\N{SOFT HYPHEN}"  # The characters with which PDFium ends a line inside a hyphenated word.
 _CLEAN: Final = {ord(letter): "\N{SOFT HYPHEN}" for letter in _BROKEN_WORD} | {ord("\0"): None, ord("\t"): " "}
 
@@ -61,21 +62,6 @@ class PdfLine:
     y: float
 
 
-def _opened(body: bytes) -> Any:
-    """Returns PDFium's document. Raises `ExtractionFailed` if it is encrypted or broken."""
-    try:
-        return _pdfium.PdfDocument(body)
-    except _pdfium.PdfiumError as error:
-        if getattr(error, "err_code", None) in {_PASSWORD, _SECURITY}:
-            message = "The PDF is encrypted and needs a password: ask for it as raw."
-            raise ExtractionFailed("encrypted", message) from error
-        raise ExtractionFailed("broken", "The PDF is broken or incomplete: ask for it as raw.") from error
-
-
-def _declared(pdf: Any, key: str) -> str:
-    return " ".join(pdf.get_metadata_value(key).replace("\0", "").split())[:500]
-
-
 def _lines(page: Any) -> Iterator[PdfLine]:
     with closing(page.get_textpage()) as letters:
         if letters.count_chars() <= 0:
@@ -100,12 +86,6 @@ def _measured(letters: Any, start: int, text: str) -> tuple[float, float, float]
     return round(size, 1), x.value, y.value
 
 
-def _has_pictures(page: Any) -> bool:
-    pictures = {_raw.FPDF_PAGEOBJ_IMAGE, _raw.FPDF_PAGEOBJ_FORM, _raw.FPDF_PAGEOBJ_SHADING}
-    numbers = range(min(_raw.FPDFPage_CountObjects(page), _OBJECTS))
-    return any(_raw.FPDFPageObj_GetType(_raw.FPDFPage_GetObject(page, number)) in pictures for number in numbers)
-
-
 @dataclass(frozen=True)
 class PdfPart:
     """A heading (from level 1) or a paragraph (level 0)."""
@@ -116,8 +96,10 @@ class PdfPart:
 
 def parts_of(pages: Sequence[Sequence[PdfLine]]) -> list[PdfPart]:
     """Returns the headings and paragraphs in the lines of the pages, in order."""
-    repeated = _repeated_lines(pages)
-    kept = [_without(lines, repeated) for lines in pages]
+    counts = Counter(mask for lines in pages for mask in {_mask(line) for line in (*lines[:2], *lines[-2:])})
+    # Lines at the top or the bottom of most pages.
+    repeated = {_NUMBER, *(mask for mask, count in counts.items() if count * 2 > len(pages))}
+    kept = [_without(lines, repeated if len(pages) >= _REPEATED else frozenset()) for lines in pages]
     levels = _levels([line for lines in kept for line in lines])
     parts: list[PdfPart] = []
     for lines in kept:
@@ -131,7 +113,7 @@ def parts_of(pages: Sequence[Sequence[PdfLine]]) -> list[PdfPart]:
     return parts
 
 
-def _without(lines: Sequence[PdfLine], repeated: frozenset[str]) -> Sequence[PdfLine]:
+def _without(lines: Sequence[PdfLine], repeated: Collection[str]) -> Sequence[PdfLine]:
     """Returns the lines without repeated ones at both ends; all of them if there are no others."""
     kept = lines
     while kept and _mask(kept[0]) in repeated:
@@ -139,14 +121,6 @@ def _without(lines: Sequence[PdfLine], repeated: frozenset[str]) -> Sequence[Pdf
     while kept and _mask(kept[-1]) in repeated:
         kept = kept[:-1]
     return kept or lines
-
-
-def _repeated_lines(pages: Sequence[Sequence[PdfLine]]) -> frozenset[str]:
-    """Returns the masks of lines at the top or the bottom of most pages."""
-    if len(pages) < _REPEATED:
-        return frozenset()
-    counts = Counter(mask for lines in pages for mask in {_mask(line) for line in (*lines[:2], *lines[-2:])})
-    return frozenset({_NUMBER, *(mask for mask, count in counts.items() if count * 2 > len(pages))})
 
 
 def _mask(line: PdfLine) -> str:
@@ -217,12 +191,23 @@ def read_pdf(body: bytes, _charset: str | None, _url: str, options: ExtractOptio
     """Reads a PDF."""
     if not body.strip():
         return Extracted("document", "pdf", empty="empty")
-    with closing(_opened(body)) as pdf:
+    try:
+        opened = _pdfium.PdfDocument(body)
+    except _pdfium.PdfiumError as error:
+        if getattr(error, "err_code", None) in {_PASSWORD, _SECURITY}:
+            message = "The PDF is encrypted and needs a password: ask for it as raw."
+            raise ExtractionFailed("encrypted", message) from error
+        raise ExtractionFailed("broken", "The PDF is broken or incomplete: ask for it as raw.") from error
+    with closing(opened) as pdf:
         return _read(pdf, options.caps)
 
 
 def _read(pdf: Any, caps: Caps) -> Extracted:
     count = len(pdf)
+    keys = ("Title", "Author", "CreationDate", "Subject")
+    title, author, created, subject = (
+        " ".join(pdf.get_metadata_value(key).replace("\0", "").split())[:500] for key in keys
+    )
     pages, scanned, broken = _pages(pdf, min(count, caps.pages), caps.characters)
     if not pages:
         raise ExtractionFailed("broken", "The PDF has no page that can be read: ask for it as raw.")
@@ -242,10 +227,10 @@ def _read(pdf: Any, caps: Caps) -> Extracted:
         method="pdf",
         markdown=markdown,
         text=text,
-        title=_title(_declared(pdf, "Title"), parts),
-        author=_declared(pdf, "Author") or None,
-        published_at=pdf_moment(_declared(pdf, "CreationDate")),
-        description=_declared(pdf, "Subject") or None,
+        title=_title(title, parts),
+        author=author or None,
+        published_at=pdf_moment(created),
+        description=subject or None,
         page_count=count,
         warnings=(*warnings, *over),
         empty=None if text else "scanned" if scanned else "empty",
@@ -260,7 +245,9 @@ def _pages(pdf: Any, count: int, most: int) -> tuple[list[list[PdfLine]], int, i
         try:
             with closing(pdf[number]) as page:
                 lines = list(_lines(page))
-                scanned += not lines and _has_pictures(page)
+                objects = range(0 if lines else min(_raw.FPDFPage_CountObjects(page), _OBJECTS))
+                kinds = (_raw.FPDFPageObj_GetType(_raw.FPDFPage_GetObject(page, number)) for number in objects)
+                scanned += any(kind in _PICTURES for kind in kinds)
                 pages.append(lines)
         except _pdfium.PdfiumError:
             broken += 1

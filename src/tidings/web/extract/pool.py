@@ -128,16 +128,13 @@ def decoded_outcome(content: bytes) -> Extracted | Failure:
     """Returns the outcome in JSON. Raises ValueError if it is not one."""
     try:
         name, *said = cast("list[Any]", json.loads(content))
-        return _extracted(*said) if name == "found" else _FAILURES[name](*map(str, said))
+        if name != "found":
+            return _FAILURES[name](*map(str, said))
+        (found,) = said
+        found["warnings"] = tuple(model.ExtractWarning(**one) for one in found["warnings"])
+        found["entries"] = tuple(model.FeedEntry(**one) for one in found["entries"])
+        found["hidden"] = tuple(found["hidden"])
+        found["concealed"] = tuple((int(start), int(end)) for start, end in found["concealed"])
+        return Extracted(**found)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not an answer") from error
-
-
-def _extracted(said: dict[str, Any]) -> Extracted:
-    parts: dict[str, Any] = {
-        "warnings": tuple(model.ExtractWarning(**one) for one in said["warnings"]),
-        "entries": tuple(model.FeedEntry(**one) for one in said["entries"]),
-        "hidden": tuple(said["hidden"]),
-        "concealed": tuple((int(start), int(end)) for start, end in said["concealed"]),
-    }
-    return Extracted(**{**said, **parts})

@@ -57,7 +57,8 @@ _NAMES = {
 def truly(body: bytes, said: str, url: str) -> str:
     """Returns the content type to read `body` as; `said` is the label, in lower case and without parameters."""
     start = body[:_LOOKED_AT]
-    if binary := _binary(start):
+    last = _RIFF.get(start[8:12]) if start.startswith(b"RIFF") else "video/mp4" if start[4:8] == b"ftyp" else None
+    if binary := next((kind for magic, kind in _BINARY if start.startswith(magic)), last):
         return binary
     if b"%PDF-" in start[: 1024 if said == "application/pdf" or said in GENERIC else 8].lstrip():
         return "application/pdf"
@@ -69,13 +70,6 @@ def truly(body: bytes, said: str, url: str) -> str:
     if feed is not None and (said in MARKUP or said in GENERIC or said.endswith(("/plain", "xml"))):
         return feed
     return _text(body, start, at, said, url)
-
-
-def _binary(start: bytes) -> str | None:
-    if start.startswith(b"RIFF"):
-        return _RIFF.get(start[8:12])
-    last = "video/mp4" if start[4:8] == b"ftyp" else None
-    return next((kind for magic, kind in _BINARY if start.startswith(magic)), last)
 
 
 def _feed(start: bytes, at: bytes) -> str | None:

@@ -95,21 +95,16 @@ def _fields(front: str) -> dict[str, str]:
     return found
 
 
-def _shown(text: str, hidden: list[str]) -> Iterator[str]:
+def _shown(markdown: str, hidden: list[str]) -> Iterator[str]:
     """Yields the text between code blocks without comments, which go to `hidden`, and the code as it is."""
-    for code, group in groupby(_lines(text), key=itemgetter(1)):
-        lines = "\n".join(line for line, _ in group)
-        yield lines if code else _uncommented(lines, hidden)
-
-
-def _uncommented(text: str, hidden: list[str]) -> str:
-    kept, at = [""], 0
-    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
-        kept.append(text[at:begin])
-        if said := " ".join(text[begin + 4 : end].split()):
-            hidden.append(said[:2_000])
-        at = end + 3
-    return "".join((*kept, text[at:]))
+    for code, group in groupby(_lines(markdown), key=itemgetter(1)):
+        text, kept, at = "\n".join(line for line, _ in group), "", 0
+        while not code and (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
+            kept += text[at:begin]
+            if said := " ".join(text[begin + 4 : end].split()):
+                hidden.append(said[:2_000])
+            at = end + 3
+        yield kept + text[at:]
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:

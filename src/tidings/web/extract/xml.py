@@ -17,9 +17,8 @@ from html import escape
 from html.entities import html5
 from typing import cast
 
-from tidings.web.extract.html.tree import Element, etree
-from tidings.web.extract.model import Extracted, ExtractionFailed, ExtractOptions, ExtractWarning, bounded
-from tidings.web.extract.prescan import TreeBounds, scan
+from tidings.web.extract.html.tree import Element, etree, scan
+from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions, ExtractWarning, bounded
 from tidings.web.extract.sniff import as_utf8
 
 _DOCTYPE = re.compile(
@@ -38,12 +37,12 @@ _MORE = 5  # times as many elements as in a page: feeds and lists have tens of t
 Tree = tuple[Element, tuple[ExtractWarning, ...]]  # The root, and a warning if the text is not well-formed.
 
 
-def read_tree(body: bytes, charset: str | None, bounds: TreeBounds, what: str) -> Tree | None:
+def read_tree(body: bytes, charset: str | None, caps: Caps, what: str) -> Tree | None:
     """Returns the tree of a body sent as `what`; None if it is empty. Raises `ExtractionFailed` for a bomb."""
     text = as_utf8(body, charset)
     text = text[max(text.find(b"<"), 0) :]
     text, declared = _without_doctype(_DECLARATION.sub(b"", text, count=1))
-    if refused := scan(text, replace(bounds, elements=_MORE * bounds.elements)):
+    if refused := scan(text, replace(caps, elements=_MORE * caps.elements)):
         raise ExtractionFailed("bomb", f"The XML has {refused} and is not read: ask for it as raw.")
     tree = _parsed(_resolved(text, declared))
     if tree is None and body.strip(b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"):
@@ -116,7 +115,7 @@ LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 def read_xml(body: bytes, charset: str | None, _url: str, options: ExtractOptions) -> Extracted:
     """Reads any XML."""
-    tree = read_tree(body, charset, options.bounds, "XML")
+    tree = read_tree(body, charset, options.caps, "XML")
     return Extracted("data", "xml", empty="empty") if tree is None else written_tree(tree, options)
 
 

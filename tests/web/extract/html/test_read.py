@@ -9,8 +9,7 @@ import pytest
 from tests.web.extract.sample import FOOTER, MENU, SENTENCES, article, page, paragraphs
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html.read import plain_text
-from tidings.web.extract.model import Extracted, ExtractOptions, Unsupported
-from tidings.web.extract.prescan import TreeBounds
+from tidings.web.extract.model import Caps, Extracted, ExtractOptions, Unsupported
 
 URL = "https://harbour.example/stories/winter"
 
@@ -157,7 +156,7 @@ def test_a_script_that_looks_like_a_wide_tag_costs_nothing_but_itself() -> None:
 
 
 def test_a_bomb_without_a_word_is_empty() -> None:
-    assert read(b"<p>" * 50, bounds=TreeBounds(elements=10)).empty == "empty"
+    assert read(b"<p>" * 50, caps=Caps(elements=10)).empty == "empty"
 
 
 def test_a_page_as_deep_as_is_allowed_loses_no_text() -> None:

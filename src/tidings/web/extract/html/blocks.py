@@ -5,7 +5,7 @@ words and words in links, and reads the attributes (names, semantics, visibility
 begin and end are kept beside the text, so that a block can become Markdown without another walk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,6 +110,13 @@ class Node:
     long: int = 0
     widest: int = 0
 
+    def upwards(self) -> Iterator["Node"]:
+        """Yields this node and those around it, from the inside out."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
 
 @dataclass(slots=True, eq=False)
 class PageBlock:
@@ -122,6 +129,11 @@ class PageBlock:
     pieces: list[str]
     marks: list[tuple[int, Element, bool]]
     hidden_spans: Sequence[HiddenSpan] = ()
+
+    @property
+    def is_long(self) -> bool:
+        """True for text of some length that is not a list of links."""
+        return self.words >= 12 and self.links * 3 < self.words
 
 
 class Blocks:
@@ -154,7 +166,19 @@ class Blocks:
         # The links around the current link. HTML forbids nesting, but pages have it.
         self._around: list[Element | None] = []
         self._walk(root)
-        self._sum_up()
+        for block in self.blocks:
+            node, words, links = block.node, block.words, block.links
+            node.words += words
+            node.links += links
+            node.long += words if block.is_long else 0
+        # Children come after their parents.
+        for node in reversed(self.nodes):
+            parent, words = node.parent, node.words
+            if parent is not None and words:
+                parent.words += words
+                parent.links += node.links
+                parent.long += node.long
+                parent.widest = max(parent.widest, words)
 
     def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912, PLR0915 - see below
         # One long function, because a call for each step would double the time.
@@ -282,19 +306,3 @@ class Blocks:
         # A link around several blocks is a link in each of them.
         self._marks = [(0, self._link, True)] if self._link is not None else []
         self._links = 0
-
-    def _sum_up(self) -> None:
-        for block in self.blocks:
-            node, words, links = block.node, block.words, block.links
-            node.words += words
-            node.links += links
-            if words >= 12 and links * 3 < words:
-                node.long += words
-        # Children come after their parents.
-        for node in reversed(self.nodes):
-            parent, words = node.parent, node.words
-            if parent is not None and words:
-                parent.words += words
-                parent.links += node.links
-                parent.long += node.long
-                parent.widest = max(parent.widest, words)

@@ -20,7 +20,7 @@ from importlib import resources
 from types import FunctionType
 from typing import Any, cast
 
-from tidings.web.extract.html.blocks import Node, PageBlock
+from tidings.web.extract.html.blocks import PageBlock
 from tidings.web.extract.html.features import KINDS, NAMES, block_features, page_features
 from tidings.web.extract.html.memory import Prior
 from tidings.web.extract.html.page import HtmlPage
@@ -156,18 +156,13 @@ def tables_after(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]
     """Returns the blocks of tables that directly follow a kept block, in the same container."""
     found: set[int] = set()
     for index in keep:
-        around = blocks[index].node.parent
-        for place in range(index + 1, len(blocks)):
-            if place in keep or around is None or not _table_in(blocks[place].node, around):
+        around, place = blocks[index].node.parent, index + 1
+        while place < len(blocks) and place not in keep and around is not None:
+            if not any(node.tag == "table" and node.parent is around for node in blocks[place].node.upwards()):
                 break
             found.add(place)
+            place += 1
     return found
-
-
-def _table_in(node: Node | None, around: Node) -> bool:
-    while node is not None and node.parent is not around:
-        node = node.parent
-    return node is not None and node.tag == "table"
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 1.0) -> list[int]:

@@ -7,23 +7,20 @@ products that are none of each other's variants there is no subject, and the tex
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from tidings._kit.bounded_json import as_dict, as_list
 from tidings.web.extract.html.blocks import PageBlock
-from tidings.web.extract.html.page import HtmlPage, iso_date, types_of
-from tidings.web.extract.html.tree import Element
+from tidings.web.extract.html.page import HtmlPage, iso_date, objects_in, types_of
 
-_GOODS_TYPES = "Product ProductGroup IndividualProduct ProductModel Vehicle Car"
-_THING_TYPES = (
+_GOODS: Final = frozenset(["Product", "ProductGroup", "IndividualProduct", "ProductModel", "Vehicle", "Car"])
+_ARTICLES: Final = frozenset(["Article", "NewsArticle", "BlogPosting", "TechArticle"])
+_OTHER_TYPES = (
     "Book Movie SoftwareApplication MobileApplication WebApplication SoftwareSourceCode VideoGame Event MusicEvent "
-    "SportsEvent Course Hotel JobPosting Recipe Offer AggregateOffer Article NewsArticle BlogPosting TechArticle"
+    "SportsEvent Course Hotel JobPosting Recipe Offer AggregateOffer"
 )
-_GOODS: Final = frozenset(_GOODS_TYPES.split())
-_THINGS: Final = _GOODS.union(_THING_TYPES.split())
+_THINGS: Final = _GOODS | _ARTICLES | frozenset(_OTHER_TYPES.split())
 _OTHERS: Final = ("isRelatedTo", "isSimilarTo", "isAccessoryOrSparePartFor", "itemListElement", "mentions", "about")
 _PARTS: Final = ("offers", "aggregateRating", "hasVariant")
-_ARTICLES: Final = frozenset(("Article", "NewsArticle", "BlogPosting", "TechArticle"))
 _ORDER = "price currency availability rating version status starts ends published modified"
 _METAS: Final = {
     "price": "product:sale_price:amount product:price:amount og:price:amount price twitter:data1",
@@ -112,9 +109,9 @@ def _value(name: str, value: object) -> str | None:
 
 def _in_data(page: HtmlPage) -> Iterator[tuple[str, str]]:
     """Yields the facts of the subject in JSON-LD, with its offers and its rating."""
-    others = {id(one) for each in page.data for key in _OTHERS for one in _inside(each.get(key))}
+    others = {id(one) for each in page.data for key in _OTHERS for one in objects_in(each.get(key), 6)}
     things = [one for one in page.data if not _THINGS.isdisjoint(types_of(one)) and id(one) not in others]
-    nested = {id(inner) for one in things for value in one.values() for inner in _inside(value)}
+    nested = {id(inner) for one in things for value in one.values() for inner in objects_in(value, 6)}
     subjects = [one for one in things if id(one) not in nested]
     goods = [one for one in subjects if not _GOODS.isdisjoint(types_of(one))]
     if len({str(one.get("name")) for one in goods}) > 1:
@@ -122,7 +119,7 @@ def _in_data(page: HtmlPage) -> Iterator[tuple[str, str]]:
     for one in subjects:
         yield from _stated(one)
         for key in _PARTS:
-            for part in _inside(one.get(key)):
+            for part in objects_in(one.get(key), 6):
                 yield from _stated(part)
 
 
@@ -133,15 +130,6 @@ def _stated(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, name in _SIMPLE.items():
         if found := _value(name, part.get(key)):
             yield name, found
-
-
-def _inside(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        yield (one := as_dict(cast("object", value)))
-        value = list(one.values())
-    for inner in as_list(value) if depth < 6 else ():
-        if isinstance(inner, dict | list):
-            yield from _inside(cast("object", inner), depth + 1)
 
 
 def _in_microdata(page: HtmlPage) -> Iterator[tuple[str, str]]:
@@ -155,13 +143,9 @@ def _in_microdata(page: HtmlPage) -> Iterator[tuple[str, str]]:
             names = element.get("itemprop") or "" if isinstance(element.tag, str) else ""
             for key in names.split():
                 name = "price" if key in _PRICES else _SIMPLE.get(key)
-                if name and (found := _value(name, _microdata(element))):
+                said = next((value for key in ("content", "datetime", "href") if (value := element.get(key))), None)
+                if name and (found := _value(name, said or "".join(element.itertext()))):
                     yield name, found
-
-
-def _microdata(element: Element) -> str:
-    said = next((value for key in ("content", "datetime", "href") if (value := element.get(key))), None)
-    return said if said is not None else "".join(element.itertext())
 
 
 def _in_metas(page: HtmlPage) -> Iterator[tuple[str, str]]:
@@ -180,9 +164,8 @@ def _in_text(page: HtmlPage, title: str) -> Iterator[tuple[str, str]]:
     that stands alone after the title. Articles and lists have prices of other things: fewer are taken for their own.
     """
     blocks = page.blocks.blocks
-    headings = [number for number, block in enumerate(blocks) if block.node.tag == "h1"]
-    headings.sort(key=lambda number: blocks[number].text != title)
-    first = headings[0] if headings else len(blocks)
+    headings = (number for number, block in enumerate(blocks) if block.node.tag == "h1")
+    first = min(headings, key=lambda number: blocks[number].text != title, default=len(blocks))
     types = [name for one in page.data for name in types_of(one)]
     types += [kind.rpartition("/")[2] for _, kind in page.blocks.noted["itemtype"]]
     strict = page.metas.get("og:type") == "article" or not _ARTICLES.isdisjoint(types)
@@ -196,13 +179,11 @@ def _in_text(page: HtmlPage, title: str) -> Iterator[tuple[str, str]]:
         names = " ".join(each.key for each in (block.node, block.node.parent) if each is not None).lower()
         is_price = "price" in names or (not strict and "pricing" in names)
         if (is_price and block.words <= 8 and not _OLD.search(names)) or (not strict and _SAID.match(block.text)):
-            for fact in _price(block.text):
-                named = True
-                yield fact
-        elif (
-            alone is None and not _OLD.search(names) and 0 < number - first <= _BESIDE and _ALONE.fullmatch(block.text)
-        ):
-            alone = block
+            facts = _price(block.text)
+            named = named or bool(facts)
+            yield from facts
+        elif alone is None and 0 < number - first <= _BESIDE and not _OLD.search(names):
+            alone = block if _ALONE.fullmatch(block.text) else None
     if alone is not None and not named and not strict:
         yield from _price(alone.text)
     elif not named:
@@ -211,8 +192,6 @@ def _in_text(page: HtmlPage, title: str) -> Iterator[tuple[str, str]]:
         yield from _price(only[0].text) if len(only) == 1 else ()
 
 
-def _price(text: str) -> Iterator[tuple[str, str]]:
+def _price(text: str) -> tuple[tuple[str, str], ...]:
     currency, amount = _CURRENCY.search(text[:60]), _amount(text)
-    if currency and amount:
-        yield "price", amount
-        yield "currency", currency[0]
+    return (("price", amount), ("currency", currency[0])) if currency and amount else ()

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import accumulate
@@ -132,10 +132,10 @@ def _led(page: Blocks, cues: Sequence[int]) -> dict[Node, int]:
     found: dict[Node, int] = {}
     most = page.root.long / 2
     for block, cue in zip(page.blocks, cues, strict=True):
-        node: Node | None = block.node
-        while node is not None and node not in found:
+        for node in block.node.upwards():
+            if node in found:
+                break
             found[node] = cue if node.long <= most else 0
-            node = node.parent
     return found
 
 
@@ -143,14 +143,10 @@ def _steps(page: Blocks) -> dict[Node, int]:
     """Returns the container with most of the main text, and those around it, with their distance from it."""
     sums: dict[Node, int] = {}
     for block in page.blocks:
-        if block.words >= 12 and block.links * 3 < block.words and block.node.parent is not None:
+        if block.is_long and block.node.parent is not None:
             sums[block.node.parent] = sums.get(block.node.parent, 0) + block.words
-    node: Node | None = max(sums, key=lambda node: sums[node], default=page.root)
-    around: dict[Node, int] = {}
-    while node is not None:
-        around[node] = len(around)
-        node = node.parent
-    return around
+    main = max(sums, key=lambda node: sums[node], default=page.root)
+    return {node: steps for steps, node in enumerate(main.upwards())}
 
 
 def inherited_by_node(
@@ -230,14 +226,13 @@ def block_features(whole: HtmlPage, names: Worths, worths: Worths) -> list[list[
     themselves = [_itself(block, short, worths) for block, short in zip(blocks, shorts, strict=True)]
     looks = [_NOTHING, _NOTHING, *[one[:4] for one in themselves], _NOTHING, _NOTHING]
     cues_around, sides = _surroundings(blocks, themselves, cues)
-    seen = _Seen(whole)
     inside = [index for index, block in enumerate(blocks) if inherited[block.node].steps == 0]
     first, last = (inside[0], inside[-1]) if inside else (0, len(blocks))
     before = long = 0
     since = 0.0
     heading = (USUAL, USUAL, 0.0)
     sinces = [_FAR] * len(_CUES)
-    for index, (block, itself) in enumerate(zip(blocks, themselves, strict=True)):
+    for index, (block, itself, seen) in enumerate(zip(blocks, themselves, _seen(whole, texts, shorts), strict=True)):
         node = block.node
         own = inherited[node]
         close, outer = node.groups, node.parent  # The names of the container and of the two around it.
@@ -251,9 +246,8 @@ def block_features(whole: HtmlPage, names: Worths, worths: Worths) -> list[list[
             *looks[index], *looks[index + 1], *looks[index + 3], *looks[index + 4],
             heading[0], heading[1], since, heading[2], *_name_features(*own.names),
             *_group_features(close, own.groups), *_semantic_features(own.semantics), *_CUE_FLAGS[own.led],
-            *sinces, *cues_around[index],
-            *seen.features(block, texts[index], shorts[index]),
-            float(own.steps), float(max(first - index, 0)), float(max(index - last, 0)), *sides[index],
+            *sinces, *cues_around[index], *seen, float(own.steps), float(max(first - index, 0)),
+            float(max(index - last, 0)), *sides[index],
         ])  # fmt: skip
         since += 1.0
         sinces = [one + 1.0 if one < _FAR else _FAR for one in sinces]
@@ -262,29 +256,25 @@ def block_features(whole: HtmlPage, names: Worths, worths: Worths) -> list[list[
         if node.tag in HEADINGS:
             heading, since = (itself[3], itself[4], float(node.tag[1])), 0.0
         before += block.words
-        if block.words >= 12 and block.links * 3 < block.words:
-            long += block.words
+        long += block.words if block.is_long else 0
     return found
 
 
-class _Seen:
-    """Tells what a block repeats: an earlier block, the title, the text that the page has as data."""
-
-    def __init__(self, page: HtmlPage) -> None:
-        self._title = frozenset(WORD.findall(page.title.lower()))
-        texts = [text for one in page.data if isinstance(text := one.get("articleBody"), str) and len(text) > 400]
-        self._data = "".join(WORD.findall(" ".join(texts).lower()))
-        self._known: set[str] = set()
-
-    def features(self, block: PageBlock, text: str, short: Sequence[str]) -> tuple[float, float, float]:
-        again = block.text in self._known
-        self._known.add(block.text)
-        titled = data = 0.0
-        if short and self._title:
-            titled = sum([word in self._title for word in short]) / len(short)
-        if self._data and block.words > 3:
-            data = 1.0 if "".join(WORD.findall(text[:80])) in self._data else -1.0
-        return float(again), titled, data
+def _seen(
+    page: HtmlPage, small: Sequence[str], shorts: Sequence[Sequence[str]]
+) -> Iterator[tuple[float, float, float]]:
+    """Yields what each block repeats: an earlier block, the title, the text that the page has as data."""
+    title = frozenset(WORD.findall(page.title.lower()))
+    texts = [text for one in page.data if isinstance(text := one.get("articleBody"), str) and len(text) > 400]
+    data = "".join(WORD.findall(" ".join(texts).lower()))
+    known: set[str] = set()
+    for block, text, short in zip(page.blocks.blocks, small, shorts, strict=True):
+        titled = sum([word in title for word in short]) / len(short) if short and title else 0.0
+        stated = 0.0
+        if data and block.words > 3:
+            stated = 1.0 if "".join(WORD.findall(text[:80])) in data else -1.0
+        yield float(block.text in known), titled, stated
+        known.add(block.text)
 
 
 def _surroundings(
@@ -307,7 +297,7 @@ def _surroundings(
     every = reduce(lambda one, other: one | other, cues, 0)
     around = [near(bit) for bit in range(len(_CUES))]
     words, links = sums([block.words for block in blocks]), sums([block.links for block in blocks])
-    long = sums([block.words if block.words >= 12 and block.links * 3 < block.words else 0 for block in blocks])
+    long = sums([block.words if block.is_long else 0 for block in blocks])
     ends = sums([itself[2] for itself in themselves])
     sides = [
         (
@@ -348,19 +338,23 @@ _ADDRESSES, _MAKERS = (
 
 def page_features(page: HtmlPage) -> list[float]:
     """Returns the features of a page, always the same number of them."""
-    return [*_of_url(page.url), *_of_metadata(page), *_of_shape(page), *_of_words(page)]
-
-
-def _of_url(url: str) -> list[float]:
-    parts = urlsplit(url)
+    parts = urlsplit(page.url)
     path = parts.path.strip("/")
+    # Two line ends, because a pattern may match one space.
+    small = "\n\n".join([block.text for block in page.blocks.blocks if block.words < 12])
+    text = " ".join([block.text for block in page.blocks.blocks]).lower()
     return [
-        *(float(pattern.search(url) is not None) for pattern in _ADDRESSES),
+        *(float(pattern.search(page.url) is not None) for pattern in _ADDRESSES),
         path.count("/") + 1 if path else 0,
         math.log1p(len(path)),
         path.count("-"),
         sum(map(str.isdigit, path)) / (len(path) + 1),
         float(bool(parts.query)),
+        *_of_metadata(page),
+        *_of_shape(page),
+        math.log1p(_lines_with(PRICE, small)),
+        math.log1p(_lines_with(DATE, small)),
+        *(math.log1p(text.count(phrase)) for phrase in _DATA["phrases"]),
     ]
 
 
@@ -411,17 +405,6 @@ def _of_shape(page: HtmlPage) -> list[float]:
         math.log1p(times),
         links / (held or 1),
         math.log1p(held / (times or 1)),
-    ]
-
-
-def _of_words(page: HtmlPage) -> list[float]:
-    # Two line ends, because a pattern may match one space.
-    small = "\n\n".join([block.text for block in page.blocks.blocks if block.words < 12])
-    text = " ".join([block.text for block in page.blocks.blocks]).lower()
-    return [
-        math.log1p(_lines_with(PRICE, small)),
-        math.log1p(_lines_with(DATE, small)),
-        *(math.log1p(text.count(phrase)) for phrase in _DATA["phrases"]),
     ]
 
 

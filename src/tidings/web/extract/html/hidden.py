@@ -24,11 +24,10 @@ from tidings.web.extract.html.vocabulary import INLINE, SILENT
 _RULES = 200_000  # Characters of style elements that are read.
 # The most hidden texts that are reported, and the most characters of each and of all.
 _PARTS, _PART, _ALL = 200, 2_000, 40_000
-_FOR_LISTENERS = (
-    "sr-only visually-hidden visuallyhidden u-visually-hidden show-for-sr assistive-text screen-reader-text "
-    "screen-reader-only screenreader-only"
-)
-_LISTENERS = frozenset(_FOR_LISTENERS.split())  # Classes for users of screen readers.
+_LISTENERS = frozenset(  # Classes for users of screen readers.
+    ("sr-only", "visually-hidden", "visuallyhidden", "u-visually-hidden", "show-for-sr", "assistive-text",
+     "screen-reader-text", "screen-reader-only", "screenreader-only")
+)  # fmt: skip
 
 _PLAINLY_HIDING = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:px|em|%)?\s*(?:;|!|$)", re.IGNORECASE
@@ -196,7 +195,14 @@ def hidden_texts(elements: Sequence[Element]) -> Iterator[str]:
         if element in covered or element.tag in SILENT:
             continue
         covered.update(one for one in element.iter("*") if one in among)
-        text = " ".join(_text_of(element, min(room, _PART)).split())
+        pieces: list[str] = []
+        most = min(room, _PART)
+        for piece in text_pieces(element, SILENT, INLINE):
+            pieces.append(piece[: most + 1])
+            most -= len(piece)
+            if most <= 0:
+                break
+        text = " ".join("".join(pieces)[:_PART].split())
         if text and text not in seen:
             seen.add(text)
             yield text
@@ -204,13 +210,3 @@ def hidden_texts(elements: Sequence[Element]) -> Iterator[str]:
             parts -= 1
             if room <= 0 or parts <= 0:
                 return
-
-
-def _text_of(element: Element, most: int) -> str:
-    pieces: list[str] = []
-    for text in text_pieces(element, SILENT, INLINE):
-        pieces.append(text[: most + 1])
-        most -= len(text)
-        if most <= 0:
-            break
-    return "".join(pieces)[:_PART]

@@ -19,6 +19,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from tidings.web.extract.html.blocks import Node, PageBlock
@@ -115,8 +116,11 @@ class Prior:
         for number in new:
             there = self._places.get(marks[number][1], set())
             chosen = instead.get(number)
-            added = chosen is None and _continues(number, blocks, keep)
-            if chosen or there == {True} or added or _is_prose(blocks[number]):
+            block = blocks[number]
+            near = [blocks[place].node.parent for place in (number - 1, number + 1) if place in keep]
+            # Prose that stands in one container with a chosen block.
+            added = chosen is None and block.words >= _PROSE and block.node.parent in near
+            if chosen or there == {True} or added or _is_prose(block):
                 keep.add(number)
                 moved[number] = _SURE
             elif there == {False} or chosen is False:
@@ -135,21 +139,10 @@ class Prior:
         return found
 
 
-def _continues(number: int, blocks: Sequence[PageBlock], keep: Collection[int]) -> bool:
-    """Returns whether a block is prose that stands in one container with a chosen block beside it."""
-    block = blocks[number]
-    around = [beside for beside in (number - 1, number + 1) if beside in keep]
-    return block.words >= _PROSE and any(blocks[beside].node.parent is block.node.parent for beside in around)
-
-
 def _is_prose(block: PageBlock) -> bool:
     """Returns whether a block is prose that could be content: rather an alarm than a change that nobody hears of."""
-    node: Node | None = block.node if block.words >= _PROSE and 3 * block.links < block.words else None
-    prose = node is not None
-    while node is not None:
-        prose = prose and not node.semantics & _FRAMES
-        node = node.parent
-    return prose
+    prose = block.words >= _PROSE and 3 * block.links < block.words
+    return prose and not any(node.semantics & _FRAMES for node in block.node.upwards())
 
 
 def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
@@ -206,12 +199,8 @@ def _fingerprints(blocks: Iterable[PageBlock]) -> Iterator[tuple[bytes, bytes]]:
     places: dict[Node, bytes] = {}
     for block in blocks:
         if (place := places.get(block.node)) is None:
-            keys: list[str] = []
-            node: Node | None = block.node
-            while node is not None and len(keys) < _AROUND:
-                keys.append(node.key)
-                node = node.parent
-            place = places[block.node] = _even(_digest("/".join(keys))[:_PLACE])
+            keys = "/".join(node.key for node in islice(block.node.upwards(), _AROUND))
+            place = places[block.node] = _even(_digest(keys)[:_PLACE])
         yield _digest(block.text), place
 
 

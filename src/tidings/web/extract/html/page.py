@@ -26,8 +26,7 @@ from tidings.web.extract.html.hidden import hidden_texts, visibility_of
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
-from tidings.web.extract.model import Extracted
-from tidings.web.extract.prescan import TreeBounds
+from tidings.web.extract.model import Extracted, ExtractOptions
 
 _ENOUGH = 100  # Words from which the page's own text suffices.
 _LONGEST = 500_000  # Characters of JSON-LD; more is data, not a description.
@@ -45,7 +44,7 @@ class HtmlPage:
     body: Element
     parts: dict[str, list[Element]]  # The elements of the tags in `_TAGS`.
     metas: dict[str, str]  # The first content of each meta tag, by its name or property in lower case.
-    data: tuple[dict[str, Any], ...]  # The objects of all JSON-LD scripts, including nested ones, in order.
+    data: list[dict[str, Any]]  # The objects of all JSON-LD scripts, including nested ones, in order.
     blocks: Blocks
     title: str  # The text of the `title` element.
     hidden: tuple[str, ...]  # Text that readers do not see.
@@ -57,10 +56,11 @@ def types_of(one: dict[str, Any]) -> list[str]:
     return [name for name in ([kind] if isinstance(kind, str) else as_list(kind)) if isinstance(name, str)]
 
 
-def read_page(body: bytes, url: str, without: Iterable[str] = (), bounds: TreeBounds | None = None) -> HtmlPage:
-    """Parses `body`, which is UTF-8, without the parts that these selectors match. Raises `Unparsable`."""
-    root = parse(body, bounds)
-    remove(root, without)
+def read_page(body: bytes, url: str, options: ExtractOptions | None = None) -> HtmlPage:
+    """Parses `body`, which is UTF-8, without the parts that are to be removed. Raises `Unparsable`."""
+    options = options or ExtractOptions()
+    root = parse(body, options.caps)
+    remove(root, options.remove_selectors)
     if any(name in body for name in FORMULA_NAMES):
         write_formulas(root)
     within = root.find("body")
@@ -73,6 +73,16 @@ def read_page(body: bytes, url: str, without: Iterable[str] = (), bounds: TreeBo
         name = meta.get("property") or meta.get("name") or meta.get("itemprop")
         if name and (content := meta.get("content")):
             metas.setdefault(name.lower(), content.strip())
+    base = url
+    if href := next(filter(None, (one.get("href") for one in parts["base"])), None):
+        with contextlib.suppress(ValueError):
+            base = urljoin(url, href)
+    data: list[dict[str, Any]] = []
+    for script in parts["script"]:
+        text = script.text if "ld+json" in (script.get("type") or "") else None
+        if text and len(text) < _LONGEST:
+            with contextlib.suppress(ValueError, RecursionError):
+                data += objects_in(json.loads(text, strict=False), 12)
     visibility = visibility_of(parts["style"])
     blocks = Blocks(within, visibility=visibility)
     if blocks.root.words < _ENOUGH:  # `noscript` is used only if there is next to nothing without it.
@@ -80,44 +90,26 @@ def read_page(body: bytes, url: str, without: Iterable[str] = (), bounds: TreeBo
         blocks = others if others.root.words >= _ENOUGH else blocks
     return HtmlPage(
         url=url,
-        base=_base(parts["base"], url),
+        base=base,
         root=root,
         body=within,
         parts=parts,
         metas=metas,
-        data=tuple(one for script in parts["script"] for one in _json_ld(script)),
+        data=data,
         blocks=blocks,
         title=" ".join("".join(text for one in parts["title"][:1] for text in one.itertext()).split()),
         hidden=tuple(hidden_texts(blocks.hidden)),
     )
 
 
-def _base(bases: Iterable[Element], url: str) -> str:
-    for base in bases:
-        if href := base.get("href"):
-            with contextlib.suppress(ValueError):
-                return urljoin(url, href)
-    return url
-
-
-def _json_ld(script: Element) -> Iterator[dict[str, Any]]:
-    text = script.text if "ld+json" in (script.get("type") or "") else None
-    if text and len(text) < _LONGEST:
-        with contextlib.suppress(ValueError, RecursionError):
-            yield from _objects(json.loads(text, strict=False), 0)
-
-
-def _objects(value: object, depth: int) -> Iterator[dict[str, Any]]:
-    inside: Iterable[object] = ()
-    if isinstance(value, list):
-        inside = cast("list[object]", value)
-    elif isinstance(value, dict):
+def objects_in(value: object, deepest: int) -> Iterator[dict[str, Any]]:
+    """Yields the object that a value is, and those in it, up to so many levels below it."""
+    if isinstance(value, dict):
         yield (one := cast("dict[str, Any]", value))
-        inside = one.values()
-    if depth < 12:
-        for inner in inside:
-            if isinstance(inner, dict | list):
-                yield from _objects(cast("object", inner), depth + 1)
+        value = list(one.values())
+    for inner in as_list(value) if deepest else ():
+        if isinstance(inner, dict | list):
+            yield from objects_in(cast("object", inner), deepest - 1)
 
 
 _SUBJECT_TYPES = (

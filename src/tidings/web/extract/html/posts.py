@@ -7,7 +7,7 @@ words of one person must not read as those of another.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
@@ -44,11 +44,8 @@ def is_quote(node: Node) -> bool:
 
 def comments_of(page: Blocks) -> set[int]:
     """Returns the numbers of the blocks in containers that are named as comments and are not around the headline."""
-    around: set[Node] = set()
-    node = next((block.node for block in page.blocks if block.node.tag == "h1"), page.root)
-    while node.parent is not None:
-        around.add(node)
-        node = node.parent
+    headline = next((block.node for block in page.blocks if block.node.tag == "h1"), page.root)
+    around = set(headline.upwards()) - {page.root}
     inside: set[Node] = set()
     for node in page.nodes:  # Parents come before their children.
         if node.parent in inside or (node.groups & _COMMENT and node not in around):
@@ -66,58 +63,45 @@ class Posts:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         alike = Counter((node.parent, node.tag, *node.names) for node in nodes if node.words)
-        self._posts: dict[Node, Element] = {}
+        self._posts: set[Node] = set()
         for node in nodes:
             item = _ITEMS.search(node.element.get("itemtype") or "") is not None
             named = bool(node.groups & _POST) and node.tag in {"div", "article", "li", "section", "tr", "table", "td"}
             often = alike[(node.parent, node.tag, *node.names)] > 1
             if node.words and (item or (named and often) or node.element.get("data-author")):
-                self._posts[node] = node.element
+                self._posts.add(node)
         self._authors: dict[Node, str] = {}
         self._last: Node | None = None
 
     def author_before(self, block: PageBlock) -> str:
         """Returns the author to be named before a block: that of a post that begins with it; else nothing."""
-        post = self._post_of(block.node)
+        post = next(filter(self._author_of, block.node.upwards()), None)
         if post is None or post is self._last:
             return ""
         self._last = post
         name = self._authors[post]
         return "" if name.lower() in block.text[: 2 * _LONGEST].lower() else name
 
-    def _post_of(self, node: Node | None) -> Node | None:
-        """Returns the innermost post around a node that names an author."""
-        while node is not None:
-            if node in self._posts:
-                if node not in self._authors:
-                    self._authors[node] = _author(node.element)
-                if self._authors[node]:
-                    return node
-            node = node.parent
-        return None
+    def _author_of(self, node: Node) -> str:
+        if node in self._posts and node not in self._authors:
+            self._authors[node] = _author(node.element)
+        return self._authors.get(node, "")
 
 
 def _author(post: Element) -> str:
-    for said in (post.get("data-author"), *_named(post)):
-        name = _SAYS.sub("", " ".join((said or "").split()))
-        if name and len(name) <= _LONGEST and len(name.split()) <= _WORDS and any(map(str.isalpha, name)):
-            return name
-    return ""
-
-
-def _named(post: Element) -> Iterator[str]:
-    """Yields the texts that may be the name of the author, the most certain first; not those inside a quote."""
-    likely: list[str] = []
-    for one in post.iter():
-        if one is post or not isinstance(one.tag, str):
-            continue
-        names = f"{one.get('class') or ''} {one.get('itemprop') or ''} {one.get('rel') or ''}"
-        if not names.strip():
-            continue
+    """Returns the first of the texts that may be the name of the author, and are like one; none of a quote."""
+    likely = [post.get("data-author") or ""]
+    for one in post.iter("*"):
+        names = (
+            f"{one.get('class') or ''} {one.get('itemprop') or ''} {one.get('rel') or ''}" if one is not post else ""
+        )
         if _QUOTE.search(names):
             break  # A quote names the author that it quotes.
         if _AUTHOR.search(names):
             inner = next((link for link in one.iter("a") if "".join(link.itertext()).strip()), one)
-            likely.append("".join(inner.itertext()))
-            likely.append("".join(one.itertext()))
-    yield from likely
+            likely += ("".join(inner.itertext()), "".join(one.itertext()))
+    for said in likely:
+        name = _SAYS.sub("", " ".join(said.split()))
+        if name and len(name) <= _LONGEST and len(name.split()) <= _WORDS and any(map(str.isalpha, name)):
+            return name
+    return ""

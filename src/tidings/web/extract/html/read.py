@@ -12,8 +12,9 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
-from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
+from tidings.web.extract.html.blocks import Blocks, PageBlock
 from tidings.web.extract.html.choose import choose, kind_of
 from tidings.web.extract.html.facts import facts_of
 from tidings.web.extract.html.features import KINDS
@@ -92,9 +93,12 @@ def read_html(body: bytes, charset: str | None, url: str, options: ExtractOption
 def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -> Extracted:
     body = as_utf8(body, charset)
     try:
-        page = read_page(body, url, options.remove_selectors, options.bounds)
+        page = read_page(body, url, options)
     except Unparsable as reason:
-        return _unparsed(body, reason, options)
+        text, over = bounded(plain_text(body, len(body)), options.caps.characters, "the page")
+        message = f"the page has {reason}: its text is given without structure, menus included"
+        warning = ExtractWarning("extraction_fallback", message)
+        return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
     kind, kinds = kind_of(page)
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
@@ -112,31 +116,25 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
 
 
 def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractOptions) -> Extracted:
-    blocks = page.blocks.blocks
+    blocks, most = page.blocks.blocks, options.caps.characters
     numbers = range(len(blocks)) if options.whole_page else choose(page, kinds, Prior(options.prior))
     kept = frozenset(numbers)
     if options.comments or (options.comments is False and kind != "forum"):
         said = comments_of(page.blocks)
         kept = kept | {one for one in said if is_comment(blocks[one])} if options.comments else kept - said
-    found = _written(kind, "blocks", [blocks[number] for number in sorted(kept)], page, options)
-    return replace(found, memory=remembered(blocks, kept))
-
-
-def _unparsed(body: bytes, reason: Unparsable, options: ExtractOptions) -> Extracted:
-    text, over = bounded(plain_text(body, len(body)), options.caps.characters, "the page")
-    message = f"the page has {reason}: its text is given without structure, menus included"
-    warning = ExtractWarning("extraction_fallback", message)
-    return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
-
-
-def _written(kind: str, method: str, blocks: Sequence[PageBlock], page: HtmlPage, options: ExtractOptions) -> Extracted:
+    chosen = [blocks[number] for number in sorted(kept)]
     writer = MarkdownWriter(page.base, options, page.blocks.invisible)
-    text, _ = bounded("\n".join(block.text for block in blocks), options.caps.characters, "the page")
     posts = Posts(page.blocks.nodes) if kind == "forum" or options.comments else None
-    markdown, over = bounded(writer.write(_with_media(blocks, page.blocks), posts), options.caps.characters, "the page")
-    most = len(markdown)
-    concealed = tuple((start, min(end, most)) for start, end in writer.concealed if start < most)
-    return Extracted(kind, method, markdown, text, warnings=over, concealed=concealed)
+    markdown, over = bounded(writer.write(_with_media(chosen, page.blocks), posts), most, "the page")
+    return Extracted(
+        kind=kind,
+        method="blocks",
+        markdown=markdown,
+        text=bounded("\n".join(block.text for block in chosen), most, "the page")[0],
+        warnings=over,
+        concealed=tuple((start, min(end, len(markdown))) for start, end in writer.concealed if start < len(markdown)),
+        memory=remembered(blocks, kept),
+    )
 
 
 def _with_media(kept: Sequence[PageBlock], page: Blocks) -> list[PageBlock]:
@@ -150,27 +148,13 @@ def _with_media(kept: Sequence[PageBlock], page: Blocks) -> list[PageBlock]:
         while one is not None and place == number:
             sides = reversed(blocks[max(number - _NEAR, 0) : number]), blocks[number : number + _NEAR]
             near = [block for side in sides if (block := next((each for each in side if id(each) in inside), None))]
-            if len(near) == 2 or any(_together(one.node, side.node) for side in near):
+            above = set(islice(one.node.upwards(), _CLOSE))
+            if len(near) == 2 or any(not above.isdisjoint(islice(side.node.upwards(), _CLOSE)) for side in near):
                 found.append(one)
             place, one = next(media, (-1, None))
         if number < len(blocks) and id(blocks[number]) in inside:
             found.append(blocks[number])
     return found
-
-
-def _together(one: Node, other: Node) -> bool:
-    """Returns whether two nodes have a container close above both."""
-    above: list[Node] = []
-    node: Node | None = one
-    while node is not None and len(above) < _CLOSE:
-        above.append(node)
-        node = node.parent
-    node = other
-    for _ in range(_CLOSE):
-        if node is None or node in above:
-            return node is not None
-        node = node.parent
-    return False
 
 
 def _emptiness(page: HtmlPage, found: Extracted) -> str | None:
@@ -180,14 +164,11 @@ def _emptiness(page: HtmlPage, found: Extracted) -> str | None:
         return None if found.text else "empty"
     if page.body.find(".//input[@type='password']") is not None:
         return "login"
-    if words < _FEW and page.parts["script"] and (not words or _drawn_by_scripts(page)):
-        return "script-only"
+    if words < _FEW and page.parts["script"]:
+        shown = " ".join("".join(one.itertext()) for one in page.body.iter("noscript"))
+        shown += " ".join(block.text for block in page.blocks.blocks)
+        empty = (node.element.get("id") for node in page.blocks.nodes if not node.words)
+        # Its little text asks for scripts, or it has an empty container that scripts fill.
+        if not words or _NEEDS_SCRIPTS.search(shown) or not _FILLED_BY_SCRIPTS.isdisjoint(empty):
+            return "script-only"
     return None if found.text else "empty"
-
-
-def _drawn_by_scripts(page: HtmlPage) -> bool:
-    """Returns whether the little text asks for scripts, or the page has an empty container that scripts fill."""
-    shown = " ".join("".join(one.itertext()) for one in page.body.iter("noscript"))
-    shown += " ".join(block.text for block in page.blocks.blocks)
-    empty = (node.element.get("id") for node in page.blocks.nodes if not node.words)
-    return _NEEDS_SCRIPTS.search(shown) is not None or not _FILLED_BY_SCRIPTS.isdisjoint(empty)

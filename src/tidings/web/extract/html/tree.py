@@ -1,16 +1,31 @@
-"""The seam to lxml: a page parsed into a tree, and the part of an element's interface that the rest uses."""
+"""The seam to lxml: a page parsed into a tree, and the part of an element's interface that the rest uses.
+
+Two shapes make parsers hang: hundreds of thousands of elements, and hundreds of thousands of attributes on one tag.
+`scan` counts both before any parser sees them, linear in the size of the page. It never counts less than a parser would
+build: the content of scripts, comments and broken quotes counts too, so that nothing can be hidden there. Depth is left
+to the parsers, which stop at a limit of their own and say so.
+"""
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any, Protocol, cast
 
 from lxml import etree as _etree  # pyright: ignore[reportMissingTypeStubs, reportAttributeAccessIssue, reportUnknownVariableType]
 
-from tidings.web.extract.prescan import TreeBounds, scan
+from tidings.web.extract.model import Caps
 
 etree = cast("Any", _etree)  # It has no types; the `Element` below stands for its own.
 
+# The attributes of each opening tag. Quotes protect a ">" only after "=". All quantifiers are possessive, so there is
+# no backtracking.
+_TAG = re.compile(
+    rb"<[a-zA-Z][a-zA-Z0-9:_-]*+"
+    rb"""([^>"'=]*+(?:(?:=(?:\s*+"[^"]*+"|\s*+'[^']*+')?+|["'])[^>"'=]*+)*+)"""
+)
+_ATTRIBUTE = re.compile(rb"""[^\s"'>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']++))?+""")
+_LONG = 2_000  # Bytes of a tag from which its attributes are counted: shorter tags cannot hold enough of them.
 # Browsers read content after the end of the page; lxml does so only without the end tags.
 _ENDS = re.compile(rb"</(?:[bB][oO][dD][yY]|[hH][tT][mM][lL])\s*>")  # This form is searched for quickly.
 
@@ -37,11 +52,36 @@ class Element(Protocol):
     def xpath(self, path: str) -> "list[Element]": ...
 
 
-def parse(body: bytes, bounds: TreeBounds | None = None) -> Element:
+def scan(body: bytes, caps: Caps) -> str | None:
+    """Returns a description of the limit of elements or attributes that `body` exceeds, or None."""
+    # `findall` is faster than `finditer`, but would hold too many tags for a bomb.
+    few = body.count(b"<") <= caps.elements
+    tags: Iterable[bytes] = _TAG.findall(body) if few else (tag[1] for tag in _TAG.finditer(body))
+    wide = 0
+    for elements, attributes in enumerate(tags, 1):
+        if elements > caps.elements:
+            return f"more than {caps.elements:,} elements"
+        if len(attributes) > _LONG:
+            number = sum(1 for _ in islice(_ATTRIBUTE.finditer(attributes), caps.attributes + 1))
+            wide += number
+            if number > caps.attributes or wide > 5 * caps.attributes:
+                return f"tags with more than {caps.attributes:,} attributes"
+    return None
+
+
+def parse(body: bytes, caps: Caps | None = None) -> Element:
     """Returns the root of `body`, which is UTF-8, always with a body element. Raises `Unparsable`."""
-    if scan(body, bounds):
-        body = _without_scripts(body)  # Their code can look like tags with thousands of attributes.
-        if refused := scan(body, bounds):
+    caps = caps or Caps()
+    if scan(body, caps):
+        # All scripts but JSON-LD go: their code can look like tags with thousands of attributes. What is left is what
+        # the parser gets, so nothing can be hidden there.
+        small, kept, at = body.lower(), list[bytes](), 0
+        while (start := small.find(b"<script", at)) >= 0 and (end := small.find(b"</script", start)) >= 0:
+            data = b"ld+json" in small[start : small.find(b">", start)]
+            kept.append(body[at : end if data else start])
+            at = end
+        body = b"".join((*kept, body[at:]))
+        if refused := scan(body, caps):
             raise Unparsable(refused)
     # Not lxml.html, which looks up a Python class for every element.
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
@@ -56,16 +96,6 @@ def parse(body: bytes, bounds: TreeBounds | None = None) -> Element:
     if root.find("body") is None:
         etree.SubElement(root, "body")
     return cast("Element", root)
-
-
-def _without_scripts(body: bytes) -> bytes:
-    """Removes all scripts but JSON-LD. What is left is what the parser gets, so nothing can be hidden there."""
-    small, kept, at = body.lower(), list[bytes](), 0
-    while (start := small.find(b"<script", at)) >= 0 and (end := small.find(b"</script", start)) >= 0:
-        data = b"ld+json" in small[start : small.find(b">", start)]
-        kept.append(body[at : end if data else start])
-        at = end
-    return b"".join((*kept, body[at:]))
 
 
 class TreeWalk(Protocol):

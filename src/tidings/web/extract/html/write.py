@@ -10,7 +10,7 @@ form: an item, a cell, a link.
 import re
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
-from itertools import groupby
+from itertools import groupby, islice
 
 from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
 from tidings.web.extract.html.embeds import embedded, picture
@@ -18,7 +18,7 @@ from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.posts import Posts, is_quote
 from tidings.web.extract.html.tree import Element, pieces_within
 from tidings.web.extract.html.vocabulary import CODE, HEADINGS
-from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenced, rows_as_table
+from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenced, table
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
 
@@ -103,9 +103,6 @@ def _links_whole(written: str, start: int, end: int) -> HiddenRange:
     return (max(0, written.rfind("[", 0, start)), end) if ended > begun else (start, end)
 
 
-_BOLD = frozenset(("b", "strong"))
-_SLANTED = frozenset(("i", "em"))
-_STRUCK = frozenset(("del", "s", "strike"))
 _LANGUAGE = re.compile(
     r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight-text|highlight|brush|prettyprint lang)[-:]\s*"
     r"|(?:sourceCode|hljs|prettyprint|crayon|shiki)\s+)(?!highlight|lang|line|notranslate)([\w+#.]+(?:-[\w+#]+)*)"
@@ -118,9 +115,9 @@ _NO_LANGUAGE_NAMES = (
 )
 _NO_LANGUAGE = frozenset(_NO_LANGUAGE_NAMES.split())
 _AROUND = {  # What is written before and after the text of an element, unless it is there already.
-    **dict.fromkeys(_BOLD, ("**", "**")),
-    **dict.fromkeys(_SLANTED, ("*", "*")),
-    **dict.fromkeys(_STRUCK, ("~~", "~~")),
+    **dict.fromkeys(("b", "strong"), ("**", "**")),
+    **dict.fromkeys(("i", "em"), ("*", "*")),
+    **dict.fromkeys(("del", "s", "strike"), ("~~", "~~")),
     "q": ("“", "”"),
     "rt": ("(", ")"),
 }
@@ -132,7 +129,7 @@ _STARTS = frozenset(f"#-+>0123456789{_OPEN}")
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
-_POINTS = frozenset(("img", "iframe", "video", "audio", "object", "embed"))
+_POINTS = frozenset(("iframe", "video", "audio", "object", "embed"))
 _VERBATIM = CODE | {"math"}
 _WIDEST = 200  # Columns that a cell may span.
 
@@ -189,8 +186,8 @@ class MarkdownWriter:
         text = self.inline(block)
         if not text:
             return ""
-        if level := _heading(block.node):
-            return f"{'#' * level} {text.replace(chr(10), ' ')}"
+        if heading := next((node.tag for node in islice(block.node.upwards(), 3) if node.tag in HEADINGS), ""):
+            return f"{'#' * int(heading[1])} {text.replace(chr(10), ' ')}"
         depth, quotes = self._levels(block.node)
         first = rest = "> " * min(quotes, 5)
         if (marker := _nearest(block.node, "li")) is not None:
@@ -221,8 +218,12 @@ class MarkdownWriter:
             text = "".join(block.pieces[at:place])
             out.append(text if code else escaped(text))
             at = place
-            if element.tag in _POINTS:
-                out.append(self._image(element) if element.tag == "img" else self._embedded(element))
+            if element.tag == "img":
+                out.append(self._image(element))
+            elif element.tag in _POINTS:
+                label, link = (embedded(element) if self._options.links != "off" else None) or ("", "")
+                url = self._address(link) if link else None
+                out.append(f" [{escaped(label)}]({escaped_url(url)}) " if url else "")
             elif begins:
                 open_marks.append((element, len(out)))
             elif any(one is element for one, _ in open_marks):
@@ -282,11 +283,6 @@ class MarkdownWriter:
         url = self._address(source) if source and self._options.images else None
         return f" ![{escaped(alt)}]({escaped_url(url)}) " if alt and url else ""
 
-    def _embedded(self, element: Element) -> str:
-        found = embedded(element) if self._options.links != "off" else None
-        url = self._address(found[1]) if found is not None else None
-        return f" [{escaped(found[0])}]({escaped_url(url)}) " if found is not None and url else ""
-
     def _address(self, link: str) -> str | None:
         url = web_address(self._base, link) if self._room > 0 else None
         self._room -= len(url or "")
@@ -316,24 +312,22 @@ class MarkdownWriter:
             cells = groupby(row, key=lambda block: _nearest(block.node, "td", "th") or block.node)
             rows.append([(cell, list(held)) for cell, held in cells])
         if max(map(len, rows)) == 1 or len(rows) == 1:
-            parts = [part for row in rows for _, held in row for part in self._layout(held)]
+            parts: list[str] = []
+            for code, part in ((code, part) for row in rows for _, held in row for code, part in _by_code(held)):
+                if code is None:
+                    parts.append(" ".join(filter(None, map(self.inline, part))))
+                elif not all(map(str.isdigit, _verbatim(code).split())):  # Numbers of lines are a column of their own.
+                    parts.append(self._code(code)[0])
             return "\n\n".join(filter(None, parts))
         written = [(row[0][0], [(cell, self._cell(held)) for cell, held in row]) for row in rows]
         if not self._options.keep_tables:
             return "\n".join(", ".join(filter(None, (text for _, text in row))) for _, row in written)
-        return rows_as_table(_grid(written))
-
-    def _layout(self, blocks: list[PageBlock]) -> Iterator[str]:
-        for code, part in groupby(blocks, key=lambda block: _nearest(block.node, "pre")):
-            if code is None:
-                yield " ".join(filter(None, map(self.inline, part)))
-            elif not all(map(str.isdigit, _verbatim(code).split())):  # Numbers of lines are a column of their own.
-                yield self._code(code)[0]
+        return table(_grid(written))
 
     def _cell(self, blocks: list[PageBlock]) -> str:
         """Writes the blocks of a cell in one line; code becomes inline code, line by line."""
         parts: list[str] = []
-        for code, part in groupby(blocks, key=lambda block: _nearest(block.node, "pre")):
+        for code, part in _by_code(blocks):
             if code is None:
                 parts += filter(None, map(self.inline, part))
             elif self._options.keep_code_blocks:
@@ -342,13 +336,17 @@ class MarkdownWriter:
         return " ".join(parts).replace("\n", " ").replace("|", "\\|")
 
 
+def _by_code(blocks: Sequence[PageBlock]) -> Iterator[tuple[Node | None, Iterator[PageBlock]]]:
+    return groupby(blocks, key=lambda block: _nearest(block.node, "pre"))
+
+
 def _verbatim(node: Node) -> str:
     return "".join(text for text, _ in pieces_within(node.element, ()))
 
 
 def _grid(rows: Sequence[tuple[Node, Sequence[tuple[Node, str]]]]) -> list[list[str]]:
     """Returns the cells of a table in their columns: a cell that spans several is repeated in each row, not column."""
-    table: list[list[str]] = []
+    grid: list[list[str]] = []
     spanning: dict[int, tuple[int, str]] = {}  # By column: the rows that a cell above still covers, and its text.
     for first, cells in rows:
         row: list[str] = []
@@ -366,9 +364,9 @@ def _grid(rows: Sequence[tuple[Node, Sequence[tuple[Node, str]]]]) -> list[list[
             if len(row) >= _WIDEST:
                 break
         _fill(row, spanning)
-        table.append(row)
-    used = [number for number in range(max(map(len, table))) if any(row[number : number + 1] > [""] for row in table)]
-    return [[row[number] if number < len(row) else "" for number in used] for row in table]
+        grid.append(row)
+    used = [number for number in range(max(map(len, grid))) if any(row[number : number + 1] > [""] for row in grid)]
+    return [[row[number] if number < len(row) else "" for number in used] for row in grid]
 
 
 def _fill(row: list[str], spanning: dict[int, tuple[int, str]]) -> None:
@@ -413,27 +411,14 @@ def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
     return known[node]
 
 
-def _nearest(node: Node | None, *tags: str) -> Node | None:
-    while node is not None and node.tag not in tags:
-        node = node.parent
-    return node
+def _nearest(node: Node, *tags: str) -> Node | None:
+    return next((one for one in node.upwards() if one.tag in tags), None)
 
 
 def _list(item: Node) -> Node | None:
     """Returns the outermost list around `item`."""
-    found = _nearest(item, "ul", "ol")
-    while found is not None and (outer := _nearest(found.parent, "ul", "ol")) is not None:
-        found = outer
-    return found
-
-
-def _heading(node: Node) -> int:
-    inner: Node | None = node
-    while inner is not None and inner.depth > node.depth - 3:
-        if inner.tag in HEADINGS:
-            return int(inner.tag[1])
-        inner = inner.parent
-    return 0
+    lists = [node for node in item.upwards() if node.tag in {"ul", "ol"}]
+    return lists[-1] if lists else None
 
 
 def _bullet(item: Node) -> str:
